@@ -1,0 +1,3 @@
+"""Sparse spectrum warped input measures: nonstationary probabilistic regression."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""Data sets."""
+
+from sswim.data.synthetic import nonstationary_signal
+
+__all__ = ["nonstationary_signal"]

@@ -1,0 +1,20 @@
+"""Synthetic data whose smoothness changes across the input space."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+
+def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
+    """A 1-D signal on [0, 3): abrupt steps, then a slow wave, then a chirp.
+
+    The same kind as the one with which the paper explains its warps.
+    """
+    steps = torch.where((3 * x).floor() % 2 == 0, -1.0, 1.0)
+    wave = (2 * math.pi * (x - 1)).sin()
+    chirp = (2 * math.pi * (x - 2) * (1 + 5 * (x - 2))).sin()
+    return torch.where(x < 1, steps, torch.where(x < 2, wave, chirp))

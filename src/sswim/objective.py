@@ -1,0 +1,164 @@
+"""What training minimises, and its exact gradient: in one pass, or in two over chunks of rows.
+
+The criterion depends on the rows through the statistics S = Σ_chunks S(chunk), which are functions
+of the small factors f of the model:
+
+    parameters → f → S → evidence
+
+One pass keeps the graph of all rows. Two passes need the memory of a chunk: the first sums S up
+without a graph; then the evidence is differentiated with respect to S alone; the second recomputes
+the statistics of each chunk with its graph and sends ∂evidence/∂S back through it, into f. This is
+the full gradient, not an estimate. Leave-one-out also looks at each row given S and so needs one
+more pass in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Literal
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.chunking import chunk_size
+from sswim.linear import (
+    Posterior,
+    Statistics,
+    leave_one_out,
+    negative_log_evidence,
+    posterior,
+    statistics,
+)
+from sswim.model import SSWIM, Factors, row_features
+from sswim.record import Record
+from sswim.rows import Rows
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A criterion of fit, and how much the hierarchical prior on the warps counts beside it.
+
+    All are per row: nats divided by the number of rows (the sum of their weights).
+    """
+
+    criterion: Literal["evidence", "leave-one-out"] = "evidence"
+    """The log evidence, or the sum of the rows' leave-one-out log predictive densities."""
+    prior_weight: float = 1.0
+    """1 for the maximum a posteriori, 0 for maximum likelihood as published."""
+
+
+MAP = Objective()
+EVIDENCE = Objective(prior_weight=0.0)
+LEAVE_ONE_OUT = Objective("leave-one-out", prior_weight=0.0)
+
+
+def backward(
+    model: SSWIM,
+    rows: Rows | Iterable[Rows],
+    objective: Objective = MAP,
+    chunk_rows: int | None = None,
+) -> float:
+    """The objective's value; its gradient is added to that of the model's parameters.
+
+    Args:
+        model: On the device of the rows.
+        rows: Rows in memory, or chunks of them in any iterable that can be started again.
+        objective: What to minimise.
+        chunk_rows: Rows per chunk of rows in memory; as many as there are, or more, for one pass.
+            By default chosen from the device, the number of rows and the memory at hand.
+    """
+    if isinstance(rows, Rows):
+        size = chunk_rows or chunk_size(model.architecture, rows)
+        if len(rows) <= size:
+            value = whole(model, rows, objective)
+            value.backward()
+            return value.item()
+        rows = list(rows.chunks(size))
+    return in_chunks(model, rows, objective).item()
+
+
+def row_statistics(factors: Factors, rows: Rows) -> Statistics:
+    """Warp rows, take their features, sum them up."""
+    return statistics(row_features(factors, rows.inputs), rows.targets, rows.weight)
+
+
+@torch.no_grad()
+def total_statistics(factors: Factors, chunks: Iterable[Rows]) -> Statistics:
+    """Sum the statistics of chunks up, one at a time and without a graph."""
+    parts = (row_statistics(factors, chunk) for chunk in chunks)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError("There must be at least one chunk of rows. Got none.")
+    return reduce(add, parts, first)
+
+
+def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, ""]:
+    """The objective as one differentiable function, the graph of all rows kept."""
+    factors, negative_log_prior = model.condition()
+    features = row_features(factors, rows.inputs)
+    total = statistics(features, rows.targets, rows.weight)
+    if objective.criterion == "evidence":
+        criterion = negative_log_evidence(total, model.noise(), model.signal())
+    else:
+        conditioned = posterior(total, model.noise(), model.signal())
+        criterion = _negative_log_leave_one_out(features, rows, conditioned)
+    return (criterion + objective.prior_weight * negative_log_prior) / total.count
+
+
+def in_chunks(model: SSWIM, chunks: Iterable[Rows], objective: Objective) -> Float64[Tensor, ""]:
+    """The objective's value; its gradient is added to that of the model's parameters."""
+    if iter(chunks) is chunks:
+        raise ValueError(
+            "Chunks are read more than once, so they must come in an iterable that can be started "
+            f"again. Got a one-way {type(chunks).__name__}; make a list of it, or a class with "
+            "__iter__."
+        )
+    factors, negative_log_prior = model.condition()
+    seen = factors.leaves()
+    summed = total_statistics(seen, chunks)
+    total = summed.leaves()
+    if objective.criterion == "evidence":
+        criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
+        criterion.backward()
+    else:
+        conditioned = posterior(total, model.noise(), model.signal())
+        given = conditioned.leaves()
+        criterion = torch.zeros_like(summed.count)
+        for chunk in chunks:
+            features = row_features(seen, chunk.inputs)
+            part = _negative_log_leave_one_out(features, chunk, given) / summed.count
+            part.backward()
+            criterion += part.detach()
+        _send_back(conditioned, given)
+    for chunk in chunks:
+        _send_back(row_statistics(seen, chunk), total)
+    prior = objective.prior_weight * negative_log_prior / summed.count
+    _send_back(factors, seen, prior)
+    return (criterion + prior).detach()
+
+
+def _negative_log_leave_one_out(
+    features: Tensor, rows: Rows, conditioned: Posterior
+) -> Float64[Tensor, ""]:
+    prediction = leave_one_out(features, rows.targets, conditioned, rows.weight)
+    density = prediction.log_density(rows.targets).sum(-1)
+    return -(density if rows.weight is None else rows.weight * density).sum()
+
+
+def _send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:
+    """Backpropagate the gradients collected in the leaves, and those of scalars, in one sweep."""
+    tensors: list[Tensor] = []
+    gradients: list[Tensor | None] = []
+    for tensor, leaf in zip(computed.tensors(), leaves.tensors(), strict=True):
+        if tensor.requires_grad and leaf.grad is not None:
+            tensors.append(tensor)
+            gradients.append(leaf.grad)
+    for scalar in scalars:
+        if scalar.requires_grad:
+            tensors.append(scalar)
+            gradients.append(None)
+    torch.autograd.backward(tensors, gradients)

@@ -1,0 +1,56 @@
+"""Frozen records of tensors: what flows between the stages of the method."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+RecordT = TypeVar("RecordT", bound="Record")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """Base of frozen dataclasses whose fields are tensors, records, tuples of records or None."""
+
+    def map(self: RecordT, function: Callable[[Tensor], Tensor]) -> RecordT:
+        """Apply a function to every tensor, at any depth, and keep the structure."""
+        changes = {
+            field.name: _map(getattr(self, field.name), function)
+            for field in dataclasses.fields(self)
+        }
+        return dataclasses.replace(self, **changes)
+
+    def tensors(self) -> list[Tensor]:
+        """Every tensor, at any depth, in the order of the fields."""
+        found: list[Tensor] = []
+
+        def collect(tensor: Tensor) -> Tensor:
+            found.append(tensor)
+            return tensor
+
+        self.map(collect)
+        return found
+
+    def to(
+        self: RecordT, *, device: torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> RecordT:
+        """Move and convert every tensor; part of the graph if gradients are recorded."""
+        return self.map(lambda tensor: tensor.to(device=device, dtype=dtype))
+
+    def leaves(self: RecordT) -> RecordT:
+        """The same values, cut from their graph, each collecting its own gradient."""
+        return self.map(lambda tensor: tensor.detach().requires_grad_())
+
+
+def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Record):
+        return value.map(function)
+    if isinstance(value, tuple):
+        return tuple(_map(item, function) for item in value)
+    return value

@@ -1,0 +1,166 @@
+"""Warps: measures of g(x) ⊙ x + h(x), with g and h conditioned on learnable pseudo-data.
+
+g = 1 + δ. Both δ and h are zero-mean multi-output sparse spectrum GPs whose outputs share the
+features, so a warp falls back to the identity away from its pseudo-points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from sswim.factorisation import cholesky
+from sswim.features import expected_features
+from sswim.measure import Measure
+from sswim.record import Record
+from sswim.spectral import Spectrum
+
+PseudoPrior = Literal["whitened", "evidence"]
+
+
+@dataclass(frozen=True)
+class ProcessFactors(Record):
+    """All that rows need of a process conditioned on its pseudo-data."""
+
+    frequencies: Float[Tensor, "M D"]
+    """Ω"""
+    projection: Float[Tensor, "F K"]
+    """B"""
+    coefficients: Float[Tensor, "K Q"]
+    """s·C⁻¹Y"""
+    signal: Float[Tensor, ""]
+    """s²"""
+
+
+def process_moments(
+    factors: ProcessFactors, measure: Measure
+) -> tuple[Float[Tensor, "N Q"], Float[Tensor, "N 1"]]:
+    """Posterior mean and latent variance of a process at a measure, from one product φᵀB.
+
+        mean (φᵀB)(s·C⁻¹Y),    variance s²(‖φ‖² − ‖φᵀB‖²)
+
+    The outputs share their features, hence the one variance for all of them.
+    """
+    features = expected_features(factors.frequencies, measure)  # φ
+    projected = features @ factors.projection  # φᵀB
+    # ‖φ‖² is one for a point and less for an uncertain input.
+    norm = 1.0 if measure.variance is None else features.square().sum(-1, keepdim=True)
+    explained = projected.square().sum(-1, keepdim=True)
+    variance = factors.signal * (norm - explained).clamp(min=0)
+    return projected @ factors.coefficients, variance
+
+
+class PseudoProcess(nn.Module):
+    """A zero-mean sparse spectrum GP conditioned on K learnable pseudo-points.
+
+    The dual form: with Φ_K ∈ R^{K×F} the features of the pseudo-inputs and
+    CCᵀ = s²Φ_KΦ_Kᵀ + σ²I, put B = s·Φ_KᵀC⁻ᵀ. It costs N·F·K where the weight-space form costs N·F².
+
+    The hierarchical prior on the pseudo-targets Y is their own log evidence. It comes in two
+    forms. ``"evidence"`` learns Y and adds −log N(Y; 0, CCᵀ): literal, but unbounded, as Y and σ²
+    can shrink together. ``"whitened"`` learns ε with Y = Cε and adds ½‖ε‖²: bounded.
+    """
+
+    def __init__(
+        self, n_inputs: int, n_outputs: int, n_frequencies: int, n_pseudo: int, prior: PseudoPrior
+    ) -> None:
+        super().__init__()
+        self.prior = prior
+        self.spectrum = Spectrum(n_frequencies, n_inputs)
+        self.log_signal = nn.Parameter(torch.tensor(math.log(0.1), dtype=torch.float64))
+        self.log_noise = nn.Parameter(torch.tensor(math.log(0.01), dtype=torch.float64))
+        self.pseudo_inputs = nn.Parameter(torch.zeros(n_pseudo, n_inputs, dtype=torch.float64))
+        # Y (a deviation from the prior mean), or ε if whitened; zero is the identity warp.
+        self.pseudo_targets = nn.Parameter(torch.zeros(n_pseudo, n_outputs, dtype=torch.float64))
+
+    @torch.no_grad()
+    def start(
+        self,
+        sample: Float64[Tensor, "S D"],
+        spread: Float64[Tensor, " D"],
+        generator: torch.Generator,
+    ) -> None:
+        """Place the pseudo-inputs near rows of the sample."""
+        n_pseudo, n_inputs = self.pseudo_inputs.shape
+        rows = torch.randperm(max(len(sample), n_pseudo), generator=generator)[:n_pseudo]
+        # A little off the rows, because a sample may hold the same row twice.
+        offset = 0.1 * torch.randn(n_pseudo, n_inputs, generator=generator, dtype=torch.float64)
+        self.pseudo_inputs.copy_(sample[rows % len(sample)] + offset * spread)
+
+    def condition(self) -> tuple[ProcessFactors, Float64[Tensor, ""]]:
+        """The factors that rows need, and the negative log prior of the pseudo-targets."""
+        signal = self.log_signal.exp()  # s²
+        frequencies = self.spectrum.frequencies()
+        features = expected_features(frequencies, Measure(self.pseudo_inputs))  # Φ_K
+        identity = torch.eye(len(features), dtype=features.dtype, device=features.device)
+        factor = cholesky(  # C
+            signal * features @ features.mT + self.log_noise.exp() * identity,
+            name="covariance s²ΦΦᵀ + σ²I of a warp's pseudo-points",
+        )
+        if self.prior == "whitened":
+            whitened = self.pseudo_targets  # ε = C⁻¹Y
+            log_normaliser = torch.zeros_like(signal)
+        else:
+            whitened = torch.linalg.solve_triangular(factor, self.pseudo_targets, upper=False)
+            log_normaliser = whitened.shape[1] * factor.diagonal().log().sum()
+        negative_log_prior = (
+            0.5 * whitened.square().sum()
+            + log_normaliser
+            + 0.5 * whitened.numel() * math.log(2 * math.pi)
+        )
+        scale = signal.sqrt()  # s
+        projection = scale * torch.linalg.solve_triangular(factor, features, upper=False).mT
+        return (
+            ProcessFactors(frequencies, projection, scale * whitened, signal),
+            negative_log_prior,
+        )
+
+
+@dataclass(frozen=True)
+class WarpFactors(Record):
+    """All that rows need of a warp."""
+
+    multiplicative: ProcessFactors
+    """δ = g − 1"""
+    additive: ProcessFactors
+    """h"""
+
+
+def warp(factors: WarpFactors, measure: Measure) -> Measure:
+    """The measure of g(x) ⊙ x + h(x) for x ~ N(m, diag v), by its first two moments.
+
+        m' = ĝ ⊙ m + ĥ,    v' = m²·v_g + v_h + v·(v_g + ĝ²)
+
+    Exact in the moments for a point (v = 0), where the warped input is Gaussian; for a Gaussian
+    input under independence of x, g and h, with ĝ, ĥ, v_g, v_h from the expected features.
+    """
+    deviation, g_variance = process_moments(factors.multiplicative, measure)  # δ̂, v_g
+    shift, h_variance = process_moments(factors.additive, measure)  # ĥ, v_h
+    scale = 1 + deviation  # ĝ
+    mean = scale * measure.mean + shift
+    variance = measure.mean.square() * g_variance + h_variance
+    if measure.variance is not None:
+        variance = variance + measure.variance * (g_variance + scale.square())
+    return Measure(mean, variance)
+
+
+class WarpLayer(nn.Module):
+    """The parameters of one warp: the pseudo-processes δ = g − 1 and h."""
+
+    def __init__(
+        self, n_inputs: int, n_frequencies: int, n_pseudo: int, prior: PseudoPrior
+    ) -> None:
+        super().__init__()
+        self.multiplicative = PseudoProcess(n_inputs, n_inputs, n_frequencies, n_pseudo, prior)
+        self.additive = PseudoProcess(n_inputs, n_inputs, n_frequencies, n_pseudo, prior)
+
+    def condition(self) -> tuple[WarpFactors, Float64[Tensor, ""]]:
+        """The factors that rows need, and the negative log prior of the pseudo-targets."""
+        multiplicative, multiplicative_prior = self.multiplicative.condition()
+        additive, additive_prior = self.additive.condition()
+        return WarpFactors(multiplicative, additive), multiplicative_prior + additive_prior

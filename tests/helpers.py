@@ -1,0 +1,58 @@
+"""Small models and rows, and what more than one test compares with."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sswim.model import SSWIM, Architecture, start
+from sswim.rows import Rows, as_rows
+
+SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5)
+
+
+def normal(generator: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def small_rows(
+    generator: torch.Generator,
+    n: int = 23,
+    n_targets: int = 1,
+    *,
+    weighted: bool = False,
+    uncertain: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> Rows:
+    x = normal(generator, n, 3)
+    y = (x @ normal(generator, 3, n_targets)).sin() + 0.1 * normal(generator, n, n_targets)
+    weight = torch.rand(n, generator=generator, dtype=torch.float64) * 2 if weighted else None
+    variance = 0.1 * normal(generator, n, 3).square() if uncertain else None
+    return as_rows(x, y, weight, variance, dtype)
+
+
+def small_model(
+    rows: Rows, generator: torch.Generator, perturb: float = 0.3, **changes: Any
+) -> SSWIM:
+    """A model away from its start, so that no term vanishes."""
+    architecture = dataclasses.replace(SMALL, **changes)
+    model = start(architecture, rows.inputs.mean, rows.targets.shape[1], generator)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(perturb * normal(generator, *parameter.shape))
+    return model
+
+
+def gradients(model: SSWIM) -> dict[str, Tensor]:
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def relative_error(actual: Tensor, expected: Tensor) -> float:
+    return ((actual - expected).abs().max() / expected.abs().max()).item()

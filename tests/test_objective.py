@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers import gradients, relative_error, small_model, small_rows
+from scipy.stats import multivariate_normal
+
+from sswim.model import SSWIM, row_features
+from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
+from sswim.predictor import condition
+from sswim.rows import Rows
+from sswim.warp import PseudoPrior
+
+OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
+
+
+def value_and_gradient(
+    model: SSWIM, rows: Rows, objective: Objective, chunk_rows: int
+) -> tuple[float, dict[str, torch.Tensor]]:
+    model.zero_grad()
+    value = backward(model, rows, objective, chunk_rows)
+    return value, gradients(model)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("prior", ["whitened", "evidence"])
+@pytest.mark.parametrize("extras", [False, True])
+def test_chunks_give_the_one_pass_gradient(
+    objective: Objective,
+    depth: int,
+    prior: PseudoPrior,
+    extras: bool,
+    generator: torch.Generator,
+) -> None:
+    rows = small_rows(generator, n_targets=2 if extras else 1, weighted=extras, uncertain=extras)
+    model = small_model(rows, generator, depth=depth, pseudo_prior=prior)
+    n = len(rows)
+    value, expected = value_and_gradient(model, rows, objective, chunk_rows=n)
+    # Without a prior a warp's pseudo-targets and the rest still all get a gradient.
+    assert set(expected) == {name for name, _ in model.named_parameters()}
+    for size in (1, 7, n - 1):
+        chunked_value, chunked = value_and_gradient(model, rows, objective, size)
+        assert chunked_value == pytest.approx(value, rel=1e-12)
+        for name, gradient in expected.items():
+            assert relative_error(chunked[name], gradient) < 1e-10, name
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("depth", [0, 2])
+def test_the_gradient_against_finite_differences(
+    objective: Objective, depth: int, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, weighted=True)
+    model = small_model(rows, generator, depth=depth)
+    _, gradient = value_and_gradient(model, rows, objective, len(rows))
+    step = 1e-6
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            flat = parameter.view(-1)
+            numeric = torch.zeros_like(flat)
+            for i in range(len(flat)):
+                kept = flat[i].item()
+                flat[i] = kept + step
+                above = whole(model, rows, objective)
+                flat[i] = kept - step
+                numeric[i] = (above - whole(model, rows, objective)) / (2 * step)
+                flat[i] = kept
+            error = (gradient[name].view(-1) - numeric).abs().max()
+            assert error < 1e-6 * max(1.0, numeric.abs().max().item()), name
+
+
+@torch.no_grad()
+def test_the_value_against_dense_formulas(generator: torch.Generator) -> None:
+    rows = small_rows(generator)
+    model = small_model(rows, generator)
+    factors, prior = model.condition()
+    features = row_features(factors, rows.inputs)
+    identity = torch.eye(len(rows), dtype=torch.float64)
+    covariance = model.signal() * features @ features.mT + model.noise() * identity
+    evidence = multivariate_normal.logpdf(rows.targets[:, 0].numpy(), cov=covariance.numpy())
+    n = len(rows)
+    assert whole(model, rows, EVIDENCE).item() == pytest.approx(-evidence / n, rel=1e-10)
+    assert whole(model, rows, MAP).item() == pytest.approx((prior.item() - evidence) / n, rel=1e-10)
+    left_out = condition(model, rows).leave_one_out(rows).log_density(rows.targets)
+    expected = -left_out.mean().item()
+    assert whole(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+def test_weighted_rows_count_as_repeated_ones(
+    objective: Objective, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator)
+    model = small_model(rows, generator)
+    times = torch.randint(1, 4, (len(rows),), generator=generator)
+    weighted = Rows(rows.inputs, rows.targets, times.to(torch.float64))
+    repeated = rows.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
+    value, gradient = value_and_gradient(model, weighted, objective, 5)
+    expected_value, expected = value_and_gradient(model, repeated, objective, 99)
+    assert value == pytest.approx(expected_value, rel=1e-12)
+    assert all(relative_error(gradient[name], expected[name]) < 1e-9 for name in expected)
+
+
+def test_chunks_may_come_from_any_iterable_that_starts_again(generator: torch.Generator) -> None:
+    rows = small_rows(generator)
+    model = small_model(rows, generator)
+    value, expected = value_and_gradient(model, rows, MAP, len(rows))
+    model.zero_grad()
+    # Uneven chunks, one of them with no rows.
+    cuts = [rows.map(lambda t: t[:4]), rows.map(lambda t: t[4:4]), rows.map(lambda t: t[4:])]
+    assert backward(model, cuts, MAP) == pytest.approx(value, rel=1e-12)
+    for name, gradient in gradients(model).items():
+        assert relative_error(gradient, expected[name]) < 1e-10
+    with pytest.raises(ValueError, match="started again"):
+        backward(model, iter(cuts), MAP)
+    with pytest.raises(ValueError, match="at least one chunk"):
+        backward(model, [], MAP)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+def test_float32_features_give_nearly_the_same_gradient(
+    objective: Objective, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n=200)
+    model = small_model(rows, generator, depth=2)
+    value, expected = value_and_gradient(model, rows, objective, 200)
+    single = Rows(rows.inputs.to(dtype=torch.float32), rows.targets)
+    for size in (50, 200):
+        single_value, gradient = value_and_gradient(model, single, objective, size)
+        assert single_value == pytest.approx(value, rel=1e-5)
+        for name in expected:
+            assert gradient[name].dtype == torch.float64
+            assert relative_error(gradient[name], expected[name]) < 1e-3, name

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers import normal, small_model, small_rows
+
+from sswim import predictor as predictor_module
+from sswim.linear import leave_one_out, posterior, statistics
+from sswim.measure import Measure
+from sswim.model import row_features
+from sswim.predictor import Predictor, condition
+from sswim.rows import Rows
+
+
+@pytest.fixture
+def rows(generator: torch.Generator) -> Rows:
+    return small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+
+
+@pytest.fixture
+def predictor(rows: Rows, generator: torch.Generator) -> Predictor:
+    return condition(small_model(rows, generator, depth=2), rows)
+
+
+@pytest.fixture
+def inputs(generator: torch.Generator) -> Measure:
+    return Measure(normal(generator, 11, 3), 0.1 * normal(generator, 11, 3).square())
+
+
+@torch.no_grad()
+def test_predictions_are_those_of_the_regression_on_expected_features(
+    rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    model = small_model(rows, generator, depth=2)
+    factors = model.condition()[0]
+    features = row_features(factors, rows.inputs)
+    fitted = posterior(
+        statistics(features, rows.targets, rows.weight), model.noise(), model.signal()
+    )
+    predictor = condition(model, rows)
+    for ours, theirs in (
+        (predictor.predict(inputs), fitted.predict(row_features(factors, inputs))),
+        (
+            predictor.leave_one_out(rows),
+            leave_one_out(features, rows.targets, fitted, rows.weight),
+        ),
+    ):
+        for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+            assert torch.allclose(mine, expected, rtol=1e-12)
+
+
+def test_chunks_change_nothing(
+    predictor: Predictor,
+    rows: Rows,
+    inputs: Measure,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def everything() -> list[torch.Tensor]:
+        draws = predictor.sample(3, torch.Generator().manual_seed(0))
+        return [
+            *predictor.predict(inputs).tensors(),
+            *predictor.leave_one_out(rows).tensors(),
+            *predictor.update(rows).posterior.tensors(),
+            draws(inputs),
+        ]
+
+    at_once = everything()
+    monkeypatch.setattr(predictor_module, "CHUNK_ROWS", 4)
+    for ours, theirs in zip(everything(), at_once, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)
+
+
+def test_updating_equals_conditioning_on_all_rows(
+    rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    model = small_model(rows, generator)
+    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
+    updated = condition(model, first).update(second).predict(inputs)
+    expected = condition(model, rows).predict(inputs)
+    for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10)
+
+
+def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
+    predictor: Predictor, inputs: Measure, generator: torch.Generator
+) -> None:
+    functions = predictor.sample(5, generator)
+    together = functions(inputs)
+    assert together.shape == (5, 11, 2)
+    apart = [functions(inputs.map(lambda t, i=i: t[i : i + 1])) for i in range(11)]  # type: ignore[misc]
+    assert torch.allclose(torch.cat(apart, dim=1), together, rtol=1e-12)
+
+
+def test_drawn_functions_have_the_predicted_moments(
+    predictor: Predictor, inputs: Measure, generator: torch.Generator
+) -> None:
+    n = 50_000
+    draws = predictor.sample(n, generator)(inputs)
+    prediction = predictor.predict(inputs)
+    standard_error = (prediction.latent_variance / n).sqrt()
+    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
+    assert torch.allclose(draws.var(0), prediction.latent_variance, rtol=0.05)
+
+
+def test_the_joint_covariance_has_the_latent_variances(
+    predictor: Predictor, inputs: Measure
+) -> None:
+    diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
+    assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
+
+
+def test_warp_gives_the_measure_after_each_layer(predictor: Predictor, inputs: Measure) -> None:
+    measures = predictor.warp(inputs)
+    assert [measure.mean.shape for measure in measures] == [(11, 3)] * 3
+
+
+def test_a_model_may_change_after_conditioning(
+    rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    model = small_model(rows, generator)
+    predictor = condition(model, rows)
+    before = predictor.predict(inputs)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    assert torch.equal(predictor.predict(inputs).mean, before.mean)

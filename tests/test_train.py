@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from helpers import SMALL, small_model, small_rows
+
+from sswim.factorisation import FactorisationError
+from sswim.model import SSWIM, start
+from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
+from sswim.predictor import condition
+from sswim.rows import Rows
+from sswim.train import LBFGS, Adam, Step, Stopping, resolve_device, train
+
+OPTIMISERS = {"adam": Adam(steps=25), "lbfgs": LBFGS(steps=15)}
+
+
+@pytest.fixture
+def rows(generator: torch.Generator) -> Rows:
+    return small_rows(generator, n=60)
+
+
+@pytest.fixture
+def model(rows: Rows, generator: torch.Generator) -> SSWIM:
+    return start(SMALL, rows.inputs.mean, 1, generator)
+
+
+def state(model: SSWIM) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.parametrize("objective", [MAP, EVIDENCE, LEAVE_ONE_OUT], ids=["map", "ml", "loo"])
+def test_training_lowers_the_objective_and_keeps_the_best(
+    model: SSWIM, rows: Rows, optimiser: Adam | LBFGS, objective: Objective
+) -> None:
+    before = whole(model, rows, objective).item()
+    result = train(model, rows, objective, optimiser, device="cpu")
+    after = whole(model, rows, objective).item()
+    assert result.history[0].value == pytest.approx(before)
+    assert after == result.best.value == min(step.value for step in result.history)
+    assert after < before - 0.1
+    assert [step.index for step in result.history] == list(range(len(result.history)))
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_same_seed_same_result_bit_for_bit(
+    optimiser: Adam | LBFGS, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n=60, dtype=dtype)
+
+    def run() -> list[torch.Tensor]:
+        model = start(SMALL, rows.inputs.mean, 1, torch.Generator().manual_seed(7))
+        train(model, rows, MAP, optimiser, device="cpu", chunk_rows=16)
+        return [*state(model), condition(model, rows).predict(rows.inputs).mean]
+
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(run(), run(), strict=True))
+
+
+def test_chunked_training_is_the_same_training(model: SSWIM, rows: Rows) -> None:
+    other = copy.deepcopy(model)
+    train(model, rows, MAP, Adam(steps=20), device="cpu", chunk_rows=len(rows))
+    train(other, rows, MAP, Adam(steps=20), device="cpu", chunk_rows=7)
+    for ours, theirs in zip(state(other), state(model), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+def test_float32_features_train_to_nearly_the_same_predictions(
+    generator: torch.Generator,
+) -> None:
+    """Within 1 % of the predictions' spread after a whole training."""
+    rows = small_rows(generator, n=200)
+    model = start(SMALL, rows.inputs.mean, 1, generator)
+    single_model = copy.deepcopy(model)
+    single = Rows(rows.inputs.to(dtype=torch.float32), rows.targets)
+    train(model, rows, device="cpu")
+    train(single_model, single, device="cpu")
+    expected = condition(model, rows).predict(rows.inputs)
+    ours = condition(single_model, single).predict(single.inputs)
+    assert (ours.mean - expected.mean).abs().max() < 0.01 * expected.mean.std()
+    ratio = ours.observation_variance / expected.observation_variance
+    assert (ratio - 1).abs().max() < 0.01
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+def test_a_callback_sees_every_step_and_may_end_the_training(
+    model: SSWIM, rows: Rows, optimiser: Adam | LBFGS
+) -> None:
+    seen: list[Step] = []
+
+    def callback(step: Step) -> bool:
+        seen.append(step)
+        return step.index == 4
+
+    result = train(model, rows, MAP, optimiser, callback=callback, device="cpu")
+    assert result.ended == "callback"
+    assert tuple(seen) == result.history
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+def test_training_that_no_longer_improves_ends(
+    model: SSWIM, rows: Rows, optimiser: Adam | LBFGS
+) -> None:
+    stopping = Stopping(patience=3, tolerance=10.0)  # nothing improves by ten nats per row
+    result = train(model, rows, MAP, optimiser, stopping=stopping, device="cpu")
+    assert result.ended == "converged"
+    assert len(result.history) == 4
+
+
+def test_lbfgs_at_the_optimum_says_so(rows: Rows, generator: torch.Generator) -> None:
+    model = small_model(rows, generator, depth=0)
+    result = train(model, rows, MAP, LBFGS(steps=500), device="cpu")
+    assert result.ended == "converged"
+    assert result.best.gradient_norm < 1e-3
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
+def test_an_interruption_loses_nothing(model: SSWIM, rows: Rows, optimiser: Adam | LBFGS) -> None:
+    values: list[float] = []
+
+    def interrupt(step: Step) -> None:
+        values.append(step.value)
+        if step.index == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model, rows, MAP, optimiser, callback=interrupt, device="cpu")
+    assert whole(model, rows, MAP).item() == min(values)
+
+
+def test_divergence_is_named_and_the_best_parameters_are_kept(model: SSWIM, rows: Rows) -> None:
+    before = whole(model, rows, MAP).item()
+    with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
+        train(model, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
+    assert whole(model, rows, MAP).item() <= before
+
+
+def test_a_line_search_that_goes_too_far_turns_back(
+    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(1000))
+
+    def fails_at_first(*arguments: object) -> float:
+        if next(calls) == 2:
+            raise FactorisationError("too far")
+        return backward(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("sswim.train.backward", fails_at_first)
+    result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
+    assert result.best.value < result.history[0].value - 0.1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_few_steps(model: SSWIM, rows: Rows, steps: int) -> None:
+    assert len(train(model, rows, MAP, Adam(steps=steps), device="cpu").history) == steps + 1
+
+
+def test_automatic_device() -> None:
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert resolve_device("auto").type == expected
+    assert resolve_device("cpu") == torch.device("cpu")
