@@ -1,3 +1,43 @@
-"""Sparse spectrum warped input measures: nonstationary probabilistic regression."""
+"""Sparse spectrum warped input measures: nonstationary probabilistic regression.
+
+Data flows one way, and the modules follow it: ``rows`` → ``warp`` → ``features`` → ``linear`` →
+``predictor``; ``model`` holds the parameters, ``objective`` and ``training`` learn them.
+"""
+
+from sswim.factorisation import FactorisationError
+from sswim.measure import Measure
+from sswim.metrics import mnlp, rmse
+from sswim.model import SSWIM, Architecture, start
+from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
+from sswim.prediction import Prediction
+from sswim.predictor import Predictor, condition
+from sswim.rows import Rows, as_measure, as_rows
+from sswim.training import LBFGS, Adam, Step, Stopping, Training, train
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "EVIDENCE",
+    "LBFGS",
+    "LEAVE_ONE_OUT",
+    "MAP",
+    "SSWIM",
+    "Adam",
+    "Architecture",
+    "FactorisationError",
+    "Measure",
+    "Objective",
+    "Prediction",
+    "Predictor",
+    "Rows",
+    "Step",
+    "Stopping",
+    "Training",
+    "as_measure",
+    "as_rows",
+    "condition",
+    "mnlp",
+    "rmse",
+    "start",
+    "train",
+]

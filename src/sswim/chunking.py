@@ -14,8 +14,8 @@ CPU_CHUNK_ROWS = 2000
 def graph_bytes_per_row(architecture: Architecture, dtype: torch.dtype) -> int:
     """What the graph of one row takes: some tensors of F and of K numbers for each process."""
     n_features = 2 * architecture.n_frequencies
-    per_process = 4 * n_features + 3 * architecture.n_pseudo
-    numbers = 2 * architecture.depth * per_process + 5 * n_features
+    per_process = 3 * n_features + 3 * architecture.n_pseudo
+    numbers = 2 * architecture.depth * per_process + 4 * n_features
     return numbers * dtype.itemsize
 
 

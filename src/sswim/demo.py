@@ -6,12 +6,8 @@ import time
 
 import torch
 
+from sswim import Architecture, as_rows, condition, mnlp, rmse, start, train
 from sswim.data import nonstationary_signal
-from sswim.metrics import mnlp, rmse
-from sswim.model import Architecture, start
-from sswim.predictor import condition
-from sswim.rows import as_rows
-from sswim.train import train
 
 NOISE = 0.1
 
@@ -32,10 +28,11 @@ def main() -> None:
     for depth in (0, 1, 2):
         began = time.perf_counter()
         model = start(
-            Architecture(depth=depth, n_frequencies=128, n_pseudo=32),
+            Architecture(depth=depth, n_frequencies=128, n_pseudo=32, draw="sobol"),
             rows.inputs.mean,
             n_targets=1,
             generator=torch.Generator().manual_seed(0),
+            length_scale=0.2,  # the signal oscillates many times over the rows
         )
         train(model, rows)
         prediction = condition(model, rows).predict(test.inputs)

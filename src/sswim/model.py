@@ -29,7 +29,7 @@ class Architecture:
     """K, the pseudo-points of g and of h in every warp."""
     kernel: Kernel = "matern32"
     draw: Draw = "orthogonal"
-    pseudo_prior: PseudoPrior = "whitened"
+    pseudo_prior: PseudoPrior = "evidence"
     """The form of the hierarchical prior on the pseudo-targets (see ``PseudoProcess``)."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from sswim.model import SSWIM, start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
 from sswim.rows import Rows
-from sswim.train import LBFGS, Adam, Step, Stopping, resolve_device, train
+from sswim.training import LBFGS, Adam, Step, Stopping, resolve_device, train
 
 OPTIMISERS = {"adam": Adam(steps=25), "lbfgs": LBFGS(steps=15)}
 
@@ -149,7 +149,7 @@ def test_a_line_search_that_goes_too_far_turns_back(
             raise FactorisationError("too far")
         return backward(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sswim.train.backward", fails_at_first)
+    monkeypatch.setattr("sswim.training.backward", fails_at_first)
     result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
     assert result.best.value < result.history[0].value - 0.1
 

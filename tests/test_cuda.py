@@ -1,0 +1,102 @@
+"""The same mathematics on a GPU. Skipped where there is none."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from helpers import SMALL, gradients, normal, relative_error, small_model, small_rows
+
+from sswim.chunking import chunk_size, graph_bytes_per_row
+from sswim.measure import Measure
+from sswim.model import Architecture, start
+from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
+from sswim.predictor import condition
+from sswim.rows import as_rows
+from sswim.training import Adam, train
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+CUDA = torch.device("cuda")
+OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_value_and_gradient_are_those_of_the_cpu(
+    objective: Objective, depth: int, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, depth=depth)
+    value = backward(model, rows, objective)
+    expected = gradients(model)
+    model.zero_grad()
+    model.to(CUDA)
+    for size in (7, len(rows)):
+        model.zero_grad()
+        on_gpu = backward(model, rows.to(device=CUDA), objective, size)
+        assert on_gpu == pytest.approx(value, rel=1e-10)
+        for name, gradient in gradients(model).items():
+            assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_training_and_predictions_are_close_to_those_of_the_cpu(
+    dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n=200, dtype=dtype)
+    model = start(SMALL, rows.inputs.mean, 1, generator)
+    other = copy.deepcopy(model)
+    train(model, rows, MAP, Adam(steps=30), device="cpu")
+    train(other, rows, MAP, Adam(steps=30), device="auto")
+    assert other.log_noise.device.type == "cuda"
+    inputs = Measure(normal(generator, 50, 3).to(dtype))
+    expected = condition(model, rows).predict(inputs)
+    ours = condition(other, rows.to(device=CUDA)).predict(inputs.to(device=CUDA))
+    tolerance = 1e-2 if dtype == torch.float32 else 1e-6
+    assert torch.allclose(ours.mean.cpu(), expected.mean, atol=tolerance)
+    ratio = ours.observation_variance.cpu() / expected.observation_variance
+    assert (ratio - 1).abs().max() < tolerance
+
+
+def test_drawn_functions_are_those_of_the_cpu(generator: torch.Generator) -> None:
+    rows = small_rows(generator)
+    model = small_model(rows, generator)
+    expected = condition(model, rows).sample(3, torch.Generator().manual_seed(1))(rows.inputs)
+    on_gpu = rows.to(device=CUDA)
+    functions = condition(model.to(CUDA), on_gpu).sample(3, torch.Generator().manual_seed(1))
+    assert torch.allclose(functions(on_gpu.inputs).cpu(), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_memory_of_a_graph_is_foreseen(
+    depth: int, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    """The estimate that decides between one pass and two is never too low, and not far too high."""
+    architecture = Architecture(depth=depth)
+    x = normal(generator, 50_000, 20)
+    rows = as_rows(x, x.sum(1).sin(), dtype=dtype).to(device=CUDA)
+    model = start(architecture, x[:1000], 1, generator).to(CUDA)
+    for _ in range(2):  # the first includes workspaces of the libraries
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        whole(model, rows, MAP).backward()
+        measured = (torch.cuda.max_memory_allocated() - before) / len(rows)
+        model.zero_grad()
+    foreseen = graph_bytes_per_row(architecture, dtype)
+    print(f"depth {depth}, {dtype}: {measured:.0f} bytes per row, {foreseen} foreseen")
+    assert measured < foreseen < 1.5 * measured
+
+
+def test_rows_that_do_not_fit_are_cut(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = small_rows(generator, n=5000).to(device=CUDA)
+    torch.cuda.empty_cache()
+    assert chunk_size(Architecture(), rows) >= 5000
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**28, 2**37))
+    assert 1000 <= chunk_size(Architecture(), rows) < 5000
