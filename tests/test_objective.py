@@ -5,9 +5,11 @@ import torch
 from helpers import gradients, relative_error, small_model, small_rows
 from scipy.stats import multivariate_normal
 
+from sswim.measure import Measure
 from sswim.model import SSWIM, row_features
-from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
+from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, in_chunks, whole
 from sswim.predictor import condition
+from sswim.record import chunks
 from sswim.rows import Rows
 from sswim.warp import PseudoPrior
 
@@ -37,11 +39,12 @@ def test_chunks_give_the_one_pass_gradient(
     model = small_model(rows, generator, depth=depth, pseudo_prior=prior)
     n = len(rows)
     value, expected = value_and_gradient(model, rows, objective, chunk_rows=n)
-    # Without a prior a warp's pseudo-targets and the rest still all get a gradient.
     assert set(expected) == {name for name, _ in model.named_parameters()}
-    for size in (1, 7, n - 1):
-        chunked_value, chunked = value_and_gradient(model, rows, objective, size)
-        assert chunked_value == pytest.approx(value, rel=1e-12)
+    for size in (1, 7, n):
+        model.zero_grad()
+        chunked_value = in_chunks(model, list(chunks(rows, size)), objective)
+        assert chunked_value.item() == pytest.approx(value, rel=1e-12)
+        chunked = gradients(model)
         for name, gradient in expected.items():
             assert relative_error(chunked[name], gradient) < 1e-10, name
 
@@ -116,6 +119,19 @@ def test_chunks_may_come_from_any_iterable_that_starts_again(generator: torch.Ge
         backward(model, iter(cuts), MAP)
     with pytest.raises(ValueError, match="at least one chunk"):
         backward(model, [], MAP)
+
+
+def test_rows_that_do_not_suit_the_model_are_refused(generator: torch.Generator) -> None:
+    rows = small_rows(generator)
+    model = small_model(rows, generator)
+    wide = Rows(Measure(rows.inputs.mean.repeat(1, 2)), rows.targets)
+    with pytest.raises(ValueError, match=r"model's 3 inputs. Got 6"):
+        backward(model, wide, MAP)
+    two = small_rows(generator, n_targets=2)
+    with pytest.raises(ValueError, match=r"model's 1 targets. Got 2"):
+        backward(model, two, MAP)
+    with pytest.raises(ValueError, match="at least one row"):
+        backward(model, rows, MAP, chunk_rows=0)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())

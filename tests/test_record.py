@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 import torch
+from helpers import small_rows
 from torch import Tensor
 
-from sswim.record import Record
+from sswim.record import Record, chunks, concatenate
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,17 @@ def test_leaves_collect_gradients_without_touching_the_original() -> None:
 def test_to_converts_every_tensor() -> None:
     converted = tree().to(dtype=torch.float64)
     assert {tensor.dtype for tensor in converted.tensors()} == {torch.float64}
+
+
+@pytest.mark.parametrize("size", [1, 5, 23, 100])
+@pytest.mark.parametrize("extras", [False, True])
+def test_chunks_put_together_are_the_rows(
+    size: int, extras: bool, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, 23, weighted=extras, uncertain=extras)
+    parts = list(chunks(rows, size))
+    assert [len(part) for part in parts] == [min(size, 23 - i) for i in range(0, 23, size)]
+    together = concatenate(parts)
+    assert (together.weight is None) == (rows.weight is None)
+    for ours, theirs in zip(together.tensors(), rows.tensors(), strict=True):
+        assert torch.equal(ours, theirs)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import small_rows
 
 from sswim.rows import as_measure, as_rows
 
@@ -59,12 +58,3 @@ def test_single_precision_is_for_inputs_alone() -> None:
 def test_tensors_lose_their_graph() -> None:
     x = torch.from_numpy(X).requires_grad_()
     assert not as_measure(x * 2).mean.requires_grad
-
-
-@pytest.mark.parametrize("size", [1, 5, 23, 100])
-def test_chunks_put_together_are_the_rows(size: int, generator: torch.Generator) -> None:
-    rows = small_rows(generator, 23, weighted=True, uncertain=True)
-    chunks = list(rows.chunks(size))
-    assert all(len(chunk) <= size for chunk in chunks)
-    for index, whole in enumerate(rows.tensors()):
-        assert torch.equal(torch.cat([chunk.tensors()[index] for chunk in chunks]), whole)

@@ -159,6 +159,14 @@ def test_few_steps(model: SSWIM, rows: Rows, steps: int) -> None:
     assert len(train(model, rows, MAP, Adam(steps=steps), device="cpu").history) == steps + 1
 
 
+@pytest.mark.parametrize(
+    "settings", [{"steps": -1}, {"learning_rate": 0.0}], ids=["steps", "learning rate"]
+)
+def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        Adam(**settings)  # type: ignore[arg-type]
+
+
 def test_automatic_device() -> None:
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert resolve_device("auto").type == expected

@@ -200,6 +200,10 @@ def _factorise(
     statistics: Statistics, noise: Float64[Tensor, " T"], signal: Float64[Tensor, " T"]
 ) -> Float64[Tensor, "T F F"]:
     """L of A = ΦᵀWΦ + λI, for every target's λ."""
+    if len(noise) != statistics.moment.shape[1]:
+        raise ValueError(
+            f"Rows must have the model's {len(noise)} targets. Got {statistics.moment.shape[1]}."
+        )
     ridge = noise / signal  # λ
     identity = torch.eye(len(statistics.gram), dtype=ridge.dtype, device=ridge.device)
     return cholesky(

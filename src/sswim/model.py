@@ -149,5 +149,10 @@ def warped(factors: Factors, measure: Measure) -> list[Measure]:
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "N F"]:
     """Expected top-level features of rows, in the precision of the inputs."""
+    n_inputs = factors.frequencies.shape[1]
+    if inputs.mean.shape[-1] != n_inputs:
+        raise ValueError(
+            f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
+        )
     factors = factors.to(dtype=inputs.mean.dtype)
     return expected_features(factors.frequencies, warped(factors, inputs)[-1])

@@ -34,7 +34,7 @@ from sswim.linear import (
     statistics,
 )
 from sswim.model import SSWIM, Factors, row_features
-from sswim.record import Record
+from sswim.record import Record, chunks
 from sswim.rows import Rows
 
 
@@ -72,12 +72,14 @@ def backward(
             By default chosen from the device, the number of rows and the memory at hand.
     """
     if isinstance(rows, Rows):
+        if chunk_rows is not None and chunk_rows < 1:
+            raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
         size = chunk_rows or chunk_size(model.architecture, rows)
         if len(rows) <= size:
             value = whole(model, rows, objective)
             value.backward()
             return value.item()
-        rows = list(rows.chunks(size))
+        rows = list(chunks(rows, size))
     return in_chunks(model, rows, objective).item()
 
 
@@ -87,9 +89,9 @@ def row_statistics(factors: Factors, rows: Rows) -> Statistics:
 
 
 @torch.no_grad()
-def total_statistics(factors: Factors, chunks: Iterable[Rows]) -> Statistics:
+def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
     """Sum the statistics of chunks up, one at a time and without a graph."""
-    parts = (row_statistics(factors, chunk) for chunk in chunks)
+    parts = (row_statistics(factors, chunk) for chunk in rows)
     first = next(parts, None)
     if first is None:
         raise ValueError("There must be at least one chunk of rows. Got none.")
@@ -109,17 +111,17 @@ def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, ""]
     return (criterion + objective.prior_weight * negative_log_prior) / total.count
 
 
-def in_chunks(model: SSWIM, chunks: Iterable[Rows], objective: Objective) -> Float64[Tensor, ""]:
+def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float64[Tensor, ""]:
     """The objective's value; its gradient is added to that of the model's parameters."""
-    if iter(chunks) is chunks:
+    if iter(rows) is rows:
         raise ValueError(
             "Chunks are read more than once, so they must come in an iterable that can be started "
-            f"again. Got a one-way {type(chunks).__name__}; make a list of it, or a class with "
+            f"again. Got a one-way {type(rows).__name__}; make a list of it, or a class with "
             "__iter__."
         )
     factors, negative_log_prior = model.condition()
     seen = factors.leaves()
-    summed = total_statistics(seen, chunks)
+    summed = total_statistics(seen, rows)
     total = summed.leaves()
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
@@ -128,13 +130,13 @@ def in_chunks(model: SSWIM, chunks: Iterable[Rows], objective: Objective) -> Flo
         conditioned = posterior(total, model.noise(), model.signal())
         given = conditioned.leaves()
         criterion = torch.zeros_like(summed.count)
-        for chunk in chunks:
+        for chunk in rows:
             features = row_features(seen, chunk.inputs)
             part = _negative_log_leave_one_out(features, chunk, given) / summed.count
             part.backward()
             criterion += part.detach()
         _send_back(conditioned, given)
-    for chunk in chunks:
+    for chunk in rows:
         _send_back(row_statistics(seen, chunk), total)
     prior = objective.prior_weight * negative_log_prior / summed.count
     _send_back(factors, seen, prior)

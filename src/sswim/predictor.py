@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 import torch
 from jaxtyping import Float64
@@ -15,7 +14,7 @@ from sswim.measure import Measure
 from sswim.model import SSWIM, Factors, row_features, warped
 from sswim.objective import total_statistics
 from sswim.prediction import Prediction
-from sswim.record import Record
+from sswim.record import Record, chunks, concatenate
 from sswim.rows import Rows
 
 CHUNK_ROWS = 4096
@@ -35,21 +34,22 @@ class Predictor(Record):
     @torch.no_grad()
     def predict(self, inputs: Measure) -> Prediction:
         """Predict the targets of inputs, certain or not."""
-        return _concatenate(
-            self.posterior.predict(row_features(self.factors, chunk)) for chunk in _cut(inputs)
+        return concatenate(
+            self.posterior.predict(row_features(self.factors, chunk))
+            for chunk in chunks(inputs, CHUNK_ROWS)
         )
 
     @torch.no_grad()
     def leave_one_out(self, rows: Rows) -> Prediction:
         """Predict each of the rows this was conditioned on from all the others."""
-        return _concatenate(
+        return concatenate(
             leave_one_out(
                 row_features(self.factors, chunk.inputs),
                 chunk.targets,
                 self.posterior,
                 chunk.weight,
             )
-            for chunk in rows.chunks(CHUNK_ROWS)
+            for chunk in chunks(rows, CHUNK_ROWS)
         )
 
     @torch.no_grad()
@@ -68,7 +68,7 @@ class Predictor(Record):
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             values = [
                 row_features(self.factors, chunk).to(torch.float64) @ weights
-                for chunk in _cut(inputs)
+                for chunk in chunks(inputs, CHUNK_ROWS)
             ]
             return torch.cat(values, dim=1)
 
@@ -77,12 +77,13 @@ class Predictor(Record):
     @torch.no_grad()
     def warp(self, inputs: Measure) -> list[Measure]:
         """The measures after each warp in turn, beginning with the inputs themselves."""
-        return warped(self.factors, inputs)
+        parts = [warped(self.factors, chunk) for chunk in chunks(inputs, CHUNK_ROWS)]
+        return [concatenate(measures) for measures in zip(*parts, strict=True)]
 
     @torch.no_grad()
     def update(self, rows: Rows) -> Predictor:
         """Condition on more rows as well; exact, parameters kept, old rows not needed."""
-        total = self.statistics + total_statistics(self.factors, rows.chunks(CHUNK_ROWS))
+        total = self.statistics + total_statistics(self.factors, chunks(rows, CHUNK_ROWS))
         return replace(
             self,
             statistics=total,
@@ -93,17 +94,7 @@ class Predictor(Record):
 @torch.no_grad()
 def condition(model: SSWIM, rows: Rows) -> Predictor:
     """Condition a model on rows; the model may change afterwards without effect on the result."""
-    factors = model.condition()[0].to(dtype=rows.inputs.mean.dtype)
-    total = total_statistics(factors, rows.chunks(CHUNK_ROWS))
+    factors, _ = model.condition()
+    total = total_statistics(factors, chunks(rows, CHUNK_ROWS))
     signal, noise = model.signal(), model.noise()
     return Predictor(factors, signal, total, posterior(total, noise, signal))
-
-
-def _cut(inputs: Measure) -> Iterable[Measure]:
-    for start in range(0, len(inputs.mean), CHUNK_ROWS):
-        yield inputs.map(itemgetter(slice(start, start + CHUNK_ROWS)))
-
-
-def _concatenate(predictions: Iterable[Prediction]) -> Prediction:
-    parts = [prediction.tensors() for prediction in predictions]
-    return Prediction(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import torch
@@ -44,6 +45,21 @@ class Record:
     def leaves(self: RecordT) -> RecordT:
         """The same values, cut from their graph, each collecting its own gradient."""
         return self.map(lambda tensor: tensor.detach().requires_grad_())
+
+
+def chunks(record: RecordT, size: int) -> Iterator[RecordT]:
+    """Cut a record whose tensors have one entry per row into chunks of at most so many rows."""
+    n_rows = len(record.tensors()[0])
+    for start in range(0, n_rows, size):
+        yield record.map(itemgetter(slice(start, start + size)))
+
+
+def concatenate(records: Iterable[RecordT]) -> RecordT:
+    """Put chunks together again."""
+    parts = list(records)
+    columns = zip(*(part.tensors() for part in parts), strict=True)
+    joined = iter([torch.cat(column) for column in columns])
+    return parts[0].map(lambda _: next(joined))
 
 
 def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:

@@ -1,10 +1,8 @@
-"""Rows of data, checked, and the chunks they are cut into."""
+"""Rows of data, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,11 +25,6 @@ class Rows(Record):
 
     def __len__(self) -> int:
         return len(self.targets)
-
-    def chunks(self, size: int) -> Iterator[Rows]:
-        """Cut into chunks of at most so many rows, in order."""
-        for start in range(0, len(self), size):
-            yield self.map(itemgetter(slice(start, start + size)))
 
 
 def as_rows(

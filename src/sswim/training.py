@@ -29,6 +29,10 @@ class Adam:
     learning_rate: float = 0.03
     """The highest of the cycle."""
 
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.learning_rate <= 0:
+            raise ValueError(f"steps must not be negative, learning_rate positive. Got {self}.")
+
 
 @dataclass(frozen=True)
 class LBFGS:
@@ -36,6 +40,11 @@ class LBFGS:
 
     steps: int = 100
     memory: int = 20
+    """How many past gradients the approximate Hessian is made of."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.memory < 1:
+            raise ValueError(f"steps must not be negative, memory at least 1. Got {self}.")
 
 
 @dataclass(frozen=True)
