@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
-from helpers import SMALL, normal, small_model, small_rows
+from helpers import SMALL, normal, small_model, small_rows, unchecked
 
 from sswim.features import expected_features
 from sswim.measure import Measure
@@ -76,7 +77,17 @@ def test_the_state_dict_is_all_there_is(generator: torch.Generator) -> None:
     assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("change", [{"depth": -1}, {"n_frequencies": 0}, {"n_pseudo": 0}])
-def test_impossible_architectures_are_refused(change: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="at least"):
-        Architecture(**change)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"depth": -1}, "at least"),
+        ({"n_frequencies": 0}, "at least"),
+        ({"n_pseudo": 0}, "at least"),
+        ({"kernel": "cosine"}, "kernel must be one of"),
+        ({"draw": "halton"}, "draw must be one of"),
+        ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),
+    ],
+)
+def test_impossible_architectures_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        unchecked(Architecture, **change)

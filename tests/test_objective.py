@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from helpers import gradients, relative_error, small_model, small_rows
+from helpers import gradients, relative_error, small_model, small_rows, unchecked
 from scipy.stats import multivariate_normal
 
 from sswim.measure import Measure
@@ -132,6 +132,13 @@ def test_rows_that_do_not_suit_the_model_are_refused(generator: torch.Generator)
         backward(model, two, MAP)
     with pytest.raises(ValueError, match="at least one row"):
         backward(model, rows, MAP, chunk_rows=0)
+
+
+def test_impossible_objectives_are_refused() -> None:
+    with pytest.raises(ValueError, match="criterion must be one of"):
+        unchecked(Objective, criterion="aic")
+    with pytest.raises(ValueError, match="prior_weight must not be negative"):
+        Objective(prior_weight=-1.0)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
-from helpers import normal
+from helpers import normal, unchecked
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, Matern
 from torch import Tensor
@@ -154,6 +153,5 @@ def test_bad_choices_are_named(
     change: dict[str, Any], message: str, generator: torch.Generator
 ) -> None:
     arguments = {"kernel": "rbf", "n_frequencies": 4, "n_inputs": 2, "generator": generator}
-    unchecked = inspect.unwrap(draw_frequencies)  # as users have it, without the tests' types
     with pytest.raises(ValueError, match=message):
-        unchecked(**{**arguments, **change})
+        unchecked(draw_frequencies, **{**arguments, **change})

@@ -14,6 +14,7 @@ from sswim.features import expected_features
 from sswim.measure import Measure
 from sswim.record import Record
 from sswim.spectral import Draw, Kernel, Spectrum
+from sswim.validation import require_choice
 from sswim.warp import PseudoPrior, WarpFactors, WarpLayer, warp
 
 
@@ -33,6 +34,9 @@ class Architecture:
     """The form of the hierarchical prior on the pseudo-targets (see ``PseudoProcess``)."""
 
     def __post_init__(self) -> None:
+        require_choice("kernel", self.kernel, Kernel)
+        require_choice("draw", self.draw, Draw)
+        require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
         if self.depth < 0 or self.n_frequencies < 1 or self.n_pseudo < 1:
             raise ValueError(
                 "depth must be at least 0, n_frequencies and n_pseudo at least 1. "

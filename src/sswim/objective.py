@@ -36,6 +36,9 @@ from sswim.linear import (
 from sswim.model import SSWIM, Factors, row_features
 from sswim.record import Record, chunks
 from sswim.rows import Rows
+from sswim.validation import require_choice
+
+Criterion = Literal["evidence", "leave-one-out"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,15 @@ class Objective:
     All are per row: nats divided by the number of rows (the sum of their weights).
     """
 
-    criterion: Literal["evidence", "leave-one-out"] = "evidence"
+    criterion: Criterion = "evidence"
     """The log evidence, or the sum of the rows' leave-one-out log predictive densities."""
     prior_weight: float = 1.0
     """1 for the maximum a posteriori, 0 for maximum likelihood as published."""
+
+    def __post_init__(self) -> None:
+        require_choice("criterion", self.criterion, Criterion)
+        if self.prior_weight < 0:
+            raise ValueError(f"prior_weight must not be negative. Got {self.prior_weight}.")
 
 
 MAP = Objective()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Float64
 from scipy import special
 from torch import Tensor, nn
+
+from sswim.validation import require_choice
 
 Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
 Draw = Literal["iid", "orthogonal", "sobol"]
@@ -42,10 +44,8 @@ def draw_frequencies(
         draw: ``"iid"``; ``"orthogonal"``: blocks of D frequencies in orthogonal directions;
             ``"sobol"``: a scrambled Sobol sequence through the inverse distribution functions.
     """
-    if kernel not in get_args(Kernel):
-        raise ValueError(f"kernel must be one of {get_args(Kernel)}. Got {kernel!r}.")
-    if draw not in get_args(Draw):
-        raise ValueError(f"draw must be one of {get_args(Draw)}. Got {draw!r}.")
+    require_choice("kernel", kernel, Kernel)
+    require_choice("draw", draw, Draw)
     if n_frequencies < 1 or n_inputs < 1:
         raise ValueError(
             "A draw needs at least one frequency and one input. "

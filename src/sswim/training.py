@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import parameters_to_vector
 
 from sswim.factorisation import FactorisationError
 from sswim.model import SSWIM
@@ -155,7 +155,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
-        self.best_parameters = [parameter.detach().clone() for parameter in self.parameters]
+        self.best_position = self.position()
         self.began = time.perf_counter()
         self.progress = (0, math.inf)  # the step and value of the last clear improvement
 
@@ -172,8 +172,19 @@ class _Run:
 
     def gradient(self) -> Tensor:
         """The gradient of the last evaluation, flattened."""
-        gradients = (parameter.grad for parameter in self.parameters)
-        return parameters_to_vector([g for g in gradients if g is not None])
+        gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in self.parameters]
+        return parameters_to_vector(gradients)
+
+    def position(self) -> Tensor:
+        """The parameters, flattened."""
+        return parameters_to_vector(self.parameters).detach()
+
+    @torch.no_grad()
+    def move_to(self, position: Tensor) -> None:
+        """Set the parameters from a flattened vector."""
+        parts = position.split([parameter.numel() for parameter in self.parameters])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))
 
     def finish_step(self, value: float) -> None:
         """Record a step whose objective and gradient have been evaluated; may raise _Stop."""
@@ -181,9 +192,7 @@ class _Run:
         step = Step(len(self.history), value, norm, time.perf_counter() - self.began)
         self.history.append(step)
         if self.best is None or value < self.best.value:
-            self.best = step
-            for kept, parameter in zip(self.best_parameters, self.parameters, strict=True):
-                kept.copy_(parameter.detach())
+            self.best, self.best_position = step, self.position()
         if value < self.progress[1] - self.stopping.tolerance:
             self.progress = (step.index, value)
         if self.callback is not None and self.callback(step) is True:
@@ -191,11 +200,9 @@ class _Run:
         if step.index - self.progress[0] >= self.stopping.patience:
             raise _Stop("converged")
 
-    @torch.no_grad()
     def restore_best(self) -> None:
         """Give the model the best parameters seen."""
-        for kept, parameter in zip(self.best_parameters, self.parameters, strict=True):
-            parameter.copy_(kept)
+        self.move_to(self.best_position)
         self.model.zero_grad()
 
 
@@ -216,8 +223,7 @@ def _lbfgs(run: _Run, settings: LBFGS) -> Ending:
     """SciPy's L-BFGS-B on the flattened parameters."""
 
     def evaluate(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        vector = torch.from_numpy(point.copy()).to(run.parameters[0].device)
-        vector_to_parameters(vector, run.parameters)
+        run.move_to(torch.from_numpy(point))
         try:
             value = run.evaluate()
         except FactorisationError:
@@ -232,7 +238,7 @@ def _lbfgs(run: _Run, settings: LBFGS) -> Ending:
     run.finish_step(run.evaluate())
     result = optimize.minimize(
         evaluate,
-        parameters_to_vector(run.parameters).detach().cpu().numpy(),
+        run.position().cpu().numpy(),
         jac=True,
         method="L-BFGS-B",
         callback=finish_step,
