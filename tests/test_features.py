@@ -5,7 +5,7 @@ import torch
 from helpers import normal
 from torch import Tensor
 
-from sswim.features import expected_features
+from sswim.features import expected_features, expected_quadratic, feature_slopes
 from sswim.measure import Measure
 
 
@@ -65,3 +65,49 @@ def test_gradients(kind: str, generator: torch.Generator) -> None:
         lambda *tensors: expected_features(tensors[0], Measure(*tensors[1:])),
         [tensor for tensor in (frequencies, mean, variance) if tensor is not None],
     )
+
+
+def test_both_causes_of_uncertainty_add_up(generator: torch.Generator) -> None:
+    mean, frequencies = normal(generator, 6, 3), normal(generator, 5, 3)
+    variance = normal(generator, 6, 3).square()
+    covariance = covariances(generator, 6, 3)
+    together = expected_features(frequencies, Measure(mean, variance.diag_embed() + covariance))
+    apart = expected_features(frequencies, Measure(mean, variance, covariance))
+    assert torch.allclose(together, apart, rtol=1e-12)
+
+
+def test_slopes_are_derivatives(generator: torch.Generator) -> None:
+    mean, frequencies = normal(generator, 6, 3), normal(generator, 5, 3)
+    variance, weights = normal(generator, 6, 3).square(), normal(generator, 10, 2)
+
+    def values(at: Tensor) -> Tensor:
+        return (expected_features(frequencies, Measure(at, variance)) @ weights).sum(0)
+
+    expected = torch.autograd.functional.jacobian(values, mean).permute(1, 0, 2)
+    features = expected_features(frequencies, Measure(mean, variance))
+    assert torch.allclose(feature_slopes(frequencies, features, weights), expected)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_second_moments_against_draws(full: bool, generator: torch.Generator) -> None:
+    """Of the features damped by the warps' uncertainty, over where the raw input may be."""
+    mean, frequencies = normal(generator, 3, 2), normal(generator, 4, 2)
+    warps, covariance = 0.2 * normal(generator, 3, 2).square(), covariances(generator, 3, 2)
+    given = covariance if full else covariance.diagonal(dim1=-2, dim2=-1)
+    form = normal(generator, 8, 8)
+    form = form + form.mT
+    closed_form = expected_quadratic(frequencies, Measure(mean, warps, given), form)
+    for row in range(3):
+        root = torch.linalg.cholesky(covariance[row] if full else given[row].diag())
+        draws = mean[row] + normal(generator, 400_000, 2) @ root.mT
+        features = expected_features(frequencies, Measure(draws, warps[row].expand_as(draws)))
+        values = ((features @ form) * features).sum(-1)
+        standard_error = values.std() / len(values) ** 0.5
+        assert (values.mean() - closed_form[row]).abs() < 4 * standard_error
+
+
+def test_second_moments_stay_finite_for_very_uncertain_inputs(generator: torch.Generator) -> None:
+    measure = Measure(normal(generator, 3, 2), input_variance=torch.full((3, 2), 1e6).double())
+    form = torch.eye(8, dtype=torch.float64)
+    values = expected_quadratic(normal(generator, 4, 2), measure, form)
+    assert torch.allclose(values, torch.ones(3, dtype=torch.float64))  # E ‖φ‖² = 1

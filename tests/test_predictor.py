@@ -124,3 +124,33 @@ def test_a_model_may_change_after_conditioning(
         for parameter in model.parameters():
             parameter.add_(1)
     assert torch.equal(predictor.predict(inputs).mean, before.mean)
+
+
+@pytest.mark.parametrize(("depth", "spread"), [(0, 0.5), (1, 0.02), (2, 0.02)])
+def test_uncertain_inputs_against_perturbed_ones(
+    depth: int, spread: float, generator: torch.Generator
+) -> None:
+    """Exact for a stationary model; with warps for uncertainty that is small beside them."""
+    rows = small_rows(generator, n_targets=2)
+    predictor = condition(small_model(rows, generator, perturb=0.2, depth=depth), rows)
+    x = normal(generator, 4, 3)
+    variance = spread**2 * (0.5 + torch.rand(4, 3, generator=generator, dtype=torch.float64))
+    ours = predictor.predict(Measure(x, input_variance=variance))
+    n = 100_000
+    for row in range(4):
+        perturbed = Measure(x[row] + variance[row].sqrt() * normal(generator, n, 3))
+        draws = predictor.predict(perturbed)
+        mean_error = (draws.mean.mean(0) - ours.mean[row]).abs()
+        slack = 4 / n**0.5 + (0.1 if depth else 0)  # in units of the spread
+        assert (mean_error < slack * draws.mean.std(0)).all()
+        total = draws.observation_variance.mean(0) + draws.mean.var(0)
+        assert torch.allclose(ours.observation_variance[row], total, rtol=0.02)
+
+
+def test_exact_inputs_with_no_variance_predict_as_points(
+    predictor: Predictor, inputs: Measure
+) -> None:
+    zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
+    ours, theirs = predictor.predict(zero), predictor.predict(Measure(inputs.mean))
+    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.allclose(mine, expected, rtol=1e-6, atol=1e-9)

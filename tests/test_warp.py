@@ -77,9 +77,9 @@ def test_the_dual_form_equals_weight_space(
         process.log_signal.exp() * per_target,
     )
     expected = weights.predict(expected_features(frequencies, measure))
-    mean, variance = process_moments(process.condition()[0], measure)
-    assert torch.allclose(mean, expected.mean, rtol=1e-10, atol=1e-10)
-    assert torch.allclose(variance.expand(-1, 3), expected.latent_variance, atol=1e-10)
+    moments = process_moments(process.condition()[0], measure)
+    assert torch.allclose(moments.mean, expected.mean, rtol=1e-10, atol=1e-10)
+    assert torch.allclose(moments.variance.expand(-1, 3), expected.latent_variance, atol=1e-10)
 
 
 @torch.no_grad()
@@ -104,8 +104,8 @@ def test_both_priors_describe_the_same_process(points: Measure, generator: torch
     factors, prior = literal.condition()
     whitened_factors, whitened_prior = whitened.condition()
     ours, theirs = (process_moments(f, points) for f in (whitened_factors, factors))
-    assert torch.allclose(ours[0], theirs[0], atol=1e-12)
-    assert torch.equal(ours[1], theirs[1])
+    assert torch.allclose(ours.mean, theirs.mean, atol=1e-12)
+    assert torch.equal(ours.variance, theirs.variance)
     jacobian = 3 * root.diagonal().log().sum()
     assert (prior - whitened_prior).item() == pytest.approx(jacobian.item(), rel=1e-10)
 
@@ -142,10 +142,10 @@ def test_deeper_layers_against_draws_under_the_same_independence(
     def draw(mean: Tensor, variance: Tensor) -> Tensor:
         return mean + variance.sqrt() * normal(generator, n, 12, 3)
 
-    deviation, g_variance = process_moments(factors.multiplicative, uncertain)
-    shift, h_variance = process_moments(factors.additive, uncertain)
-    draws = draw(1 + deviation, g_variance) * draw(uncertain.mean, uncertain.variance)
-    draws = draws + draw(shift, h_variance)
+    g = process_moments(factors.multiplicative, uncertain)
+    h = process_moments(factors.additive, uncertain)
+    draws = draw(1 + g.mean, g.variance) * draw(uncertain.mean, uncertain.variance)
+    draws = draws + draw(h.mean, h.variance)
     assert_moments(warp(factors, uncertain), draws)
 
 
@@ -211,7 +211,8 @@ def test_gradients(prior: PseudoPrior, uncertain: Measure, generator: torch.Gene
     def moments(*values: Tensor) -> tuple[Tensor, ...]:
         def run(module: PseudoProcess) -> tuple[Tensor, ...]:
             factors, prior = module.condition()
-            return (*process_moments(factors, uncertain), prior)
+            moments = process_moments(factors, uncertain)
+            return (moments.mean, moments.variance, prior)
 
         process.forward = run
         return torch.func.functional_call(
@@ -238,3 +239,40 @@ def test_more_pseudo_points_than_rows(generator: torch.Generator) -> None:
     process = PseudoProcess(2, 2, n_frequencies=4, n_pseudo=9, prior="whitened")
     process.start(normal(generator, 3, 2), torch.ones(2, dtype=torch.float64), generator)
     assert len(process.pseudo_inputs.unique(dim=0)) == 9
+
+
+@torch.no_grad()
+def test_an_uncertain_raw_input_is_passed_on_by_the_slope_of_the_warp(
+    points: Measure, generator: torch.Generator
+) -> None:
+    """A little uncertainty, against draws of the raw input; independence would be far off."""
+    factors = small_layer(generator).condition()[0]
+    root = 1e-2 * normal(generator, 12, 3, 3)
+    covariance = root @ root.mT + 1e-5 * torch.eye(3, dtype=torch.float64)
+    passed = warp(factors, Measure(points.mean, input_variance=covariance))
+    assert passed.input_variance is not None
+    n = 100_000
+    for row in range(12):
+        root = torch.linalg.cholesky(covariance[row])
+        draws = points.mean[row] + normal(generator, n, 3) @ root.mT
+        means = warp(factors, Measure(draws)).mean
+        standard_error = means.std(0) / math.sqrt(n)
+        assert ((means.mean(0) - passed.mean[row]).abs() < 5 * standard_error + 1e-4).all()
+        expected = means.mT.cov()
+        error = (passed.input_variance[row] - expected).abs().max()
+        assert error < 0.05 * expected.abs().max()
+
+
+@torch.no_grad()
+def test_no_input_uncertainty_is_that_of_a_point(
+    points: Measure, generator: torch.Generator
+) -> None:
+    factors = small_layer(generator).condition()[0]
+    certain = warp(factors, points)
+    zero = warp(factors, Measure(points.mean, input_variance=torch.zeros_like(points.mean)))
+    assert torch.allclose(certain.mean, zero.mean, rtol=1e-12)
+    assert certain.variance is not None
+    assert zero.variance is not None
+    assert zero.input_variance is not None
+    assert torch.allclose(certain.variance, zero.variance, rtol=1e-12)
+    assert not zero.input_variance.any()

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sswim.measure import Measure
+from sswim.measure import Measure, Variance, full_covariance
 
 
 def expected_features(frequencies: Float[Tensor, "M D"], measure: Measure) -> Float[Tensor, "*N F"]:
@@ -19,15 +19,75 @@ def expected_features(frequencies: Float[Tensor, "M D"], measure: Measure) -> Fl
     """
     phase = measure.mean @ frequencies.mT  # Ωm
     scale: Tensor | float = len(frequencies) ** -0.5
-    if measure.variance is not None:
-        scale = scale * (-0.5 * _phase_variance(frequencies, measure)).exp()
+    damping = _log_damping(frequencies, measure)
+    if damping is not None:
+        scale = scale * damping.exp()
     return torch.cat((phase.cos() * scale, phase.sin() * scale), dim=-1)
 
 
-def _phase_variance(frequencies: Float[Tensor, "M D"], measure: Measure) -> Float[Tensor, "*N M"]:
+def feature_slopes(
+    frequencies: Float[Tensor, "M D"],
+    features: Float[Tensor, "N F"],
+    weights: Float[Tensor, "F Q"],
+) -> Float[Tensor, "N Q D"]:
+    """∂(Wᵀ E φ)/∂m from the expected features themselves: a derivative turns cosine into −sine."""
+    cosine, sine = features.chunk(2, dim=-1)
+    turned = torch.cat((-sine, cosine), dim=-1)
+    directions = weights[:, :, None] * frequencies.repeat(2, 1)[:, None, :]  # (F, Q, D)
+    return (turned @ directions.flatten(1)).unflatten(1, directions.shape[1:])
+
+
+def expected_quadratic(
+    frequencies: Float[Tensor, "M D"], measure: Measure, form: Float[Tensor, "F F"]
+) -> Float[Tensor, " N"]:
+    """E[φ(x)ᵀ Q φ(x)] over the raw input's uncertainty, for a symmetric Q.
+
+    With c and s the cosines and sines of Ωm, e the damping of the expected features and
+    K = ΩPΩᵀ for the input's covariance P, the second moments are closed form:
+
+        E[cos cosᵀ] = eeᵀ ∘ (ccᵀ ∘ cosh K + ssᵀ ∘ sinh K)
+        E[sin sinᵀ] = eeᵀ ∘ (ssᵀ ∘ cosh K + ccᵀ ∘ sinh K)
+        E[cos sinᵀ] = eeᵀ ∘ (csᵀ ∘ cosh K − scᵀ ∘ sinh K)
+    """
+    assert measure.input_variance is not None
+    damping = _log_damping(frequencies, measure)
+    assert damping is not None
+    phase = measure.mean @ frequencies.mT
+    c, s = phase.cos(), phase.sin()
+    covariance = full_covariance(measure.mean, measure.input_variance)
+    k = frequencies @ covariance @ frequencies.mT
+    # eeᵀ and the exponentials of K in one exponent: neither alone need be finite.
+    both = damping[:, :, None] + damping[:, None, :]
+    rising, falling = (both + k).exp(), (both - k).exp()
+    even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)
+    m = len(frequencies)
+    cc, ss, cs = form[:m, :m], form[m:, m:], form[:m, m:]
+
+    def product(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
+        return torch.einsum("ni,nij,nj->n", left, matrix, right)
+
+    cosines = product(c, even * cc + odd * ss, c)
+    sines = product(s, even * ss + odd * cc, s)
+    crossed = product(c, even * cs, s) - product(s, odd * cs, c)
+    return (cosines + sines + 2 * crossed) / m
+
+
+def _log_damping(
+    frequencies: Float[Tensor, "M D"], measure: Measure
+) -> Float[Tensor, "*N M"] | None:
+    """−½ diag(ΩΣΩᵀ), or None for points."""
+    parts = [
+        -0.5 * _phase_variance(frequencies, measure.mean, variance)
+        for variance in (measure.variance, measure.input_variance)
+        if variance is not None
+    ]
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def _phase_variance(
+    frequencies: Float[Tensor, "M D"], mean: Float[Tensor, "*N D"], variance: Variance
+) -> Float[Tensor, "*N M"]:
     """diag(ΩΣΩᵀ), the variance of Ωx."""
-    variance = measure.variance
-    assert variance is not None
-    if variance.ndim == measure.mean.ndim:
+    if variance.ndim == mean.ndim:
         return variance @ frequencies.square().mT
     return ((frequencies @ variance) * frequencies).sum(-1)

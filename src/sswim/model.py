@@ -143,20 +143,20 @@ def start(
     return model
 
 
-def warped(factors: Factors, measure: Measure) -> list[Measure]:
-    """The measures after each warp in turn, beginning with the input itself."""
-    measures = [measure]
-    for warp_factors in factors.warps:
-        measures.append(warp(warp_factors, measures[-1]))
-    return measures
-
-
-def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "N F"]:
-    """Expected top-level features of rows, in the precision of the inputs."""
+def warped(factors: Factors, inputs: Measure) -> list[Measure]:
+    """The measures after each warp in turn, beginning with the inputs themselves."""
     n_inputs = factors.frequencies.shape[1]
     if inputs.mean.shape[-1] != n_inputs:
         raise ValueError(
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
         )
-    factors = factors.to(dtype=inputs.mean.dtype)
-    return expected_features(factors.frequencies, warped(factors, inputs)[-1])
+    measures = [inputs]
+    for factors_of_warp in factors.to(dtype=inputs.mean.dtype).warps:
+        measures.append(warp(factors_of_warp, measures[-1]))
+    return measures
+
+
+def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "N F"]:
+    """Expected top-level features of rows, in the precision of the inputs."""
+    top = warped(factors, inputs)[-1]
+    return expected_features(factors.frequencies.to(top.mean.dtype), top)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.features import expected_features, expected_quadratic
 from sswim.linear import Posterior, Statistics, leave_one_out, posterior
 from sswim.measure import Measure
 from sswim.model import SSWIM, Factors, row_features, warped
@@ -19,6 +20,10 @@ from sswim.rows import Rows
 
 CHUNK_ROWS = 4096
 """Rows looked at together, so that memory does not grow with the number of rows."""
+
+
+PAIRS = 2**22
+"""Pairs of frequencies looked at together where inputs are uncertain, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,34 @@ class Predictor(Record):
 
     @torch.no_grad()
     def predict(self, inputs: Measure) -> Prediction:
-        """Predict the targets of inputs, certain or not."""
+        """Predict the targets of inputs; of uncertain ones by the first two moments."""
+        if inputs.input_variance is not None:
+            return self._predict_uncertain(inputs)
         return concatenate(
             self.posterior.predict(row_features(self.factors, chunk))
             for chunk in chunks(inputs, CHUNK_ROWS)
         )
+
+    def _predict_uncertain(self, inputs: Measure) -> Prediction:
+        """Mean φ̄ᵀα and latent variance E[φᵀ(σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)², φ̄ the expected features.
+
+        It includes how much the function varies over where the input may be.
+        """
+        alpha, noise = self.posterior.mean.mT, self.posterior.noise
+        forms = noise[:, None, None] * torch.cholesky_inverse(self.posterior.factor)
+        forms = forms + alpha[:, :, None] * alpha[:, None, :]
+        frequencies = self.factors.frequencies
+        size = max(1, PAIRS // len(frequencies) ** 2)
+
+        def predictions() -> Iterator[Prediction]:
+            for chunk in chunks(inputs, size):
+                top = warped(self.factors, chunk)[-1].to(dtype=torch.float64)
+                mean = expected_features(frequencies, top) @ self.posterior.mean
+                second = [expected_quadratic(frequencies, top, form) for form in forms]
+                latent = (torch.stack(second, dim=-1) - mean.square()).clamp(min=0)
+                yield Prediction(mean, latent, latent + noise)
+
+        return concatenate(predictions())
 
     @torch.no_grad()
     def leave_one_out(self, rows: Rows) -> Prediction:
@@ -95,6 +123,12 @@ class Predictor(Record):
 def condition(model: SSWIM, rows: Rows) -> Predictor:
     """Condition a model on rows; the model may change afterwards without effect on the result."""
     factors, _ = model.condition()
-    total = total_statistics(factors, chunks(rows, CHUNK_ROWS))
+    return predictor(model, total_statistics(factors, chunks(rows, CHUNK_ROWS)))
+
+
+@torch.no_grad()
+def predictor(model: SSWIM, statistics: Statistics) -> Predictor:
+    """Condition a model on the rows behind statistics that were taken with its parameters."""
+    factors, _ = model.condition()
     signal, noise = model.signal(), model.noise()
-    return Predictor(factors, signal, total, posterior(total, noise, signal))
+    return Predictor(factors, signal, statistics, posterior(statistics, noise, signal))

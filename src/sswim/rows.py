@@ -87,13 +87,16 @@ def as_measure(x: Any, x_variance: Any = None, dtype: torch.dtype = torch.float6
         )
     if (variance < 0).any():
         raise ValueError(f"Variances must not be negative. Got {variance.min().item():g}.")
-    return Measure(mean, variance)
+    return Measure(mean, input_variance=variance)
 
 
 def _tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
     try:
-        tensor = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
-        tensor = tensor.detach().to(dtype)
+        if not isinstance(values, Tensor):
+            array = np.asarray(values)
+            # Tensors cannot be read-only, as memory maps are.
+            values = torch.as_tensor(array if array.flags.writeable else array.copy())
+        tensor = values.detach().to(dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if not tensor.isfinite().all():

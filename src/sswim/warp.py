@@ -15,8 +15,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.factorisation import cholesky
-from sswim.features import expected_features
-from sswim.measure import Measure
+from sswim.features import expected_features, feature_slopes
+from sswim.measure import Measure, full_covariance
 from sswim.record import Record
 from sswim.spectral import Spectrum
 
@@ -37,22 +37,34 @@ class ProcessFactors(Record):
     """s²"""
 
 
-def process_moments(
-    factors: ProcessFactors, measure: Measure
-) -> tuple[Float[Tensor, "N Q"], Float[Tensor, "N 1"]]:
-    """Posterior mean and latent variance of a process at a measure, from one product φᵀB.
+@dataclass(frozen=True)
+class ProcessMoments(Record):
+    """A process at a measure."""
 
-        mean (φᵀB)(s·C⁻¹Y),    variance s²(‖φ‖² − ‖φᵀB‖²)
+    mean: Float[Tensor, "N Q"]
+    variance: Float[Tensor, "N 1"]
+    """The outputs share their features, hence one variance for all of them."""
+    slopes: Float[Tensor, "N Q D"] | None = None
+    """∂mean/∂m, where the raw input is uncertain."""
 
-    The outputs share their features, hence the one variance for all of them.
+
+def process_moments(factors: ProcessFactors, measure: Measure) -> ProcessMoments:
+    """Posterior mean and latent variance of a process, from one product φᵀB.
+
+    mean (φᵀB)(s·C⁻¹Y),    variance s²(‖φ‖² − ‖φᵀB‖²)
     """
     features = expected_features(factors.frequencies, measure)  # φ
     projected = features @ factors.projection  # φᵀB
     # ‖φ‖² is one for a point and less for an uncertain input.
-    norm = 1.0 if measure.variance is None else features.square().sum(-1, keepdim=True)
+    point = measure.variance is None and measure.input_variance is None
+    norm = 1.0 if point else features.square().sum(-1, keepdim=True)
     explained = projected.square().sum(-1, keepdim=True)
     variance = factors.signal * (norm - explained).clamp(min=0)
-    return projected @ factors.coefficients, variance
+    slopes = None
+    if measure.input_variance is not None:
+        weights = factors.projection @ factors.coefficients
+        slopes = feature_slopes(factors.frequencies, features, weights)
+    return ProcessMoments(projected @ factors.coefficients, variance, slopes)
 
 
 class PseudoProcess(nn.Module):
@@ -136,17 +148,30 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
 
         m' = ĝ ⊙ m + ĥ,    v' = m²·v_g + v_h + v·(v_g + ĝ²)
 
-    Exact in the moments for a point (v = 0), where the warped input is Gaussian; for a Gaussian
-    input under independence of x, g and h, with ĝ, ĥ, v_g, v_h from the expected features.
+    Exact in the moments for a point (v = 0), where the warped input is Gaussian; for the output
+    of another warp under independence of x, g and h, with ĝ, ĥ, v_g, v_h from expected features.
+
+    Where the raw input is uncertain with covariance P, g(x) and h(x) move with x, and independence
+    would be wrong however small P is. With the expected slope J = E ∂(g(x) ⊙ x + h(x))/∂x instead,
+
+        m' = ĝ ⊙ m + ĥ + diag(P (∂ĝ/∂m)ᵀ),    P' = JPJᵀ,    v' = … + diag(P)·v_g.
     """
-    deviation, g_variance = process_moments(factors.multiplicative, measure)  # δ̂, v_g
-    shift, h_variance = process_moments(factors.additive, measure)  # ĥ, v_h
-    scale = 1 + deviation  # ĝ
-    mean = scale * measure.mean + shift
-    variance = measure.mean.square() * g_variance + h_variance
+    g = process_moments(factors.multiplicative, measure)
+    h = process_moments(factors.additive, measure)
+    scale = 1 + g.mean  # ĝ
+    mean = scale * measure.mean + h.mean
+    variance = measure.mean.square() * g.variance + h.variance
     if measure.variance is not None:
-        variance = variance + measure.variance * (g_variance + scale.square())
-    return Measure(mean, variance)
+        variance = variance + measure.variance * (g.variance + scale.square())
+    if measure.input_variance is None:
+        return Measure(mean, variance)
+    assert g.slopes is not None
+    assert h.slopes is not None
+    covariance = full_covariance(measure.mean, measure.input_variance)  # P
+    mean = mean + (g.slopes * covariance).sum(-1)
+    variance = variance + covariance.diagonal(dim1=-2, dim2=-1) * g.variance
+    slopes = scale.diag_embed() + measure.mean[..., None] * g.slopes + h.slopes  # J
+    return Measure(mean, variance, slopes @ covariance @ slopes.mT)
 
 
 class WarpLayer(nn.Module):
