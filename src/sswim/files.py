@@ -9,6 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse a path into a folder that does not exist; before a long job, rather than after."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"A file can only be written into a folder that exists. Got {os.fspath(path)!r}; "
+            f"make {str(folder)!r} first."
+        )
+
+
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside the path, which takes its place only when all went well.
@@ -16,12 +26,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     On any failure (a full disk, an interruption) the temporary file is removed and whatever stood
     under the path stays as it was.
     """
+    require_folder(path)
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"A file can only be written into a folder that exists. Got {str(target)!r}; "
-            f"make {str(target.parent)!r} first."
-        )
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     temporary = Path(name)
