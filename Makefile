@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test test-slow lint types format clean
 
 demo: $(READY)
-	$(BIN)/python -m sswim.demo
+	$(BIN)/sswim demo
 
 test: lint types
 	$(BIN)/python -m pytest -m "not slow"

@@ -11,6 +11,7 @@ from sswim.model import SSWIM, Architecture, start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
 from sswim.prediction import Prediction
 from sswim.predictor import Predictor, condition
+from sswim.regressor import SSWIMRegressor
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.training import LBFGS, Adam, Step, Stopping, Training, train
 
@@ -30,6 +31,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Rows",
+    "SSWIMRegressor",
     "Step",
     "Stopping",
     "Training",

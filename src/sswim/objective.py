@@ -62,6 +62,7 @@ class Objective:
 MAP = Objective()
 EVIDENCE = Objective(prior_weight=0.0)
 LEAVE_ONE_OUT = Objective("leave-one-out", prior_weight=0.0)
+OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
 
 
 def backward(

@@ -1,0 +1,6 @@
+"""``python -m sswim``, the same as the command ``sswim``."""
+
+from sswim.cli import app
+
+if __name__ == "__main__":
+    app(prog_name="sswim")

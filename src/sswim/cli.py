@@ -1,0 +1,250 @@
+"""The command ``sswim``."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sswim import __version__
+from sswim.evaluation import evaluate as evaluate_rows
+from sswim.factorisation import FactorisationError
+from sswim.files import require_folder
+from sswim.objective import OBJECTIVES
+from sswim.regressor import SSWIMRegressor
+from sswim.schema import Column, Schema
+from sswim.schema import drop_missing as drop_incomplete
+from sswim.tables import (
+    TableError,
+    append_columns,
+    read_table,
+    require_writable_suffix,
+    write_table,
+)
+from sswim.training import Step
+
+app = typer.Typer(
+    help="Nonstationary probabilistic regression on tables.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+messages = Console(stderr=True)
+output = Console()
+
+_defaults = SSWIMRegressor()
+
+TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV (also .csv.gz), Arrow or Feather.")]
+ModelPath = Annotated[Path, typer.Argument(help="A model that `sswim fit` wrote.")]
+DropMissing = Annotated[bool, typer.Option(help="Leave rows with missing values out.")]
+Coverage = Annotated[float, typer.Option(help="Of the intervals, between 0 and 1.")]
+
+
+@app.command()
+def fit(
+    table: TablePath,
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path, typer.Option(help="Where to write the model.")],
+    drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; repeatable.")] = None,
+    drop_missing: DropMissing = False,
+    depth: Annotated[int, typer.Option(help="Warps; 0 is stationary.")] = _defaults.depth,
+    n_features: Annotated[int, typer.Option(help="Fourier features.")] = _defaults.n_features,
+    n_pseudo: Annotated[int, typer.Option(help="Pseudo-points per warp.")] = _defaults.n_pseudo,
+    kernel: Annotated[
+        str, typer.Option(help="rbf, matern12, matern32 or matern52.")
+    ] = _defaults.kernel,
+    n_members: Annotated[int, typer.Option(help="Models to combine.")] = _defaults.n_members,
+    objective: Annotated[str, typer.Option(help=f"{', '.join(OBJECTIVES)}.")] = _defaults.objective,
+    max_iter: Annotated[int, typer.Option(help="Training steps.")] = _defaults.max_iter,
+    learning_rate: Annotated[
+        float, typer.Option(help="The largest step of the schedule.")
+    ] = _defaults.learning_rate,
+    length_scale: Annotated[
+        float | None, typer.Option(help="Where length-scales start, in spreads of the inputs.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = _defaults.dtype,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = _defaults.device,
+    random_state: Annotated[
+        int | None, typer.Option(help="An integer for results that can be repeated.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
+) -> None:
+    """Learn to predict a column of a table from the others."""
+    settings = {name: value for name, value in locals().items() if name in _defaults.get_params()}
+    with _user_errors(), _stop_on_interrupt() as interrupted:
+        require_folder(out)
+        rows = read_table(table)
+        schema = Schema.learn(rows, target, drop or [])
+        rows = _complete(rows, [*(c.name for c in schema.columns), target], drop_missing)
+        schema = Schema.learn(rows, target, drop or [])  # categories of the rows that are left
+        regressor = SSWIMRegressor(**settings, verbose=not quiet, callback=interrupted)
+        regressor.fit(schema.encode(rows), schema.targets(rows))
+        regressor.feature_names_in_ = np.array(schema.feature_names, dtype=object)
+        regressor.table_schema_ = schema.to_dict()
+        regressor.save(out)
+        if regressor.n_iter_ < max_iter:
+            messages.print(f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
+    output.print(f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
+
+
+@app.command()
+def predict(
+    model: ModelPath,
+    table: TablePath,
+    out: Annotated[Path, typer.Option(help="Where to write the table with its predictions.")],
+    coverage: Coverage = 0.9,
+    prefix: Annotated[str, typer.Option(help="Put before the names of the new columns.")] = "",
+    drop_missing: DropMissing = False,
+) -> None:
+    """Add the columns mean, std, lower and upper to a table."""
+    with _user_errors():
+        require_writable_suffix(out)
+        require_folder(out)
+        regressor = SSWIMRegressor.load(model)
+        schema = _schema(regressor)
+        rows = _complete(read_table(table), [c.name for c in schema.columns], drop_missing)
+        inputs = schema.encode(rows)
+        mean, std = regressor.predict(inputs, return_std=True)
+        lower, upper = regressor.predict_interval(inputs, coverage)
+        columns = {"mean": mean, "std": std, "lower": lower, "upper": upper}
+        new = {prefix + name: values for name, values in columns.items()}
+        write_table(append_columns(rows, new), out)
+    output.print(f"Predicted {rows.num_rows} rows and wrote {out}.")
+
+
+@app.command()
+def evaluate(
+    model: ModelPath, table: TablePath, coverage: Coverage = 0.9, drop_missing: DropMissing = False
+) -> None:
+    """Compare predictions with the target column of a table."""
+    with _user_errors():
+        regressor = SSWIMRegressor.load(model)
+        schema = _schema(regressor)
+        names = [*(column.name for column in schema.columns), schema.target]
+        rows = _complete(read_table(table), names, drop_missing)
+        scores = evaluate_rows(regressor, schema.encode(rows), schema.targets(rows), coverage)
+    _print_table(
+        f"{model} on {rows.num_rows} rows of {table}",
+        {
+            "RMSE": f"{scores.rmse:.6g}",
+            "MNLP": f"{scores.mnlp:.6g}",
+            "R²": f"{scores.r2:.6g}",
+            f"coverage of {coverage:.0%} intervals": f"{scores.coverage:.1%}",
+        },
+    )
+
+
+@app.command()
+def info(model: ModelPath) -> None:
+    """Say what a model file holds."""
+    with _user_errors():
+        regressor = SSWIMRegressor.load(model)
+    facts: dict[str, Any] = {"inputs": regressor.n_features_in_}
+    if hasattr(regressor, "table_schema_"):
+        schema = _schema(regressor)
+        facts["target"] = schema.target
+        facts["columns"] = ", ".join(f"{c.name} ({c.kind})" for c in schema.columns)
+    facts["rows seen"] = regressor.n_rows_seen_
+    facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
+    facts["training steps"] = regressor.n_iter_
+    parameters = regressor.get_params()
+    facts |= {name: parameters[name] for name in parameters if name not in ("callback", "verbose")}
+    _print_table(str(model), facts)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the picture and the page.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """Show what warps add on a signal with steps, a wave and a chirp."""
+    from sswim.demo import run_demo  # noqa: PLC0415 (no other command draws pictures)
+
+    with _user_errors():
+        out.mkdir(parents=True, exist_ok=True)
+        run_demo(out, output)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Nonstationary probabilistic regression on tables."""
+    if version:
+        output.print(__version__)
+        raise typer.Exit
+
+
+def _schema(regressor: SSWIMRegressor) -> Schema:
+    """How the model reads tables; one fitted in Python reads numbers by their names."""
+    if hasattr(regressor, "table_schema_"):
+        return Schema.from_dict(regressor.table_schema_)
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is None:
+        raise TableError(
+            "The model must know the names of its columns. This one was fitted on arrays without "
+            "names; fit it on a data frame, or with `sswim fit`."
+        )
+    return Schema("", tuple(Column(str(name), "number") for name in names))
+
+
+def _complete(rows: pa.Table, names: list[str], drop: bool) -> pa.Table:
+    """The rows, or those without missing values if others may be dropped."""
+    if not drop:
+        return rows  # encoding refuses missing values, and says where they are
+    kept, mask = drop_incomplete(rows, names)
+    if not mask.all():
+        messages.print(f"Left out {(~mask).sum()} of {len(mask)} rows with missing values.")
+    return kept
+
+
+def _print_table(title: str, facts: dict[str, Any]) -> None:
+    table = Table(title=title, show_header=False)
+    for name, value in facts.items():
+        table.add_row(name, str(value))
+    output.print(table)
+
+
+@contextmanager
+def _user_errors() -> Iterator[None]:
+    """Errors and warnings that a user can do something about, without tracebacks."""
+    with warnings.catch_warnings():
+        # Columns are matched by name when they are encoded, and come as plain arrays after that.
+        warnings.simplefilter("default")
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = lambda message, *_: messages.print(f"Warning: {message}")
+        try:
+            yield
+        except (ValueError, OSError, FactorisationError) as error:
+            messages.print(f"Error: {error}", markup=False, highlight=False)
+            raise typer.Exit(1) from error
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[Callable[[int, Step], bool]]:
+    """What to call after every step: Ctrl-C ends training after it, a second one everything."""
+    stopped = False
+    previous = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.signal(signal.SIGINT, previous)
+        messages.print("Stopping after this step and keeping the best; Ctrl-C again to give up.")
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield lambda member, step: stopped
+    finally:
+        signal.signal(signal.SIGINT, previous)

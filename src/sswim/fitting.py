@@ -1,0 +1,68 @@
+"""Training the members of an ensemble on standardised rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from sswim.model import SSWIM, Architecture, start
+from sswim.objective import Objective
+from sswim.rows import Rows
+from sswim.training import Adam, Step, Training, train
+
+START_SAMPLE_ROWS = 50_000
+"""Rows looked at to start length-scales and pseudo-points."""
+
+RandomState = int | np.random.RandomState | None
+
+
+def train_members(
+    n_members: int,
+    architecture: Architecture,
+    rows: Rows,
+    objective: Objective,
+    optimiser: Adam,
+    random_state: RandomState,
+    length_scale: float | None,
+    device: str,
+    callback: Callable[[int, Step], object],
+) -> Iterator[tuple[SSWIM, Training]]:
+    """Train members one after the other, each from draws of its own.
+
+    A callback that returns True ends the member's training, and no further member is trained.
+    """
+    random = check_random_state(random_state)
+    for member in range(n_members):
+        generator = draw_generator(random)
+        sample = start_sample(rows, generator)
+        model = start(architecture, sample, rows.targets.shape[1], generator, length_scale)
+
+        def after_step(step: Step, member: int = member) -> object:
+            return callback(member, step)
+
+        training = train(model, rows, objective, optimiser, callback=after_step, device=device)
+        yield model, training
+        if training.ended == "callback":
+            return
+
+
+def draw_generator(random_state: RandomState) -> torch.Generator:
+    """PyTorch's generator from scikit-learn's random state."""
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    return torch.Generator().manual_seed(seed)
+
+
+def start_sample(rows: Rows, generator: torch.Generator) -> Float[Tensor, "S D"]:
+    """Distinct rows that count, in an order of their own.
+
+    So that a row of weight two is the row twice, and the order of rows does not matter.
+    """
+    inputs = rows.inputs.mean if rows.weight is None else rows.inputs.mean[rows.weight > 0]
+    if len(inputs) > START_SAMPLE_ROWS:
+        inputs = inputs[torch.randperm(len(inputs), generator=generator)[:START_SAMPLE_ROWS]]
+    return inputs.unique(dim=0)

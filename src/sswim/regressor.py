@@ -1,0 +1,419 @@
+"""The scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from sswim.ensemble import Ensemble
+from sswim.fitting import RandomState, draw_generator, train_members
+from sswim.measure import Measure
+from sswim.mixture import Mixture
+from sswim.model import Architecture
+from sswim.objective import OBJECTIVES
+from sswim.predictor import condition
+from sswim.rows import Rows, as_measure, as_rows
+from sswim.scaling import learn_scaling
+from sswim.spectral import Kernel
+from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
+from sswim.training import Adam, Step, resolve_device
+from sswim.validation import require_choice
+
+Array = NDArray[np.float64]
+ObjectiveName = Literal["map", "evidence", "leave-one-out"]
+Precision = Literal["float32", "float64"]
+
+
+class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Nonstationary probabilistic regression by sparse spectrum warped input measures.
+
+    Inputs and targets are standardised within, and predictions given in the units of the targets.
+
+    Args:
+        depth: Warps between the inputs and the regression; 0 is a stationary model.
+        n_features: Fourier features, an even number. More resolve more detail.
+        n_pseudo: Pseudo-points of each warp.
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        n_members: Independent models to train and combine. More are slower and more robust.
+        objective: ``"map"`` (the evidence with a prior on the warps), ``"evidence"`` (without it,
+            as published) or ``"leave-one-out"``.
+        max_iter: Training steps.
+        learning_rate: The largest step of the schedule.
+        length_scale: Where length-scales start, in units of each input's spread; by default the
+            root of the number of inputs. Shorter for a function that oscillates many times.
+        dtype: ``"float64"``, or ``"float32"`` for features in single precision.
+        device: ``"auto"`` (CUDA where there is one), ``"cpu"``, ``"cuda"``, …
+        random_state: An integer for results that can be repeated.
+        verbose: Show progress.
+        callback: Called as ``callback(member, step)`` after every training step; returning True
+            ends the training of that member and of those to come, if one is done.
+
+    Attributes:
+        history_: For each member, the objective at every step, in nats per row.
+        n_iter_: Training steps taken, of the member that took most.
+        log_marginal_likelihood_: The log evidence of the targets, in their units (that of an
+            equal mixture of models if there are several members).
+        n_features_in_, feature_names_in_: As in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        depth: int = 1,
+        n_features: int = 512,
+        n_pseudo: int = 128,
+        kernel: Kernel = "matern32",
+        n_members: int = 1,
+        objective: ObjectiveName = "map",
+        max_iter: int = 150,
+        learning_rate: float = 0.03,
+        length_scale: float | None = None,
+        dtype: Precision = "float64",
+        device: str = "auto",
+        random_state: RandomState = None,
+        verbose: bool = False,
+        callback: Callable[[int, Step], object] | None = None,
+    ) -> None:
+        self.depth = depth
+        self.n_features = n_features
+        self.n_pseudo = n_pseudo
+        self.kernel = kernel
+        self.n_members = n_members
+        self.objective = objective
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.length_scale = length_scale
+        self.dtype = dtype
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_std: Any = None,
+    ) -> SSWIMRegressor:
+        """Learn from rows.
+
+        Args:
+            X: Inputs, (N, D): array, data frame or tensor.
+            y: Targets, (N,) or (N, T).
+            sample_weight: How many times each row counts, (N,).
+            X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
+        """
+        architecture, optimiser = self._settings()
+        rows = self._rows(X, y, sample_weight, X_std, reset=True)
+        scaling = learn_scaling(rows)
+        standardised = scaling.rows(rows)
+        with self._shown_progress(optimiser.steps) as callback:
+            trained = list(
+                train_members(
+                    self.n_members,
+                    architecture,
+                    standardised,
+                    OBJECTIVES[self.objective],
+                    optimiser,
+                    self.random_state,
+                    self.length_scale,
+                    self.device,
+                    callback,
+                )
+            )
+        device = resolve_device(self.device)
+        standardised = standardised.to(device=device)
+        members = tuple(condition(model, standardised) for model, _ in trained)
+        self._models = [model for model, _ in trained]
+        self._ensemble = Ensemble(scaling.to(device=device), members)
+        self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
+        self.history_ = [np.array([s.value for s in training.history]) for _, training in trained]
+        self.n_iter_ = max(len(values) - 1 for values in self.history_)
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_std: Any = None,
+    ) -> SSWIMRegressor:
+        """Condition on more rows, exactly and without the old ones; hyper-parameters are kept.
+
+        The first call on an estimator that has not been fitted is a ``fit``.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, X_std)
+        rows = self._rows(X, y, sample_weight, X_std, reset=False)
+        self._ensemble = self._ensemble.update(rows.to(device=self._device))
+        self._loo = None
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = True,
+        X_std: Any = None,
+    ) -> Array | tuple[Array, Array]:
+        """Predict the targets of rows.
+
+        Args:
+            X: Inputs, (N, D).
+            return_std: Also return standard deviations, in the shape of the mean.
+            return_cov: Also return the joint covariance, (N, N) or (N, N, T).
+            include_noise: The spread of a new observation; without, that of the function.
+            X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
+        """
+        if return_std and return_cov:
+            raise ValueError("At most one of return_std and return_cov can be asked for.")
+        inputs = self._inputs(X, X_std)
+        mixture = self._ensemble.predict(inputs)
+        mean = self._shaped(mixture.mean)
+        if return_std:
+            variance = mixture.observation_variance if include_noise else mixture.latent_variance
+            return mean, self._shaped(variance.sqrt())
+        if return_cov:
+            covariance = self._ensemble.covariance(inputs)
+            if include_noise:
+                noise = mixture.observation_variance - mixture.latent_variance
+                covariance = covariance + noise.mT.diag_embed()
+            joint = covariance.permute(1, 2, 0).cpu().numpy()
+            return mean, joint[..., 0] if self._flat_targets else joint
+        return mean
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, X_std: Any = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper ends of the central interval that covers a new observation."""
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")
+        inputs = self._inputs(X, X_std)
+        mixture = self._ensemble.predict(inputs)
+        lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
+        return self._shaped(lower), self._shaped(upper)
+
+    def log_density(self, X: Any, y: Any, X_std: Any = None) -> Array:
+        """log p(y) of observations, in the shape of y."""
+        check_is_fitted(self)
+        rows = self._rows(X, y, None, X_std, reset=False).to(device=self._device)
+        return self._shaped(self._ensemble.predict(rows.inputs).log_density(rows.targets))
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: RandomState = 0,
+        X_std: Any = None,
+    ) -> Array:
+        """Values of functions drawn from the posterior, (N, n_samples) or (N, T, n_samples).
+
+        The same random state draws the same functions, wherever they are evaluated.
+        """
+        _require_integer("n_samples", n_samples, 1)
+        inputs = self._inputs(X, X_std)
+        generator = draw_generator(random_state)
+        draws = self._ensemble.sample(n_samples, generator)(inputs).permute(1, 2, 0).cpu().numpy()
+        return draws[:, 0] if self._flat_targets else draws
+
+    def loo_predict(self, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predictions of the rows given to ``fit``, each from all the others."""
+        check_is_fitted(self)
+        if self._loo is None:
+            raise ValueError(
+                "loo_predict is about the rows given to fit, which are not kept after partial_fit "
+                "or in a model file. Call it right after fit."
+            )
+        mean = self._shaped(self._loo.mean)
+        return (mean, self._shaped(self._loo.observation_variance.sqrt())) if return_std else mean
+
+    def warp(self, X: Any, X_std: Any = None, member: int = 0) -> list[tuple[Array, Array]]:
+        """Mean and variance of the inputs after each warp in turn, in the units of the inputs."""
+        inputs = self._inputs(X, X_std)
+        measures = self._ensemble.warp(inputs, member)[1:]
+        return [tuple(t.cpu().numpy() for t in measure.tensors()) for measure in measures]  # type: ignore[misc]
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """The log evidence of all rows seen, in the units of the targets."""
+        check_is_fitted(self)
+        return self._ensemble.log_evidence().item()
+
+    @property
+    def n_rows_seen_(self) -> float:
+        """Rows that the model is conditioned on, each as often as its weight says."""
+        check_is_fitted(self)
+        return self._ensemble.members[0].statistics.count.item()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, without any of the rows it was trained on."""
+        check_is_fitted(self)
+        parameters = self.get_params() | {"callback": None}
+        if not isinstance(self.random_state, Integral):
+            parameters["random_state"] = None
+        content = {
+            "parameters": parameters,
+            "flat_targets": self._flat_targets,
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "history": [values.tolist() for values in self.history_],
+            "table_schema": getattr(self, "table_schema_", None),
+        }
+        write_model_file(path, pack(self._models, self._ensemble), content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SSWIMRegressor:
+        """Read a model that ``save`` wrote. Nothing in the file is executed."""
+        tensors, content = read_model_file(path)
+        try:
+            regressor = cls(**content["parameters"])
+            regressor._restore(tensors, content)
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelFileError(
+                f"{os.fspath(path)!r} is a sswim model file, but its content does not fit "
+                f"together: {error}."
+            ) from error
+        return regressor
+
+    def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
+        architecture, _ = self._settings()
+        device = resolve_device(self.device)
+        self.history_ = [np.array(values) for values in content["history"]]
+        self._models, self._ensemble = unpack(tensors, architecture, len(self.history_), device)
+        self._loo = None
+        self._flat_targets = bool(content["flat_targets"])
+        self.n_iter_ = max(len(values) - 1 for values in self.history_)
+        self.n_features_in_ = len(self._ensemble.scaling.input_mean)
+        if content["feature_names"]:
+            self.feature_names_in_ = np.array(content["feature_names"], dtype=object)
+        if content["table_schema"] is not None:
+            self.table_schema_ = content["table_schema"]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_ensemble")
+
+    @property
+    def _device(self) -> torch.device:
+        return self._ensemble.scaling.input_mean.device
+
+    def _settings(self) -> tuple[Architecture, Adam]:
+        """Check the arguments of the constructor."""
+        for name, smallest in (("depth", 0), ("n_pseudo", 1), ("n_members", 1), ("max_iter", 0)):
+            _require_integer(name, getattr(self, name), smallest)
+        _require_integer("n_features", self.n_features, 2)
+        if self.n_features % 2:
+            raise ValueError(
+                "n_features must be even, because features come in pairs of cosine and sine. "
+                f"Got {self.n_features}."
+            )
+        require_choice("kernel", self.kernel, Kernel)
+        require_choice("objective", self.objective, ObjectiveName)
+        require_choice("dtype", self.dtype, Precision)
+        if self.length_scale is not None and not self.length_scale > 0:
+            raise ValueError(f"length_scale must be positive or None. Got {self.length_scale}.")
+        architecture = Architecture(
+            depth=int(self.depth),
+            n_frequencies=int(self.n_features) // 2,
+            n_pseudo=int(self.n_pseudo),
+            kernel=self.kernel,
+        )
+        return architecture, Adam(int(self.max_iter), float(self.learning_rate))
+
+    def _rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        X_std: Any,
+        *,
+        reset: bool,
+    ) -> Rows:
+        """Check rows with targets; they set what later rows must look like if ``reset``."""
+        inputs, targets = validate_data(
+            self,
+            _as_numpy(X),
+            _as_numpy(y),
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2 if reset else 1,
+            reset=reset,
+        )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(_as_numpy(sample_weight), inputs)
+        variance = _variance(X_std, inputs.shape)
+        rows = as_rows(inputs, targets, sample_weight, variance, getattr(torch, self.dtype))
+        if reset:
+            self._flat_targets = targets.ndim == 1
+        elif rows.targets.shape[1] != len(self._ensemble.scaling.target_mean):
+            raise ValueError(
+                f"y must have the {len(self._ensemble.scaling.target_mean)} targets of fit. "
+                f"Got y.shape={targets.shape}."
+            )
+        return rows
+
+    def _inputs(self, X: Any, X_std: Any) -> Measure:
+        """Check rows without targets."""
+        check_is_fitted(self)
+        inputs = validate_data(self, _as_numpy(X), dtype=np.float64, reset=False)
+        variance = _variance(X_std, inputs.shape)
+        return as_measure(inputs, variance, getattr(torch, self.dtype)).to(device=self._device)
+
+    def _shaped(self, values: Tensor) -> Array:
+        """(N, T), or (N,) if the targets of fit were flat."""
+        array = values.cpu().numpy()
+        return array[:, 0] if self._flat_targets else array
+
+    @contextmanager
+    def _shown_progress(self, n_steps: int) -> Iterator[Callable[[int, Step], object]]:
+        """What to call after every step: the progress bar, and the user's callback."""
+        callback = self.callback or (lambda member, step: None)
+        if not self.verbose:
+            yield callback
+            return
+        from sswim.progress import training_progress  # noqa: PLC0415 (rich is not needed to fit)
+
+        with training_progress(self.n_members, n_steps) as show:
+
+            def both(member: int, step: Step) -> object:
+                show(member, step)
+                return callback(member, step)
+
+            yield both
+
+
+def _as_numpy(values: Any) -> Any:
+    """Tensors as arrays; all else is scikit-learn's to convert."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def _variance(X_std: Any, shape: tuple[int, ...]) -> Array | None:
+    """The square of standard deviations given as a number, (D,) or (N, D)."""
+    if X_std is None:
+        return None
+    deviation = np.asarray(_as_numpy(X_std), dtype=np.float64)
+    try:
+        deviation = np.broadcast_to(deviation, shape)
+    except ValueError as error:
+        raise ValueError(
+            f"X_std must be a number, or have shape (D,) = ({shape[1]},) or (N, D) = {shape}. "
+            f"Got X_std.shape={deviation.shape}."
+        ) from error
+    if not np.all(deviation >= 0):
+        raise ValueError("X_std must hold standard deviations: no NaN, none negative.")
+    return np.square(deviation)
+
+
+def _require_integer(name: str, value: object, smallest: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < smallest:
+        raise ValueError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")
