@@ -48,7 +48,7 @@ def test_a_round_trip_is_exact_in_every_method(
         (loaded.history_, regressor.history_),
     ):
         assert np.array_equal(np.asarray(ours), np.asarray(theirs))
-    assert loaded.get_params() == regressor.get_params()
+    assert loaded.get_params() == regressor.get_params() | {"device": "auto"}
     assert loaded.log_marginal_likelihood_ == regressor.log_marginal_likelihood_
     more = np.ones((5, 2))
     loaded.partial_fit(more, more)
@@ -71,6 +71,21 @@ def test_a_fresh_process_predicts_the_same_to_the_last_bit(
         [sys.executable, "-c", program, str(path), str(tmp_path / "x.npy"), str(out)], check=True
     )
     assert np.array_equal(np.load(out), np.array(regressor.predict(x, return_std=True)))
+
+
+def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> None:
+    regressor = SSWIMRegressor(
+        n_pseudo=2,
+        max_iter=1,
+        random_state=np.random.RandomState(0),
+        callback=lambda member, step: None,
+    )
+    regressor.set_params(n_features=np.int64(8), learning_rate=np.float64(0.1))  # a grid search's
+    regressor.fit(x, x[:, 0]).save(tmp_path / "model")
+    loaded = SSWIMRegressor.load(tmp_path / "model")
+    assert loaded.n_features == 8
+    assert loaded.random_state is None
+    assert np.array_equal(loaded.predict(x), regressor.predict(x))
 
 
 def test_no_training_row_is_in_the_file(path: Path, x: np.ndarray) -> None:

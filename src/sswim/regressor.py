@@ -64,7 +64,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         log_marginal_likelihood_: The log evidence of the targets, in their units (that of an
             equal mixture of models if there are several members).
         n_features_in_, feature_names_in_: As in scikit-learn.
+        table_schema_: How the command line reads tables for this model, if it made it.
     """
+
+    table_schema_: dict[str, Any]
 
     def __init__(
         self,
@@ -134,6 +137,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         device = resolve_device(self.device)
         standardised = standardised.to(device=device)
         members = tuple(condition(model, standardised) for model, _ in trained)
+        if hasattr(self, "table_schema_"):
+            del self.table_schema_  # of a table that an earlier fit saw
         self._models = [model for model, _ in trained]
         self._ensemble = Ensemble(scaling.to(device=device), members)
         self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
@@ -259,8 +264,13 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, without any of the rows it was trained on."""
         check_is_fitted(self)
-        parameters = self.get_params() | {"callback": None}
-        if not isinstance(self.random_state, Integral):
+        parameters = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params().items()
+        }
+        # A device is a matter of the machine; a callback and a running generator cannot be kept.
+        parameters |= {"device": "auto", "callback": None}
+        if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = None
         content = {
             "parameters": parameters,
