@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from helpers import SMALL, gradients, normal, relative_error, small_model, small_rows
 
+from sswim import SSWIMRegressor
 from sswim.chunking import chunk_size, graph_bytes_per_row
 from sswim.measure import Measure
 from sswim.model import Architecture, start
@@ -100,3 +104,22 @@ def test_rows_that_do_not_fit_are_cut(
     assert chunk_size(Architecture(), rows) >= 5000
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**28, 2**37))
     assert 1000 <= chunk_size(Architecture(), rows) < 5000
+
+
+def test_the_estimator_fits_predicts_and_saves(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 2))
+    y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
+    settings: dict[str, Any] = {"n_features": 64, "n_pseudo": 8, "max_iter": 20, "random_state": 0}
+    on_gpu = SSWIMRegressor(**settings, n_members=2, device="cuda").fit(x, y)
+    on_cpu = SSWIMRegressor(**settings, n_members=2, device="cpu").fit(x, y)
+    for arguments in ({}, {"X_std": 0.1}):
+        ours, theirs = (m.predict(x, return_std=True, **arguments) for m in (on_gpu, on_cpu))
+        assert np.allclose(ours, theirs, atol=1e-5)
+    assert np.allclose(on_gpu.sample_y(x, 3), on_cpu.sample_y(x, 3), atol=1e-4)
+    assert np.allclose(on_gpu.predict_interval(x), on_cpu.predict_interval(x), atol=1e-5)
+    assert np.allclose(on_gpu.loo_predict(), on_cpu.loo_predict(), atol=1e-5)
+    on_gpu.save(tmp_path / "model")
+    loaded = SSWIMRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(x), on_gpu.predict(x))
+    assert np.isfinite(on_gpu.partial_fit(x, y).predict(x)).all()
