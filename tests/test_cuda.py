@@ -113,8 +113,8 @@ def test_the_estimator_fits_predicts_and_saves(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"n_features": 64, "n_pseudo": 8, "max_iter": 20, "random_state": 0}
     on_gpu = SSWIMRegressor(**settings, n_members=2, device="cuda").fit(x, y)
     on_cpu = SSWIMRegressor(**settings, n_members=2, device="cpu").fit(x, y)
-    for arguments in ({}, {"X_std": 0.1}):
-        ours, theirs = (m.predict(x, return_std=True, **arguments) for m in (on_gpu, on_cpu))
+    for uncertainty in (None, 0.1):
+        ours, theirs = (m.predict(x, return_std=True, X_std=uncertainty) for m in (on_gpu, on_cpu))
         assert np.allclose(ours, theirs, atol=1e-5)
     assert np.allclose(on_gpu.sample_y(x, 3), on_cpu.sample_y(x, 3), atol=1e-4)
     assert np.allclose(on_gpu.predict_interval(x), on_cpu.predict_interval(x), atol=1e-5)
