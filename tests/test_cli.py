@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,8 @@ FAST = [
     "0",
     "--quiet",
 ]
+
+QUICK: dict[str, Any] = {"n_features": 16, "n_pseudo": 4, "max_iter": 2, "random_state": 0}
 
 
 def invoke(*arguments: str | Path) -> Result:
@@ -185,7 +189,7 @@ def test_user_errors_are_told_without_a_traceback(
 def test_a_model_fitted_in_python_on_named_columns_can_be_used(tmp_path: Path) -> None:
     rows = make_table()
     frame = rows.select(["x", "id"]).to_pandas()
-    regressor = SSWIMRegressor(n_features=16, n_pseudo=4, max_iter=2, random_state=0)
+    regressor = SSWIMRegressor(**QUICK)
     regressor.fit(frame, rows["price"].to_numpy()).save(tmp_path / "m.sswim")
     pyarrow.csv.write_csv(rows, tmp_path / "t.csv")
     result = invoke(
@@ -203,6 +207,38 @@ def test_a_model_fitted_in_python_on_named_columns_can_be_used(tmp_path: Path) -
     )
     assert refused.exit_code == 1
     assert "names of its columns" in " ".join(refused.output.split())
+
+
+def test_names_that_look_like_mark_up_are_shown_as_they_are(tmp_path: Path) -> None:
+    rows = make_table().rename_columns(["id", "x [m]", "colour", "price [red]"])
+    source, model = tmp_path / "[bold] table.csv", tmp_path / "model [1].sswim"
+    write_table(rows, source)
+    fitted = invoke("fit", source, "--target", "price [red]", "--out", model, *FAST)
+    assert "'price [red]'" in fitted.output
+    assert "model [1].sswim" in fitted.output
+    assert "x [m] (number)" in " ".join(invoke("info", model).output.split())
+
+
+def test_a_model_of_several_targets_is_for_python(tmp_path: Path) -> None:
+    rows = make_table()
+    frame = rows.select(["x", "id"]).to_pandas()
+    SSWIMRegressor(**QUICK).fit(frame, frame).save(tmp_path / "m.sswim")
+    write_table(rows, tmp_path / "t.csv")
+    out = tmp_path / "o.csv"
+    refused = invoke("predict", tmp_path / "m.sswim", tmp_path / "t.csv", "--out", out)
+    assert refused.exit_code == 1
+    assert "predicts one target" in refused.output
+    SSWIMRegressor(**QUICK).fit(frame, frame[["x"]]).save(tmp_path / "m.sswim")
+    assert invoke("predict", tmp_path / "m.sswim", tmp_path / "t.csv", "--out", out).exit_code == 0
+
+
+def test_demo_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sswim.demo.demo_regressor", partial(SSWIMRegressor, **QUICK))
+    assert invoke("demo", "--out", tmp_path / "new" / "folder").exit_code == 0
+    assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [
+        "demo.html",
+        "demo.png",
+    ]
 
 
 def test_version_and_help() -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import sswim
 from sswim import demo
-from sswim.demo import EXPLANATION, YOUR_OWN, DemoResult, draw_rows, main, run_demo
+from sswim.demo import EXPLANATION, YOUR_OWN, DemoResult, draw_rows, run_demo
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,3 @@ def test_a_missing_folder_is_told_of_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"make .* first"):
         run_demo(tmp_path / "missing", Console(file=stream))
     assert not stream.getvalue()
-
-
-def test_main_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "run_demo", lambda folder, console: folders.append(folder))
-    main()
-    main()
-    assert folders == [Path("demo")] * 2
-    assert (tmp_path / "demo").is_dir()

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sswim import __version__
@@ -93,8 +94,8 @@ def fit(
         regressor.table_schema_ = schema.to_dict()
         regressor.save(out)
         if regressor.n_iter_ < max_iter:
-            messages.print(f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
-    output.print(f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
+            _say(messages, f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
+    _say(output, f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
 
 
 @app.command()
@@ -117,9 +118,9 @@ def predict(
         mean, std = regressor.predict(inputs, return_std=True)
         lower, upper = regressor.predict_interval(inputs, coverage)
         columns = {"mean": mean, "std": std, "lower": lower, "upper": upper}
-        new = {prefix + name: values for name, values in columns.items()}
+        new = {prefix + name: np.ravel(values) for name, values in columns.items()}
         write_table(append_columns(rows, new), out)
-    output.print(f"Predicted {rows.num_rows} rows and wrote {out}.")
+    _say(output, f"Predicted {rows.num_rows} rows and wrote {out}.")
 
 
 @app.command()
@@ -188,6 +189,11 @@ def main(
 
 def _schema(regressor: SSWIMRegressor) -> Schema:
     """How the model reads tables; one fitted in Python reads numbers by their names."""
+    if regressor.n_targets_ > 1:
+        raise TableError(
+            f"The command line predicts one target. Got a model of {regressor.n_targets_}; "
+            "use it in Python, or fit one model for each target."
+        )
     if hasattr(regressor, "table_schema_"):
         return Schema.from_dict(regressor.table_schema_)
     names = getattr(regressor, "feature_names_in_", None)
@@ -205,14 +211,19 @@ def _complete(rows: pa.Table, names: list[str], drop: bool) -> pa.Table:
         return rows  # encoding refuses missing values, and says where they are
     kept, mask = drop_incomplete(rows, names)
     if not mask.all():
-        messages.print(f"Left out {(~mask).sum()} of {len(mask)} rows with missing values.")
+        _say(messages, f"Left out {(~mask).sum()} of {len(mask)} rows with missing values.")
     return kept
 
 
+def _say(console: Console, text: str) -> None:
+    """Print text as it is: names of files and columns may look like mark-up."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _print_table(title: str, facts: dict[str, Any]) -> None:
-    table = Table(title=title, show_header=False)
+    table = Table(title=escape(title), show_header=False)
     for name, value in facts.items():
-        table.add_row(name, str(value))
+        table.add_row(name, escape(str(value)))
     output.print(table)
 
 
@@ -223,11 +234,11 @@ def _user_errors() -> Iterator[None]:
         # Columns are matched by name when they are encoded, and come as plain arrays after that.
         warnings.simplefilter("default")
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.showwarning = lambda message, *_: messages.print(f"Warning: {message}")
+        warnings.showwarning = lambda message, *_: _say(messages, f"Warning: {message}")
         try:
             yield
         except (ValueError, OSError, FactorisationError) as error:
-            messages.print(f"Error: {error}", markup=False, highlight=False)
+            _say(messages, f"Error: {error}")
             raise typer.Exit(1) from error
 
 
@@ -241,7 +252,7 @@ def _stop_on_interrupt() -> Iterator[Callable[[int, Step], bool]]:
         nonlocal stopped
         stopped = True
         signal.signal(signal.SIGINT, previous)
-        messages.print("Stopping after this step and keeping the best; Ctrl-C again to give up.")
+        _say(messages, "Stopping after this step and keeping the best; Ctrl-C again to give up.")
 
     signal.signal(signal.SIGINT, stop)
     try:

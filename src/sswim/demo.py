@@ -1,4 +1,4 @@
-"""The demonstration behind ``make demo``: what warps add on a nonstationary 1-D signal."""
+"""The demonstration behind ``sswim demo``: what warps add on a nonstationary 1-D signal."""
 
 from __future__ import annotations
 
@@ -189,14 +189,3 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
             ),
         ],
     )
-
-
-def main() -> None:
-    """Run the demonstration into the folder ``demo`` of the current directory."""
-    folder = Path("demo")
-    folder.mkdir(exist_ok=True)
-    run_demo(folder, Console())
-
-
-if __name__ == "__main__":
-    main()

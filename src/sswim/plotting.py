@@ -375,11 +375,6 @@ def _bounds(
 def _warps(
     regressor: SSWIMRegressor, rows: Float64[np.ndarray, "N D"], member: int
 ) -> list[tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]]:
-    n_members = len(regressor.history_)
-    if not 0 <= member < n_members:
-        raise ValueError(
-            f"member must be one of the {n_members} of the model, counted from 0. Got {member}."
-        )
     with _names_checked():
         warps = regressor.warp(rows, member=member)
     if not warps:

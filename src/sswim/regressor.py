@@ -246,14 +246,27 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def warp(self, X: Any, X_std: Any = None, member: int = 0) -> list[tuple[Array, Array]]:
         """Mean and variance of the inputs after each warp in turn, in the units of the inputs."""
         inputs = self._inputs(X, X_std)
-        measures = self._ensemble.warp(inputs, member)[1:]
-        return [tuple(t.cpu().numpy() for t in measure.tensors()) for measure in measures]  # type: ignore[misc]
+        n_members = len(self._ensemble.members)
+        if not 0 <= member < n_members:
+            raise ValueError(
+                f"member must be one of the {n_members} of the model, counted from 0. Got {member}."
+            )
+        measures = [m.to(device=torch.device("cpu")) for m in self._ensemble.warp(inputs, member)]
+        return [
+            (m.mean.numpy(), m.variance.numpy()) for m in measures[1:] if m.variance is not None
+        ]
 
     @property
     def log_marginal_likelihood_(self) -> float:
         """The log evidence of all rows seen, in the units of the targets."""
         check_is_fitted(self)
         return self._ensemble.log_evidence().item()
+
+    @property
+    def n_targets_(self) -> int:
+        """T, the number of targets."""
+        check_is_fitted(self)
+        return len(self._ensemble.scaling.target_mean)
 
     @property
     def n_rows_seen_(self) -> float:
@@ -365,10 +378,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         rows = as_rows(inputs, targets, sample_weight, variance, getattr(torch, self.dtype))
         if reset:
             self._flat_targets = targets.ndim == 1
-        elif rows.targets.shape[1] != len(self._ensemble.scaling.target_mean):
+        elif rows.targets.shape[1] != self.n_targets_:
             raise ValueError(
-                f"y must have the {len(self._ensemble.scaling.target_mean)} targets of fit. "
-                f"Got y.shape={targets.shape}."
+                f"y must have the {self.n_targets_} targets of fit. Got y.shape={targets.shape}."
             )
         return rows
 
