@@ -155,7 +155,7 @@ def info(model: ModelPath) -> None:
         schema = _schema(regressor)
         facts["target"] = schema.target
         facts["columns"] = ", ".join(f"{c.name} ({c.kind})" for c in schema.columns)
-    facts["rows seen"] = regressor.n_rows_seen_
+    facts["rows seen"] = f"{regressor.n_rows_seen_:,.10g}"
     facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
     facts["training steps"] = regressor.n_iter_
     parameters = regressor.get_params()
