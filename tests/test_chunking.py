@@ -13,7 +13,9 @@ def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
-def test_single_precision_takes_half(depth: int) -> None:
+def test_single_precision_takes_half(depth: int, generator: torch.Generator) -> None:
     architecture = Architecture(depth=depth)
-    double = graph_bytes_per_row(architecture, torch.float64)
-    assert graph_bytes_per_row(architecture, torch.float32) * 2 == double
+    rows = small_rows(generator, uncertain=True)
+    double = graph_bytes_per_row(architecture, rows.inputs)
+    single = graph_bytes_per_row(architecture, rows.inputs.to(dtype=torch.float32))
+    assert single * 2 == double
