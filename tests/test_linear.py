@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import operator
 
@@ -134,7 +133,7 @@ def test_leave_one_out_variance_is_the_noise_over_one_minus_leverage(
 
 
 def test_statistics_in_any_chunking_and_order(
-    features: Tensor, targets: Tensor, weight: Tensor
+    features: Tensor, targets: Tensor, weight: Tensor, generator: torch.Generator
 ) -> None:
     whole = statistics(features, targets, weight)
     for size in (1, 4, 7, 15, 99):
@@ -143,10 +142,9 @@ def test_statistics_in_any_chunking_and_order(
             for part in zip(*(t.split(size) for t in (features, targets, weight)), strict=True)
         ]
         assert_equal_statistics(functools.reduce(operator.add, parts), whole)
-        for order in itertools.islice(itertools.permutations(parts), 1, None, 5000):
-            assert_equal_statistics(functools.reduce(operator.add, order), whole)
-            if size < 4:
-                break
+        assert_equal_statistics(functools.reduce(operator.add, reversed(parts)), whole)
+        order = torch.randperm(len(parts), generator=generator).tolist()
+        assert_equal_statistics(functools.reduce(operator.add, [parts[i] for i in order]), whole)
 
 
 def test_a_row_of_weight_two_is_the_row_twice(

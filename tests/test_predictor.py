@@ -154,3 +154,19 @@ def test_exact_inputs_with_no_variance_predict_as_points(
     ours, theirs = predictor.predict(zero), predictor.predict(Measure(inputs.mean))
     for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
         assert torch.allclose(mine, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(
+    generator: torch.Generator,
+) -> None:
+    rows = small_rows(generator)
+    predictor = condition(small_model(rows, generator, depth=0), rows)
+    x, variance = normal(generator, 3, 3), torch.full((3, 3), 0.2, dtype=torch.float64)
+    ours = predictor.covariance(Measure(x, input_variance=variance))[0]
+    # One drawn function for each perturbation: the covariance over both.
+    n = 60_000
+    perturbed = x + variance.sqrt() * normal(generator, n, 3, 3)
+    features = row_features(predictor.factors, Measure(perturbed.flatten(0, 1)))
+    weights = predictor.posterior.sample_weights(n, generator)[:, :, 0]
+    draws = (features.unflatten(0, (n, 3)) @ weights[:, :, None])[..., 0]
+    assert torch.allclose(draws.mT.cov(), ours, atol=0.03 * ours.max().item())

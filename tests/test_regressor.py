@@ -228,6 +228,8 @@ def test_uncertain_inputs_against_perturbed_ones(depth: int) -> None:
         assert abs(means.mean() - mean[row]) < 0.1 * means.std() + 4 * means.std() / np.sqrt(20_000)
         total = np.sqrt(np.mean(stds**2) + means.var())
         assert std[row] == pytest.approx(total, rel=0.05)
+    _, joint = regressor.predict(x[:5], return_cov=True, X_std=spread)
+    assert np.allclose(np.sqrt(np.diag(joint)), std)
     exact = regressor.predict(x, X_std=0.0)
     assert np.allclose(exact, regressor.predict(x))
 

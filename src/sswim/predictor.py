@@ -83,7 +83,12 @@ class Predictor(Record):
     @torch.no_grad()
     def covariance(self, inputs: Measure) -> Float64[Tensor, "T N N"]:
         """Joint latent covariance of the inputs' function values, for every target."""
-        return self.posterior.covariance(row_features(self.factors, inputs))
+        covariance = self.posterior.covariance(row_features(self.factors, inputs))
+        if inputs.input_variance is not None:
+            # Inputs are uncertain independently of each other: only the diagonal knows of it.
+            latent = self.predict(inputs).latent_variance
+            covariance.diagonal(dim1=-2, dim2=-1).copy_(latent.mT)
+        return covariance
 
     @torch.no_grad()
     def sample(

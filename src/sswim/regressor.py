@@ -142,6 +142,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self._models = [model for model, _ in trained]
         self._ensemble = Ensemble(scaling.to(device=device), members)
         self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
+        self._flat_targets = np.asarray(_as_numpy(y)).ndim == 1
         self.history_ = [np.array([s.value for s in training.history]) for _, training in trained]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
@@ -220,14 +221,13 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         X: Any,
         n_samples: int = 1,
         random_state: RandomState = 0,
-        X_std: Any = None,
     ) -> Array:
         """Values of functions drawn from the posterior, (N, n_samples) or (N, T, n_samples).
 
         The same random state draws the same functions, wherever they are evaluated.
         """
         _require_integer("n_samples", n_samples, 1)
-        inputs = self._inputs(X, X_std)
+        inputs = self._inputs(X, None)
         generator = draw_generator(random_state)
         draws = self._ensemble.sample(n_samples, generator)(inputs).permute(1, 2, 0).cpu().numpy()
         return draws[:, 0] if self._flat_targets else draws
@@ -376,9 +376,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             sample_weight = _check_sample_weight(_as_numpy(sample_weight), inputs)
         variance = _variance(X_std, inputs.shape)
         rows = as_rows(inputs, targets, sample_weight, variance, getattr(torch, self.dtype))
-        if reset:
-            self._flat_targets = targets.ndim == 1
-        elif rows.targets.shape[1] != self.n_targets_:
+        if not reset and rows.targets.shape[1] != self.n_targets_:
             raise ValueError(
                 f"y must have the {self.n_targets_} targets of fit. Got y.shape={targets.shape}."
             )
