@@ -10,10 +10,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sswim.linear import Observations
 from sswim.model import SSWIM, Architecture, start
+from sswim.output_warp import OutputWarp, OutputWarpName
 from sswim.rows import Rows, as_rows
+from sswim.scaling import Scaling
 
-SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5)
+SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5, n_noise_frequencies=3)
+DENSITIES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "sinh-arcsinh": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
+    "tanh": {"output_warp": "tanh", "noise": "input-dependent"},
+}
+"""What an observation is, given the function."""
+OUTPUT_WARPS: list[tuple[OutputWarpName, int]] = [
+    ("sinh-arcsinh", 1),
+    ("sinh-arcsinh", 2),
+    ("sinh-arcsinh", 3),
+    ("tanh", 1),
+    ("tanh", 3),
+    ("tanh", 20),
+]
 
 
 def normal(generator: torch.Generator, *shape: int) -> Tensor:
@@ -46,6 +63,43 @@ def small_model(
         for parameter in model.parameters():
             parameter.add_(perturb * normal(generator, *parameter.shape))
     return model
+
+
+def observations(
+    features: Tensor,
+    targets: Tensor,
+    weight: Tensor | None = None,
+    log_precision: Tensor | None = None,
+    temper: Tensor | None = None,
+) -> Observations:
+    """Rows whose targets are not warped."""
+    no_slope = torch.zeros_like(targets)
+    return Observations(features, targets, no_slope, log_precision, weight, temper)
+
+
+def random_warp(
+    kind: OutputWarpName,
+    n_terms: int,
+    generator: torch.Generator,
+    n_targets: int = 3,
+    spread: float = 1.0,
+) -> OutputWarp:
+    """An output warp whose coordinates are drawn with a standard deviation."""
+    module = OutputWarp(kind, n_terms, n_targets)
+    with torch.no_grad():
+        module.coordinates.copy_(spread * normal(generator, *module.coordinates.shape))
+    return module
+
+
+def target_scaling(mean: list[float], spread: list[float]) -> Scaling:
+    """Of targets alone."""
+    unit = torch.ones(1, dtype=torch.float64)
+    return Scaling(
+        0 * unit,
+        unit,
+        torch.tensor(mean, dtype=torch.float64),
+        torch.tensor(spread, dtype=torch.float64),
+    )
 
 
 def gradients(model: SSWIM) -> dict[str, Tensor]:

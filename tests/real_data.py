@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
+from sswim.data.named import FOLDER_VARIABLE, Split
+from sswim.data.named import split as split_named
 from sswim.rows import Rows, as_rows
+from sswim.scaling import learn_scaling
 
 FOLDERS = [
-    Path(os.environ.get("SSWIM_DATA", "")),
+    Path(os.environ.get(FOLDER_VARIABLE, "")),
     Path(__file__).parents[2] / "shared" / "data",
 ]
 
 
-def split(name: str, repeat: int) -> tuple[Rows, Rows]:
-    """Training and test rows of one repeat; the target is the last column."""
-    found = [folder / f"{name}.parquet" for folder in FOLDERS]
-    path = next((path for path in found if path.is_file()), None)
-    if path is None:
-        pytest.skip(f"{name}.parquet is in none of SSWIM_DATA and ../shared/data")
-    columns = pq.read_table(path).columns
-    table = np.column_stack([column.to_numpy().astype(np.float64) for column in columns])
-    order = np.random.RandomState(repeat).permutation(len(table))
-    train, test = np.split(table[order], [round(2 * len(table) / 3)])
-    mean, spread = train.mean(0), train.std(0)
-    train, test = (train - mean) / spread, (test - mean) / spread
-    return as_rows(train[:, :-1], train[:, -1]), as_rows(test[:, :-1], test[:, -1])
+def split(name: str, repeat: int) -> Split:
+    """Training and test rows of one repeat; the test is skipped where there are none."""
+    folder = next((f for f in FOLDERS if (f / f"{name}.parquet").is_file()), None)
+    if folder is None:
+        pytest.skip(f"{name}.parquet is in none of {FOLDER_VARIABLE} and ../shared/data")
+    return split_named(name, repeat, folder)
+
+
+def standardised(rows: Split) -> tuple[Rows, Rows]:
+    """Training and test rows, standardised by the former."""
+    train = as_rows(rows.train_x, rows.train_y)
+    scaling = learn_scaling(train)
+    return scaling.rows(train), scaling.rows(as_rows(rows.test_x, rows.test_y))

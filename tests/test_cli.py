@@ -22,6 +22,7 @@ from sswim import SSWIMRegressor, __version__
 from sswim.cli import app
 from sswim.tables import read_table, write_table
 
+PREDICTED = ("mean", "std", "median", "lower", "upper")
 FAST = [
     "--max-iter",
     "3",
@@ -87,9 +88,9 @@ def test_predict_adds_its_columns_to_the_rows_in_their_order(
     write_table(make_table(), source)
     assert invoke("predict", model, source, "--out", out, "--coverage", "0.8").exit_code == 0
     rows = read_table(out)
-    assert rows.column_names == ["id", "x", "colour", "price", "mean", "std", "lower", "upper"]
+    assert rows.column_names == ["id", "x", "colour", "price", *PREDICTED]
     assert rows["id"].to_pylist() == list(range(60))
-    values = {name: rows[name].to_numpy() for name in ("mean", "std", "lower", "upper")}
+    values = {name: rows[name].to_numpy() for name in PREDICTED}
     assert np.allclose(values["upper"] - values["mean"], 1.2815515 * values["std"], rtol=1e-5)
     assert np.allclose(values["lower"] + values["upper"], 2 * values["mean"])
 

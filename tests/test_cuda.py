@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import SMALL, gradients, normal, relative_error, small_model, small_rows
+from helpers import DENSITIES, SMALL, gradients, normal, relative_error, small_model, small_rows
 
 from sswim import SSWIMRegressor
 from sswim.chunking import chunk_size, graph_bytes_per_row
+from sswim.ensemble import Ensemble
 from sswim.measure import Measure
 from sswim.model import Architecture, start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
 from sswim.rows import as_rows
+from sswim.scaling import learn_scaling
 from sswim.training import Adam, train
 
 pytestmark = [
@@ -26,6 +28,7 @@ pytestmark = [
 ]
 CUDA = torch.device("cuda")
 OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
+DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
@@ -45,6 +48,50 @@ def test_value_and_gradient_are_those_of_the_cpu(
         assert on_gpu == pytest.approx(value, rel=1e-10)
         for name, gradient in gradients(model).items():
             assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
+def test_value_and_gradient_of_densities_are_those_of_the_cpu(
+    objective: Objective, depth: int, density: dict[str, Any], generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, depth=depth, **density)
+    value = backward(model, rows, objective)
+    expected = gradients(model)
+    model.to(CUDA)
+    for size in (7, len(rows)):
+        model.zero_grad()
+        on_gpu = backward(model, rows.to(device=CUDA), objective, size)
+        assert on_gpu == pytest.approx(value, rel=1e-10)
+        for name, gradient in gradients(model).items():
+            assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
+
+
+@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
+def test_predicted_densities_are_those_of_the_cpu(
+    density: dict[str, Any], generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n_targets=2)
+    model = small_model(rows, generator, **density)
+    scaling = learn_scaling(rows)
+    on_cpu = Ensemble(scaling, (condition(model, scaling.rows(rows)),))
+    there, its_scaling = rows.to(device=CUDA), scaling.to(device=CUDA)
+    on_gpu = Ensemble(its_scaling, (condition(model.to(CUDA), its_scaling.rows(there)),))
+    expected, ours = on_cpu.predict(rows.inputs), on_gpu.predict(there.inputs)
+    for name in ("mean", "latent_variance", "observation_variance", "noise_variance"):
+        assert torch.allclose(getattr(ours, name).cpu(), getattr(expected, name), rtol=1e-8)
+    assert torch.allclose(ours.quantile(0.1).cpu(), expected.quantile(0.1), rtol=1e-8)
+    for method in ("log_density", "cumulative"):
+        there_too = getattr(ours, method)(there.targets).cpu()
+        assert torch.allclose(there_too, getattr(expected, method)(rows.targets), rtol=1e-7)
+    for noisy in (False, True):
+        joint = on_gpu.covariance(there.inputs, noisy=noisy).cpu()
+        assert torch.allclose(joint, on_cpu.covariance(rows.inputs, noisy=noisy), atol=1e-8)
+        draws = on_gpu.sample(3, torch.Generator().manual_seed(1), noisy=noisy)(there.inputs)
+        same = on_cpu.sample(3, torch.Generator().manual_seed(1), noisy=noisy)(rows.inputs)
+        assert torch.allclose(draws.cpu(), same, rtol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -78,11 +125,16 @@ def test_drawn_functions_are_those_of_the_cpu(generator: torch.Generator) -> Non
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("uncertain", [False, True])
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 def test_the_memory_of_a_graph_is_foreseen(
-    depth: int, dtype: torch.dtype, uncertain: bool, generator: torch.Generator
+    depth: int,
+    dtype: torch.dtype,
+    uncertain: bool,
+    density: dict[str, Any],
+    generator: torch.Generator,
 ) -> None:
     """The estimate that decides between one pass and two is never too low, and not far too high."""
-    architecture = Architecture(depth=depth)
+    architecture = Architecture(depth=depth, **density)
     x = normal(generator, 50_000, 20)
     variance = 0.01 * torch.ones_like(x) if uncertain else None
     rows = as_rows(x, x.sum(1).sin(), x_variance=variance, dtype=dtype).to(device=CUDA)
@@ -108,11 +160,13 @@ def test_rows_that_do_not_fit_are_cut(
     assert 1000 <= chunk_size(Architecture(), rows) < 5000
 
 
-def test_the_estimator_fits_predicts_and_saves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(200, 2))
     y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
     settings: dict[str, Any] = {"n_features": 64, "n_pseudo": 8, "max_iter": 20, "random_state": 0}
+    settings |= density
     on_gpu = SSWIMRegressor(**settings, n_members=2, device="cuda").fit(x, y)
     on_cpu = SSWIMRegressor(**settings, n_members=2, device="cpu").fit(x, y)
     for uncertainty in (None, 0.1):
@@ -121,6 +175,11 @@ def test_the_estimator_fits_predicts_and_saves(tmp_path: Path) -> None:
     assert np.allclose(on_gpu.sample_y(x, 3), on_cpu.sample_y(x, 3), atol=1e-4)
     assert np.allclose(on_gpu.predict_interval(x), on_cpu.predict_interval(x), atol=1e-5)
     assert np.allclose(on_gpu.loo_predict(), on_cpu.loo_predict(), atol=1e-5)
+    for method in ("predict_quantiles", "predict_noise"):
+        assert np.allclose(getattr(on_gpu, method)(x), getattr(on_cpu, method)(x), atol=1e-4)
+    for method in ("log_density", "cumulative"):
+        assert np.allclose(getattr(on_gpu, method)(x, y), getattr(on_cpu, method)(x, y), atol=1e-3)
+    assert np.allclose(on_gpu.warp_targets(y), on_cpu.warp_targets(y), atol=1e-4)
     on_gpu.save(tmp_path / "model")
     loaded = SSWIMRegressor.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(x), on_gpu.predict(x))

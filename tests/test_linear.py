@@ -3,16 +3,19 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from dataclasses import replace
 
 import pytest
 import torch
-from helpers import normal, relative_error
+from helpers import normal, observations, relative_error
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from torch import Tensor
 
 from sswim.linear import (
+    Observations,
+    Posterior,
     Statistics,
     gram,
     leave_one_out,
@@ -20,6 +23,7 @@ from sswim.linear import (
     posterior,
     statistics,
 )
+from sswim.record import chunks
 
 NOISE = torch.tensor([0.1, 0.4], dtype=torch.float64)
 SIGNAL = torch.tensor([2.0, 0.5], dtype=torch.float64)
@@ -38,6 +42,12 @@ def targets(generator: torch.Generator, features: Tensor) -> Tensor:
 @pytest.fixture
 def weight(generator: torch.Generator) -> Tensor:
     return torch.randint(1, 4, (15,), generator=generator).to(torch.float64)
+
+
+@pytest.fixture
+def log_precision(generator: torch.Generator) -> Tensor:
+    """log w, different for every row and target."""
+    return normal(generator, 15, 2)
 
 
 def repeated(tensor: Tensor, weight: Tensor) -> Tensor:
@@ -61,15 +71,105 @@ def test_evidence_against_the_dense_covariance(features: Tensor, targets: Tensor
         )
         for t in range(2)
     )
-    ours = negative_log_evidence(statistics(features, targets), NOISE, SIGNAL)
+    ours = negative_log_evidence(statistics(observations(features, targets)), NOISE, SIGNAL)
     assert ours.item() == pytest.approx(dense, rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [4, 15])
+def test_evidence_with_noise_of_each_rows_own_against_the_dense_covariance(
+    features: Tensor, targets: Tensor, log_precision: Tensor, n: int
+) -> None:
+    rows = observations(features, targets, None, log_precision).map(lambda t: t[:n])
+    covariance = [
+        SIGNAL[t] * rows.features @ rows.features.mT
+        + (NOISE[t] * (-log_precision[:n, t]).exp()).diag()
+        for t in range(2)
+    ]
+    dense = -sum(
+        multivariate_normal.logpdf(rows.targets[:, t].numpy(), cov=covariance[t].numpy())
+        for t in range(2)
+    )
+    ours = negative_log_evidence(statistics(rows), NOISE, SIGNAL)
+    assert ours.item() == pytest.approx(dense, rel=1e-10)
+    # And predictions against the formulas of a Gaussian process.
+    test, test_precision = features[n // 2 :], log_precision[n // 2 :]
+    fitted = posterior(statistics(rows), NOISE, SIGNAL)
+    prediction = fitted.predict(test, test_precision)
+    for t in range(2):
+        cross = SIGNAL[t] * test @ rows.features.mT
+        gain = torch.linalg.solve(covariance[t], cross, left=False)
+        latent = SIGNAL[t] * test @ test.mT - gain @ cross.mT
+        assert torch.allclose(prediction.mean[:, t], gain @ rows.targets[:, t], rtol=1e-9)
+        assert torch.allclose(fitted.covariance(test)[t], latent, atol=1e-10)
+        assert torch.allclose(prediction.latent_variance[:, t], latent.diagonal(), atol=1e-10)
+        observed = latent.diagonal() + NOISE[t] / test_precision[:, t].exp()
+        assert torch.allclose(prediction.observation_variance[:, t], observed, atol=1e-10)
+
+
+def test_targets_with_noise_of_their_own_are_those_apart(
+    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor
+) -> None:
+    together = statistics(observations(features, targets, weight, log_precision))
+    assert together.gram.shape == (2, 6, 6)
+    fitted = posterior(together, NOISE, SIGNAL)
+    evidence = torch.zeros((), dtype=torch.float64)
+    for t in range(2):
+        one = slice(t, t + 1)
+        alone = statistics(observations(features, targets[:, one], weight, log_precision[:, one]))
+        assert torch.equal(together.gram[one], alone.gram)
+        assert torch.allclose(together.moment[:, one], alone.moment, rtol=1e-13)
+        evidence = evidence + negative_log_evidence(alone, NOISE[one], SIGNAL[one])
+        apart = posterior(alone, NOISE[one], SIGNAL[one])
+        assert torch.allclose(fitted.mean[:, one], apart.mean, rtol=1e-12)
+        assert torch.allclose(fitted.factor[one], apart.factor, rtol=1e-12)
+    assert negative_log_evidence(together, NOISE, SIGNAL).item() == pytest.approx(
+        evidence.item(), rel=1e-12
+    )
+
+
+def test_tempered_rows_are_weighed_as_if_their_noise_were_but_predicted_with_all_of_it(
+    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor
+) -> None:
+    temper = torch.tensor([0.0, 0.5], dtype=torch.float64)
+    ours = statistics(observations(features, targets, weight, log_precision, temper))
+    milder = statistics(observations(features, targets, weight, temper * log_precision))
+    assert_equal_statistics(ours, milder)
+    fitted = posterior(ours, NOISE, SIGNAL)
+    prediction = fitted.predict(features, log_precision)
+    noise = prediction.observation_variance - prediction.latent_variance
+    assert torch.allclose(noise, NOISE / log_precision.exp(), rtol=1e-10)
+
+
+def test_unit_precision_is_constant_noise(
+    features: Tensor, targets: Tensor, weight: Tensor
+) -> None:
+    ones = statistics(observations(features, targets, weight, torch.zeros_like(targets)))
+    plain = statistics(observations(features, targets, weight))
+    assert plain.gram.shape == (1, 6, 6)
+    for ours, theirs in zip(ones.tensors(), plain.tensors(), strict=True):
+        assert torch.allclose(ours, theirs.expand_as(ours), rtol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slopes_of_an_output_warp_shift_the_evidence_by_their_sum(
+    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor, weighted: bool
+) -> None:
+    times = weight if weighted else None
+    log_slope = log_precision.flip(0)
+    warped = Observations(features, targets, log_slope, log_precision, times)
+    plain = observations(features, targets, times, log_precision)
+    ours, theirs = (
+        negative_log_evidence(statistics(rows), NOISE, SIGNAL) for rows in (warped, plain)
+    )
+    counted = log_slope * weight[:, None] if weighted else log_slope
+    assert (theirs - ours).item() == pytest.approx(counted.sum().item(), rel=1e-12)
 
 
 def test_predictions_against_scikit_learn(
     features: Tensor, targets: Tensor, generator: torch.Generator
 ) -> None:
     test = normal(generator, 8, 6)
-    fitted = posterior(statistics(features, targets), NOISE, SIGNAL)
+    fitted = posterior(statistics(observations(features, targets)), NOISE, SIGNAL)
     ours, covariance = fitted.predict(test), fitted.covariance(test)
     for t in range(2):
         kernel = ConstantKernel(SIGNAL[t].item()) * DotProduct(sigma_0=1e-9)
@@ -85,7 +185,9 @@ def test_predictions_against_scikit_learn(
 
 
 def test_log_density_is_that_of_the_observation(features: Tensor, targets: Tensor) -> None:
-    prediction = posterior(statistics(features, targets), NOISE, SIGNAL).predict(features)
+    prediction = posterior(statistics(observations(features, targets)), NOISE, SIGNAL).predict(
+        features
+    )
     expected = torch.distributions.Normal(
         prediction.mean, prediction.observation_variance.sqrt()
     ).log_prob(targets)
@@ -93,31 +195,48 @@ def test_log_density_is_that_of_the_observation(features: Tensor, targets: Tenso
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("noise", ["constant", "own", "tempered"])
 def test_leave_one_out_against_refits(
-    features: Tensor, targets: Tensor, weight: Tensor, weighted: bool
+    features: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    log_precision: Tensor,
+    weighted: bool,
+    noise: str,
 ) -> None:
     weights = weight if weighted else torch.ones_like(weight)
-    fitted = posterior(statistics(features, targets, weights), NOISE, SIGNAL)
-    closed_form = leave_one_out(features, targets, fitted, weight if weighted else None)
+    precision = None if noise == "constant" else log_precision
+    temper = torch.tensor([0.25, 0.75], dtype=torch.float64) if noise == "tempered" else None
+
+    def fit(times: Tensor) -> Posterior:
+        rows = observations(features, targets, times, precision, temper)
+        return posterior(statistics(rows), NOISE, SIGNAL)
+
+    rows = observations(features, targets, weight if weighted else None, precision, temper)
+    closed_form = leave_one_out(rows, fit(weights))
     for row in range(15):
         less = weights.clone()
         less[row] -= 1  # one observation of the row, and there may be more of it
-        refit = posterior(statistics(features, targets, less), NOISE, SIGNAL)
-        expected = refit.predict(features[row : row + 1])
+        at_row = None if precision is None else precision[row : row + 1]
+        expected = fit(less).predict(features[row : row + 1], at_row)
         for ours, theirs in zip(closed_form.tensors(), expected.tensors(), strict=True):
             assert torch.allclose(ours[row], theirs[0], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("own_noise", [False, True])
 def test_leave_one_out_of_a_light_row_leaves_all_of_it_out(
-    features: Tensor, targets: Tensor
+    features: Tensor, targets: Tensor, log_precision: Tensor, own_noise: bool
 ) -> None:
+    precision = log_precision if own_noise else None
     weight = torch.ones(15, dtype=torch.float64)
     weight[3] = 0.25
-    fitted = posterior(statistics(features, targets, weight), NOISE, SIGNAL)
-    closed_form = leave_one_out(features, targets, fitted, weight)
+    rows = observations(features, targets, weight, precision)
+    closed_form = leave_one_out(rows, posterior(statistics(rows), NOISE, SIGNAL))
+    weight = weight.clone()
     weight[3] = 0
-    refit = posterior(statistics(features, targets, weight), NOISE, SIGNAL)
-    expected = refit.predict(features[3:4])
+    rows = observations(features, targets, weight, precision)
+    refit = posterior(statistics(rows), NOISE, SIGNAL)
+    expected = refit.predict(features[3:4], None if precision is None else precision[3:4])
     assert torch.allclose(closed_form.mean[3], expected.mean[0], rtol=1e-8)
     assert torch.allclose(
         closed_form.observation_variance[3], expected.observation_variance[0], rtol=1e-8
@@ -125,33 +244,49 @@ def test_leave_one_out_of_a_light_row_leaves_all_of_it_out(
 
 
 def test_leave_one_out_variance_is_the_noise_over_one_minus_leverage(
-    features: Tensor, targets: Tensor
+    features: Tensor, targets: Tensor, log_precision: Tensor
 ) -> None:
-    fitted = posterior(statistics(features, targets), NOISE, SIGNAL)
-    ours = leave_one_out(features, targets, fitted).observation_variance
+    rows = observations(features, targets)
+    fitted = posterior(statistics(rows), NOISE, SIGNAL)
+    ours = leave_one_out(rows, fitted).observation_variance
     assert torch.allclose(ours, NOISE / (1 - fitted.leverage(features)), rtol=1e-12)
+    rows = observations(features, targets, None, log_precision)
+    fitted = posterior(statistics(rows), NOISE, SIGNAL)
+    ours = leave_one_out(rows, fitted).observation_variance
+    precision = log_precision.exp()
+    expected = NOISE / precision / (1 - precision * fitted.leverage(features))
+    assert torch.allclose(ours, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("own_noise", [False, True])
 def test_statistics_in_any_chunking_and_order(
-    features: Tensor, targets: Tensor, weight: Tensor, generator: torch.Generator
+    features: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    log_precision: Tensor,
+    own_noise: bool,
+    generator: torch.Generator,
 ) -> None:
-    whole = statistics(features, targets, weight)
+    log_slope = log_precision.flip(0)
+    precision = log_precision if own_noise else None
+    rows = Observations(features, targets, log_slope, precision, weight)
+    whole = statistics(rows)
     for size in (1, 4, 7, 15, 99):
-        parts = [
-            statistics(*part)
-            for part in zip(*(t.split(size) for t in (features, targets, weight)), strict=True)
-        ]
+        parts = [statistics(part) for part in chunks(rows, size)]
         assert_equal_statistics(functools.reduce(operator.add, parts), whole)
         assert_equal_statistics(functools.reduce(operator.add, reversed(parts)), whole)
         order = torch.randperm(len(parts), generator=generator).tolist()
         assert_equal_statistics(functools.reduce(operator.add, [parts[i] for i in order]), whole)
 
 
+@pytest.mark.parametrize("own_noise", [False, True])
 def test_a_row_of_weight_two_is_the_row_twice(
-    features: Tensor, targets: Tensor, weight: Tensor
+    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor, own_noise: bool
 ) -> None:
-    weighted = statistics(features, targets, weight)
-    twice = statistics(repeated(features, weight), repeated(targets, weight))
+    log_slope = log_precision.flip(0)
+    once = Observations(features, targets, log_slope, log_precision if own_noise else None)
+    weighted = statistics(replace(once, multiplicity=weight))
+    twice = statistics(once.map(lambda tensor: repeated(tensor, weight)))
     assert_equal_statistics(weighted, twice)
     assert torch.allclose(
         negative_log_evidence(weighted, NOISE, SIGNAL),
@@ -161,9 +296,10 @@ def test_a_row_of_weight_two_is_the_row_twice(
 
 
 def test_updating_equals_refitting(features: Tensor, targets: Tensor) -> None:
-    old = statistics(features[:9], targets[:9])
-    updated = posterior(old + statistics(features[9:], targets[9:]), NOISE, SIGNAL)
-    refitted = posterior(statistics(features, targets), NOISE, SIGNAL)
+    old = statistics(observations(features[:9], targets[:9]))
+    new = statistics(observations(features[9:], targets[9:]))
+    updated = posterior(old + new, NOISE, SIGNAL)
+    refitted = posterior(statistics(observations(features, targets)), NOISE, SIGNAL)
     for ours, theirs in zip(updated.tensors(), refitted.tensors(), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11)
 
@@ -171,7 +307,7 @@ def test_updating_equals_refitting(features: Tensor, targets: Tensor) -> None:
 def test_sampled_weights_have_the_posterior_moments(
     features: Tensor, targets: Tensor, generator: torch.Generator
 ) -> None:
-    fitted = posterior(statistics(features, targets), NOISE, SIGNAL)
+    fitted = posterior(statistics(observations(features, targets)), NOISE, SIGNAL)
     n = 200_000
     draws = fitted.sample_weights(n, generator)
     test = normal(generator, 4, 6)
@@ -187,31 +323,58 @@ def test_sampled_weights_have_the_posterior_moments(
 
 
 def test_gradients(
-    features: Tensor, targets: Tensor, weight: Tensor, generator: torch.Generator
+    features: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    log_precision: Tensor,
+    generator: torch.Generator,
 ) -> None:
-    inputs = [features[:5], targets[:5], weight[:5], NOISE, SIGNAL]
-    inputs = [tensor.clone().requires_grad_() for tensor in inputs]
+    """In everything that rows are made of, and in the variances."""
+    log_slope = log_precision.flip(0)
+    # Off the kink of min(c, 1), on either side.
+    weight = torch.where(weight > 1, weight, 0.4)
+    inputs = [features[:5], targets[:5], log_slope[:5], log_precision[:5], weight[:5]]
+    temper = torch.tensor([1.0, 0.4], dtype=torch.float64)
+    inputs = [tensor.clone().requires_grad_() for tensor in (*inputs, temper, NOISE, SIGNAL)]
 
-    def evidence(phi: Tensor, y: Tensor, w: Tensor, noise: Tensor, signal: Tensor) -> Tensor:
-        return negative_log_evidence(statistics(phi, y, w), noise, signal)
+    def sums(*rows: Tensor) -> tuple[Tensor, ...]:
+        return tuple(statistics(Observations(*rows)).tensors())
 
-    def left_out(phi: Tensor, y: Tensor, w: Tensor, noise: Tensor, signal: Tensor) -> Tensor:
-        fitted = posterior(statistics(phi, y, w), noise, signal)
-        return leave_one_out(phi, y, fitted).log_density(y)
+    def evidence(*values: Tensor) -> Tensor:
+        return negative_log_evidence(statistics(Observations(*values[:6])), *values[6:])
 
+    def left_out(*values: Tensor) -> Tensor:
+        rows = Observations(*values[:6])
+        fitted = posterior(statistics(rows), *values[6:])
+        return leave_one_out(rows, fitted).log_density(rows.targets) + rows.log_slope
+
+    def constant_noise(*values: Tensor) -> tuple[Tensor, ...]:
+        """Without log w: one matrix for both targets."""
+        phi, y, slope, c, noise, signal = values
+        rows = Observations(phi, y, slope, None, c)
+        fitted = posterior(statistics(rows), noise, signal)
+        density = leave_one_out(rows, fitted).log_density(rows.targets)
+        return negative_log_evidence(statistics(rows), noise, signal), density
+
+    torch.autograd.gradcheck(sums, inputs[:6])
     torch.autograd.gradcheck(evidence, inputs)
     torch.autograd.gradcheck(left_out, inputs)
-    torch.autograd.gradgradcheck(
-        gram, inputs[:1] + inputs[2:3], grad_outputs=normal(generator, 6, 6).requires_grad_()
-    )
+    torch.autograd.gradcheck(constant_noise, inputs[:3] + inputs[4:5] + inputs[6:])
+    for groups in (1, 2):  # matrices for all targets, or for each
+        weights = normal(generator, 5, groups).requires_grad_()
+        torch.autograd.gradgradcheck(
+            gram,
+            (inputs[0], weights),
+            grad_outputs=normal(generator, groups, 6, 6).requires_grad_(),
+        )
 
 
 def test_float32_features_are_summed_and_factorised_in_float64(
     features: Tensor, targets: Tensor
 ) -> None:
-    single = statistics(features.float(), targets)
+    single = statistics(observations(features.float(), targets))
     assert {tensor.dtype for tensor in single.tensors()} == {torch.float64}
-    exact = statistics(features, targets)
+    exact = statistics(observations(features, targets))
     assert relative_error(single.gram, exact.gram) < 1e-6
     ours = posterior(single, NOISE, SIGNAL).predict(features.float())
     expected = posterior(exact, NOISE, SIGNAL).predict(features)
@@ -223,7 +386,8 @@ def test_float32_features_are_summed_and_factorised_in_float64(
 def test_float32_chunks_do_not_lose_rows_among_many() -> None:
     """2²⁴ + 1 is not a float32: a running sum in single precision would stop growing there."""
     one = torch.ones(1, 1, dtype=torch.float32)
-    many = statistics(torch.full((1, 1), 2.0**12), torch.zeros(1, 1, dtype=torch.float64))
-    total = many + statistics(one, torch.zeros(1, 1, dtype=torch.float64))
+    target = torch.zeros(1, 1, dtype=torch.float64)
+    many = statistics(observations(torch.full((1, 1), 2.0**12), target))
+    total = many + statistics(observations(one, target))
     assert total.gram.item() == 2.0**24 + 1
     assert math.isclose(total.count.item(), 2)

@@ -17,7 +17,8 @@ def test_depth_zero_is_the_stationary_ssgp(generator: torch.Generator) -> None:
     rows = small_rows(generator)
     model = small_model(rows, generator, depth=0)
     factors, prior = model.condition()
-    assert prior == 0
+    assert prior.warps == 0
+    assert prior.density == 0
     expected = expected_features(model.spectrum.frequencies(), rows.inputs)
     assert torch.equal(row_features(factors, rows.inputs), expected)
 
@@ -83,6 +84,10 @@ def test_the_state_dict_is_all_there_is(generator: torch.Generator) -> None:
         ({"depth": -1}, "at least"),
         ({"n_frequencies": 0}, "at least"),
         ({"n_pseudo": 0}, "at least"),
+        ({"n_output_terms": 0}, "at least 1. Got n_output_terms=0"),
+        ({"n_noise_frequencies": 0}, "at least 1. Got .*n_noise_frequencies=0"),
+        ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
+        ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
         ({"kernel": "cosine"}, "kernel must be one of"),
         ({"draw": "halton"}, "draw must be one of"),
         ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),

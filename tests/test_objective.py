@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 import torch
-from helpers import gradients, relative_error, small_model, small_rows, unchecked
+from helpers import DENSITIES, gradients, relative_error, small_model, small_rows, unchecked
 from scipy.stats import multivariate_normal
 
 from sswim.measure import Measure
-from sswim.model import SSWIM, row_features
+from sswim.model import SSWIM, NoiseName, log_precision, row_features
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, in_chunks, whole
+from sswim.output_warp import OutputWarpName
 from sswim.predictor import condition
 from sswim.record import chunks
 from sswim.rows import Rows
 from sswim.warp import PseudoPrior
 
 OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
+OUTPUT_WARPS: tuple[OutputWarpName, ...] = ("none", "sinh-arcsinh", "tanh")
+NOISES: tuple[NoiseName, ...] = ("constant", "input-dependent")
 
 
 def value_and_gradient(
@@ -50,16 +56,57 @@ def test_chunks_give_the_one_pass_gradient(
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("output_warp", OUTPUT_WARPS)
+@pytest.mark.parametrize("noise", NOISES)
+def test_chunks_give_the_one_pass_gradient_of_the_density_too(
+    objective: Objective,
+    depth: int,
+    output_warp: OutputWarpName,
+    noise: NoiseName,
+    generator: torch.Generator,
+) -> None:
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, depth=depth, output_warp=output_warp, noise=noise)
+    value, expected = value_and_gradient(model, rows, objective, chunk_rows=len(rows))
+    assert set(expected) == {name for name, _ in model.named_parameters()}
+    for size in (1, 7):
+        chunked_value, chunked = value_and_gradient(model, rows, objective, chunk_rows=size)
+        assert chunked_value == pytest.approx(value, rel=1e-10)
+        for name, gradient in expected.items():
+            assert relative_error(chunked[name], gradient) < 1e-10, name
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
 @pytest.mark.parametrize("depth", [0, 2])
 def test_the_gradient_against_finite_differences(
     objective: Objective, depth: int, generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, weighted=True)
     model = small_model(rows, generator, depth=depth)
+    assert_gradient_of_differences(model, rows, objective)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+def test_the_gradient_of_the_density_against_finite_differences(
+    objective: Objective, output_warp: OutputWarpName, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
+    assert_gradient_of_differences(model, rows, objective, ("output_warp", "noise_field"))
+
+
+def assert_gradient_of_differences(
+    model: SSWIM, rows: Rows, objective: Objective, of: tuple[str, ...] = ("",)
+) -> None:
+    """Of the parameters whose names begin so."""
     _, gradient = value_and_gradient(model, rows, objective, len(rows))
     step = 1e-6
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if not name.startswith(of):
+                continue
             flat = parameter.view(-1)
             numeric = torch.zeros_like(flat)
             for i in range(len(flat)):
@@ -84,18 +131,75 @@ def test_the_value_against_dense_formulas(generator: torch.Generator) -> None:
     evidence = multivariate_normal.logpdf(rows.targets[:, 0].numpy(), cov=covariance.numpy())
     n = len(rows)
     assert whole(model, rows, EVIDENCE).item() == pytest.approx(-evidence / n, rel=1e-10)
-    assert whole(model, rows, MAP).item() == pytest.approx((prior.item() - evidence) / n, rel=1e-10)
+    assert whole(model, rows, MAP).item() == pytest.approx(
+        (prior.warps.item() - evidence) / n, rel=1e-10
+    )
     left_out = condition(model, rows).leave_one_out(rows).log_density(rows.targets)
     expected = -left_out.mean().item()
     assert whole(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+@torch.no_grad()
+def test_the_value_with_a_density_of_its_own_against_dense_formulas(
+    output_warp: OutputWarpName, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n_targets=2)
+    model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
+    factors, prior = model.condition()
+    features = row_features(factors, rows.inputs)
+    targets, log_slope = factors.output.forward(rows.targets)
+    precision = log_precision(factors, rows.inputs)
+    assert precision is not None
+    evidence = log_slope.sum().item()
+    for t in range(2):
+        covariance = model.signal()[t] * features @ features.mT
+        covariance = covariance + (model.noise()[t] * (-precision[:, t]).exp()).diag()
+        evidence += float(multivariate_normal.logpdf(targets[:, t].numpy(), cov=covariance.numpy()))
+    n, density, warps = len(rows), prior.density.item(), prior.warps.item()
+    expected = (density - evidence) / n
+    assert whole(model, rows, EVIDENCE).item() == pytest.approx(expected, rel=1e-10)
+    assert whole(model, rows, MAP).item() == pytest.approx(expected + warps / n, rel=1e-10)
+    left_out = condition(model, rows).leave_one_out(rows).log_density(targets) + log_slope
+    expected = (density - left_out.sum().item()) / n
+    assert whole(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+def test_a_density_that_is_not_warped_is_the_plain_one(
+    objective: Objective, output_warp: OutputWarpName, generator: torch.Generator
+) -> None:
+    """But for the prior of its parameters at zero, which counts in every objective."""
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
+    assert model.output_warp is not None
+    assert model.noise_field is not None
+    field = model.noise_field
+    zeroed = (model.output_warp.coordinates, field.coefficients, field.slopes)
+    with torch.no_grad():
+        for parameter in (*zeroed, field.level):
+            parameter.zero_()
+    plain = small_model(rows, generator)
+    shared = plain.state_dict().keys()
+    plain.load_state_dict({name: model.state_dict()[name] for name in shared})
+    value, gradient = value_and_gradient(model, rows, objective, len(rows))
+    expected_value, expected = value_and_gradient(plain, rows, objective, len(rows))
+    assert rows.weight is not None
+    size = sum(parameter.numel() for parameter in zeroed)
+    prior = 0.5 * size * math.log(2 * math.pi) / rows.weight.sum().item()
+    assert value - prior == pytest.approx(expected_value, rel=1e-12)
+    for name in expected:
+        assert relative_error(gradient[name], expected[name]) < 1e-10, name
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 def test_weighted_rows_count_as_repeated_ones(
-    objective: Objective, generator: torch.Generator
+    objective: Objective, density: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator)
-    model = small_model(rows, generator)
+    model = small_model(rows, generator, **density)
     times = torch.randint(1, 4, (len(rows),), generator=generator)
     weighted = Rows(rows.inputs, rows.targets, times.to(torch.float64))
     repeated = rows.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
@@ -142,11 +246,12 @@ def test_impossible_objectives_are_refused() -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 def test_float32_features_give_nearly_the_same_gradient(
-    objective: Objective, generator: torch.Generator
+    objective: Objective, density: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n=200)
-    model = small_model(rows, generator, depth=2)
+    model = small_model(rows, generator, depth=2, **density)
     value, expected = value_and_gradient(model, rows, objective, 200)
     single = Rows(rows.inputs.to(dtype=torch.float32), rows.targets)
     for size in (50, 200):

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from helpers import normal, small_model, small_rows
+from helpers import DENSITIES, normal, small_model, small_rows
 
 from sswim import predictor as predictor_module
-from sswim.linear import leave_one_out, posterior, statistics
+from sswim.linear import Observations, leave_one_out, posterior, statistics
 from sswim.measure import Measure
-from sswim.model import row_features
+from sswim.model import log_precision, row_features
 from sswim.predictor import Predictor, condition
 from sswim.rows import Rows
 
@@ -17,9 +19,14 @@ def rows(generator: torch.Generator) -> Rows:
     return small_rows(generator, n_targets=2, weighted=True, uncertain=True)
 
 
+@pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
+def density(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return dict(request.param)
+
+
 @pytest.fixture
-def predictor(rows: Rows, generator: torch.Generator) -> Predictor:
-    return condition(small_model(rows, generator, depth=2), rows)
+def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> Predictor:
+    return condition(small_model(rows, generator, depth=2, **density), rows)
 
 
 @pytest.fixture
@@ -29,21 +36,24 @@ def inputs(generator: torch.Generator) -> Measure:
 
 @torch.no_grad()
 def test_predictions_are_those_of_the_regression_on_expected_features(
-    rows: Rows, inputs: Measure, generator: torch.Generator
+    rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
 ) -> None:
-    model = small_model(rows, generator, depth=2)
+    model = small_model(rows, generator, depth=2, **density)
+    if model.noise_field is not None:
+        model.noise_field.temper.copy_(torch.tensor([0.5, 1.0]))
     factors = model.condition()[0]
     features = row_features(factors, rows.inputs)
-    fitted = posterior(
-        statistics(features, rows.targets, rows.weight), model.noise(), model.signal()
-    )
+    targets, log_slope = factors.output.forward(rows.targets)
+    precision = log_precision(factors, rows.inputs)
+    assert (precision is None) == (not density)
+    temper = torch.tensor([0.5, 1.0], dtype=torch.float64) if density else None
+    observed = Observations(features, targets, log_slope, precision, rows.weight, temper)
+    fitted = posterior(statistics(observed), model.noise(), model.signal())
     predictor = condition(model, rows)
+    predicted = fitted.predict(row_features(factors, inputs), log_precision(factors, inputs))
     for ours, theirs in (
-        (predictor.predict(inputs), fitted.predict(row_features(factors, inputs))),
-        (
-            predictor.leave_one_out(rows),
-            leave_one_out(features, rows.targets, fitted, rows.weight),
-        ),
+        (predictor.predict(inputs), predicted),
+        (predictor.leave_one_out(rows), leave_one_out(observed, fitted)),
     ):
         for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
             assert torch.allclose(mine, expected, rtol=1e-12)
@@ -71,14 +81,51 @@ def test_chunks_change_nothing(
 
 
 def test_updating_equals_conditioning_on_all_rows(
-    rows: Rows, inputs: Measure, generator: torch.Generator
+    rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
 ) -> None:
-    model = small_model(rows, generator)
+    model = small_model(rows, generator, **density)
     first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
     updated = condition(model, first).update(second).predict(inputs)
     expected = condition(model, rows).predict(inputs)
     for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-10)
+
+
+def test_leaving_one_out_equals_conditioning_on_the_others(
+    rows: Rows, density: dict[str, Any], generator: torch.Generator
+) -> None:
+    model = small_model(rows, generator, **density)
+    once = Rows(rows.inputs, rows.targets)
+    left_out = condition(model, once).leave_one_out(once)
+    for row in (0, 5, 22):
+        others = once.map(lambda t, row=row: torch.cat((t[:row], t[row + 1 :])))  # type: ignore[misc]
+        refitted = condition(model, others)
+        features = row_features(refitted.factors, once.inputs)
+        precision = log_precision(refitted.factors, once.inputs)
+        expected = refitted.posterior.predict(features, precision)
+        for ours, theirs in zip(left_out.tensors(), expected.tensors(), strict=True):
+            assert torch.allclose(ours[row], theirs[row], rtol=1e-8)
+
+
+def test_drawn_observations_have_the_predicted_moments(
+    predictor: Predictor, inputs: Measure, generator: torch.Generator
+) -> None:
+    n = 50_000
+    draws = predictor.sample(n, generator, noisy=True)(inputs)
+    prediction = predictor.predict(inputs)
+    standard_error = (prediction.observation_variance / n).sqrt()
+    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
+    assert torch.allclose(draws.var(0), prediction.observation_variance, rtol=0.05)
+
+
+def test_noise_differs_between_inputs_only_where_it_may(
+    predictor: Predictor, inputs: Measure, density: dict[str, Any]
+) -> None:
+    for measure in (inputs, Measure(inputs.mean, input_variance=inputs.variance)):
+        prediction = predictor.predict(measure)
+        noise = prediction.observation_variance - prediction.latent_variance
+        ratio = noise.amax(0) / noise.amin(0)
+        assert (ratio > 1.1).all() if density else torch.allclose(ratio, torch.ones_like(ratio))
 
 
 def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
@@ -115,15 +162,18 @@ def test_warp_gives_the_measure_after_each_layer(predictor: Predictor, inputs: M
 
 
 def test_a_model_may_change_after_conditioning(
-    rows: Rows, inputs: Measure, generator: torch.Generator
+    rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
 ) -> None:
-    model = small_model(rows, generator)
+    model = small_model(rows, generator, **density)
     predictor = condition(model, rows)
-    before = predictor.predict(inputs)
+    before = predictor.predict(inputs), predictor.factors.output.forward(rows.targets)[0]
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(1)
-    assert torch.equal(predictor.predict(inputs).mean, before.mean)
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.add_(1)
+    after = predictor.predict(inputs), predictor.factors.output.forward(rows.targets)[0]
+    for ours, theirs in zip(after[0].tensors(), before[0].tensors(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(after[1], before[1])
 
 
 @pytest.mark.parametrize(("depth", "spread"), [(0, 0.5), (1, 0.02), (2, 0.02)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from real_data import split
+from real_data import split, standardised
 
 from sswim import Architecture, condition, mnlp, rmse, start, train
 
@@ -13,7 +13,7 @@ from sswim import Architecture, condition, mnlp, rmse, start, train
     "repeat", [0, *(pytest.param(repeat, marks=pytest.mark.slow) for repeat in range(1, 10))]
 )
 def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
-    rows, test = split("airfoil", repeat)
+    rows, test = standardised(split("airfoil", repeat))
     errors, densities = [], []
     for depth in (0, 1):
         generator = torch.Generator().manual_seed(repeat)

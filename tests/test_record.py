@@ -7,7 +7,8 @@ import torch
 from helpers import small_rows
 from torch import Tensor
 
-from sswim.record import Record, chunks, concatenate
+from sswim.record import Record, chunks, concatenate, map_chunks
+from sswim.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,19 @@ def test_chunks_put_together_are_the_rows(
     assert (together.weight is None) == (rows.weight is None)
     for ours, theirs in zip(together.tensors(), rows.tensors(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 8, 100])
+def test_results_of_chunks_are_put_together(generator: torch.Generator, size: int) -> None:
+    rows = small_rows(generator, 7, n_targets=2, weighted=True)
+    seen = []
+
+    def doubled(chunk: Rows) -> Rows:
+        seen.append(len(chunk))
+        return chunk.map(lambda tensor: 2 * tensor)
+
+    whole = map_chunks(doubled, rows, size)
+    for ours, theirs in zip(whole.tensors(), rows.tensors(), strict=True):
+        assert torch.equal(ours, 2 * theirs)
+    assert max(seen) <= size
+    assert sum(seen) == 7

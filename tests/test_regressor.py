@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
+import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,9 +12,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
-from helpers import unchecked
+from helpers import DENSITIES, unchecked
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -20,7 +24,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sswim import SSWIMRegressor
 from sswim.linear import statistics
-from sswim.model import row_features
+from sswim.model import NoiseName, observe
+from sswim.output_warp import OutputWarpName
+from sswim.predictor import condition
 from sswim.predictor import predictor as make_predictor
 from sswim.training import Step
 
@@ -84,6 +90,12 @@ def test_scikit_learns_own_checks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+def test_scikit_learns_own_checks_of_densities(output_warp: OutputWarpName) -> None:
+    run_checks(f"n_features=16, n_pseudo=4, output_warp={output_warp!r}, noise='input-dependent'")
+
+
+@pytest.mark.slow
 def test_scikit_learns_own_checks_of_the_defaults() -> None:
     run_checks("")
 
@@ -97,10 +109,21 @@ def test_scikit_learns_own_checks_of_the_defaults() -> None:
     y_scale=st.sampled_from([1e-30, 1.0, 1e30]),
     dtype=st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.bool_]),
     depth=st.integers(0, 2),
+    output_warp=st.sampled_from(["none", "sinh-arcsinh", "tanh"]),
+    noise=st.sampled_from(["constant", "input-dependent"]),
     seed=st.integers(0, 100),
 )
 def test_rows_of_any_shape_scale_and_type_are_fitted(
-    n: int, d: int, t: int, x_scale: float, y_scale: float, dtype: type, depth: int, seed: int
+    n: int,
+    d: int,
+    t: int,
+    x_scale: float,
+    y_scale: float,
+    dtype: type,
+    depth: int,
+    output_warp: OutputWarpName,
+    noise: NoiseName,
+    seed: int,
 ) -> None:
     random = np.random.default_rng(seed)
     x = random.normal(size=(n, d)) * x_scale
@@ -108,7 +131,12 @@ def test_rows_of_any_shape_scale_and_type_are_fitted(
         x = x / x_scale
     x = x.astype(dtype)
     y = y_scale * random.normal(size=(n,) if t == 0 else (n, t))
-    regressor = small(depth=depth, n_features=8, n_pseudo=3, max_iter=2).fit(x, y)
+    regressor = small(
+        depth=depth, n_features=8, n_pseudo=3, max_iter=2, output_warp=output_warp, noise=noise
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[0-9]+% of .* is one and the same value")
+        regressor.fit(x, y)
     mean, std = regressor.predict(x, return_std=True)
     assert mean.shape == std.shape == y.shape
     assert np.isfinite(mean).all()
@@ -117,13 +145,21 @@ def test_rows_of_any_shape_scale_and_type_are_fitted(
     assert np.isfinite(regressor.log_density(x, y)).all()
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_targets_of_any_scale_are_predicted_alike(rows: tuple[Array, Array], scale: float) -> None:
+@pytest.mark.parametrize("scale", [1e-30, 1e30, 1e-160, 1e160])
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_targets_of_any_scale_are_predicted_alike(
+    rows: tuple[Array, Array], scale: float, density: dict[str, Any]
+) -> None:
     x, y = rows
-    mean, std = small().fit(x, y).predict(x, return_std=True)
-    scaled_mean, scaled_std = small().fit(x, scale * y).predict(x, return_std=True)
+    regressor, scaled = small(**density).fit(x, y), small(**density).fit(x, scale * y)
+    mean, std = regressor.predict(x, return_std=True)
+    scaled_mean, scaled_std = scaled.predict(x, return_std=True)
     assert np.allclose(scaled_mean / scale, mean, rtol=1e-6)
-    assert np.allclose(scaled_std / scale, std, rtol=1e-6)
+    if 1e-150 < scale < 1e150:  # else its square overflows or vanishes
+        assert np.allclose(scaled_std / scale, std, rtol=1e-6)
+    quantiles = regressor.predict_quantiles(x)
+    assert np.allclose(scaled.predict_quantiles(x) / scale, quantiles, rtol=1e-6)
+    assert np.allclose(scaled.cumulative(x, scale * y), regressor.cumulative(x, y), atol=1e-6)
 
 
 def test_every_kind_of_table_gives_the_same(rows: tuple[Array, Array]) -> None:
@@ -149,8 +185,11 @@ def test_it_is_a_good_citizen_of_scikit_learn(rows: tuple[Array, Array]) -> None
     assert scores.min() > 0.3
     search = GridSearchCV(small(), {"depth": [0, 1], "n_features": [16, 32]}, cv=2, n_jobs=2)
     assert search.fit(x, y).best_params_.keys() == {"depth", "n_features"}
-    copy = clone(small(n_members=4))
-    assert copy.get_params() == small(n_members=4).get_params()
+    settings = {"n_members": 4, "output_warp": "tanh", "n_output_terms": 5}
+    settings |= {"noise": "input-dependent"}
+    cloned = clone(small(**settings))
+    assert cloned.get_params() == small(**settings).get_params()
+    assert cloned.get_params().items() >= settings.items()
 
 
 def test_several_targets_are_those_apart_given_equal_hyper_parameters(
@@ -234,6 +273,204 @@ def test_uncertain_inputs_against_perturbed_ones(depth: int) -> None:
     assert np.allclose(exact, regressor.predict(x))
 
 
+DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
+
+
+def skewed_rows(n: int = 120, seed: int = 0, n_targets: int = 1) -> tuple[Array, Array]:
+    """Targets with a long tail, of which the noise grows with the first input."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2, 2, size=(n, 2))
+    noise = 0.1 * np.exp(0.8 * x[:, :1]) * random.normal(size=(n, n_targets))
+    y = np.exp(np.sin(2 * x[:, 1:]) + noise)
+    return x, 5 + 3 * (y[:, 0] if n_targets == 1 else y)
+
+
+@pytest.fixture(scope="module", params=[*DENSE.values()], ids=[*DENSE.keys()])
+def dense(request: pytest.FixtureRequest) -> SSWIMRegressor:
+    """With an output warp and noise of its own, and two members."""
+    return small(**request.param, n_members=2, max_iter=40).fit(*skewed_rows())
+
+
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+@pytest.mark.parametrize("n_targets", [0, 1, 2])  # 0 for flat targets
+def test_shapes_of_what_is_said_of_observations(density: dict[str, Any], n_targets: int) -> None:
+    x, y = skewed_rows(40, n_targets=max(n_targets, 1))
+    y = y.reshape((40,) if n_targets == 0 else (40, n_targets))
+    regressor = small(**density, max_iter=2).fit(x, y)
+    test, shape = x[:7], (7, *y.shape[1:])
+    assert regressor.predict_quantiles(test).shape == (*shape, 3)
+    assert regressor.predict_quantiles(test, 0.5).shape == (*shape, 1)
+    assert regressor.predict_quantiles(test, [0.1, 0.9], X_std=0.1).shape == (*shape, 2)
+    assert regressor.predict_noise(test).shape == shape
+    for method in (regressor.log_density, regressor.cumulative):
+        assert method(test, y[:7]).shape == shape
+        assert method(test, y[:7], X_std=0.1).shape == shape
+    assert regressor.warp_targets(y[:5]).shape == (5, *y.shape[1:])
+    assert regressor.warp_targets(y[:5].tolist()).shape == (5, *y.shape[1:])
+    assert regressor.sample_y(test, 4, include_noise=True).shape == (*shape, 4)
+    assert [end.shape for end in regressor.predict_interval(test)] == [shape, shape]
+    mean, joint = regressor.predict(test, return_cov=True)
+    assert mean.shape == shape
+    assert joint.shape == (7, 7, *y.shape[1:])
+
+
+def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
+    dense: SSWIMRegressor,
+) -> None:
+    x, _ = skewed_rows(30, seed=1)
+    probabilities = [0.01, 0.05, 0.5, 0.95, 0.99]
+    quantiles = dense.predict_quantiles(x, probabilities)
+    assert (np.diff(quantiles, axis=-1) > 0).all()
+    for probability, quantile in zip(probabilities, quantiles.T, strict=True):
+        assert np.allclose(dense.cumulative(x, quantile), probability, rtol=1e-8)
+    lower, upper = dense.predict_interval(x, coverage=0.9)
+    assert np.allclose(np.stack([lower, upper]), quantiles.T[[1, 3]], rtol=1e-12)
+    grid = np.linspace(lower, upper, 200)
+    density = np.exp([dense.log_density(x, y) for y in grid])
+    assert np.allclose(np.trapezoid(density, grid, axis=0), 0.9, atol=1e-3)
+
+
+def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(15, seed=1)
+    n = 20_000
+    draws = dense.sample_y(x, n, random_state=1, include_noise=True)
+    mean, std = dense.predict(x, return_std=True)
+    assert (np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(n)).all()
+    assert np.allclose(draws.std(1), std, rtol=0.15)  # that of a long tail is hard to draw
+    probabilities = np.array([0.05, 0.5, 0.95])
+    quantiles = dense.predict_quantiles(x, probabilities)
+    below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
+    slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
+    assert (np.abs(below - probabilities) < slack).all()
+    assert np.array_equal(draws, dense.sample_y(x, n, random_state=1, include_noise=True))
+
+
+def test_drawn_functions_have_the_quantiles_of_the_function(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(15, seed=1)
+    n = 20_000
+    draws = dense.sample_y(x, n, random_state=1)
+    probabilities = np.array([0.05, 0.5, 0.95])
+    quantiles = dense.predict_quantiles(x, probabilities, include_noise=False)
+    below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
+    slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
+    assert (np.abs(below - probabilities) < slack).all()
+    _, std = dense.predict(x, return_std=True, include_noise=False)
+    assert np.allclose(draws.std(1), std, rtol=0.1)
+    ends = np.stack(dense.predict_interval(x, coverage=0.9, include_noise=False))
+    assert np.allclose(ends, quantiles.T[[0, 2]], rtol=1e-12)
+    lower, upper = dense.predict_interval(x, coverage=0.9)
+    assert ((lower < ends[0]) & (ends[1] < upper)).all()
+    apart = np.concatenate([dense.sample_y(p, n, random_state=1) for p in (x[:4], x[4:])])
+    assert np.allclose(apart, draws, rtol=1e-10)
+
+
+def test_noise_and_joint_covariances_with_warped_targets(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(20, seed=1)
+    _, observed = dense.predict(x, return_std=True)
+    _, latent = dense.predict(x, return_std=True, include_noise=False)
+    assert (observed > latent).all()
+    noise = dense.predict_noise(x)
+    assert ((noise > 0) & (noise < observed)).all()
+    for included, std in ((True, observed), (False, latent)):
+        for uncertainty in (None, 0.1):
+            _, joint = dense.predict(x, return_cov=True, include_noise=included, X_std=uncertainty)
+            _, expected = dense.predict(
+                x, return_std=True, include_noise=included, X_std=uncertainty
+            )
+            assert np.allclose(np.sqrt(np.diag(joint)), expected)
+            assert np.linalg.eigvalsh(joint).min() > -1e-10 * np.diag(joint).max()
+        assert std.shape == (20,)
+
+
+def test_uncertain_inputs_widen_densities(dense: SSWIMRegressor) -> None:
+    x, y = skewed_rows(20, seed=1)
+    exact = dense.predict_quantiles(x, X_std=0.0)
+    assert np.allclose(exact, dense.predict_quantiles(x), rtol=1e-5)
+    assert np.allclose(dense.log_density(x, y, X_std=0.0), dense.log_density(x, y), rtol=1e-4)
+    lower, _, upper = dense.predict_quantiles(x, X_std=0.5).T
+    assert np.mean(upper - lower) > np.mean(exact[:, 2] - exact[:, 0])
+
+
+@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
+def test_leave_one_out_with_warped_targets_against_models_of_the_others(
+    density: dict[str, Any],
+) -> None:
+    """With the same hyper-parameters and scaling."""
+    x, y = skewed_rows(30)
+    regressor = small(**density).fit(x, y)
+    mean, std = regressor.loo_predict(return_std=True)
+    scaling = regressor._ensemble.scaling
+    for row in (0, 11, 29):
+        others = np.arange(30) != row
+        kept = scaling.rows(regressor._rows(x[others], y[others], None, None, reset=False))
+        refitted = copy.copy(regressor)
+        refitted._ensemble = type(regressor._ensemble)(
+            scaling, (condition(regressor._models[0], kept),)
+        )
+        expected = refitted.predict(x[row : row + 1], return_std=True)
+        assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
+
+
+def test_warped_targets_increase_and_are_standardised_ones_without_a_warp(
+    dense: SSWIMRegressor,
+) -> None:
+    _, y = skewed_rows()
+    y = np.sort(y)
+    for member in range(2):
+        assert (np.diff(dense.warp_targets(y, member)) > 0).all()
+    assert not np.allclose(dense.warp_targets(y), dense.warp_targets(y, member=1))
+    plain = small(max_iter=0).fit(*skewed_rows())
+    assert np.allclose(plain.warp_targets(y), (y - y.mean()) / y.std())
+
+
+def test_the_noise_is_constant_unless_told_otherwise(rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    noise = small().fit(x, y).predict_noise(x)
+    assert np.allclose(noise, noise[0])
+    own = small(noise="input-dependent").fit(x, y).predict_noise(x)
+    assert not np.allclose(own, own[0])
+
+
+def test_noise_that_grows_is_found_and_makes_densities_better() -> None:
+    def make(seed: int) -> tuple[Array, Array, Array]:
+        random = np.random.default_rng(seed)
+        x = random.uniform(-2, 2, size=(400, 2))
+        noise = 0.1 * np.exp(0.8 * x[:, 0])
+        return x, np.sin(2 * x[:, 1]) + noise * random.normal(size=400), noise
+
+    x, y, _ = make(0)
+    test_x, test_y, noise = make(1)
+    settings: dict[str, Any] = {"depth": 0, "max_iter": 80, "learning_rate": 0.1}
+    constant = small(**settings).fit(x, y)
+    own = small(**settings, noise="input-dependent").fit(x, y)
+    assert np.corrcoef(np.log(own.predict_noise(test_x)), np.log(noise))[0, 1] > 0.9
+    better = own.log_density(test_x, test_y) - constant.log_density(test_x, test_y)
+    assert better.mean() > 0.15
+
+
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+def test_a_long_tail_is_found_and_makes_densities_better(output_warp: OutputWarpName) -> None:
+    def make(seed: int) -> tuple[Array, Array]:
+        random = np.random.default_rng(seed)
+        x = random.uniform(-2, 2, size=(400, 2))
+        return x, np.exp(np.sin(2 * x[:, 1]) + 0.4 * random.normal(size=400))
+
+    settings: dict[str, Any] = {"depth": 0, "max_iter": 80, "learning_rate": 0.1}
+    x, y = make(0)
+    plain = small(**settings).fit(x, y)
+    warped = small(**settings, output_warp=output_warp).fit(x, y)
+    test_x, test_y = make(1)
+    better = warped.log_density(test_x, test_y) - plain.log_density(test_x, test_y)
+    assert better.mean() > 0.05
+    assert warped.log_marginal_likelihood_ > plain.log_marginal_likelihood_
+    # Probabilities of targets are uniform if densities are right.
+    ours, theirs = (
+        stats.kstest(regressor.cumulative(test_x, test_y), "uniform").statistic
+        for regressor in (warped, plain)
+    )
+    assert ours < theirs
+
+
 def test_known_input_errors_help_in_fit() -> None:
     """Rows whose input is nearly unknown must not mislead."""
     x, y = make_rows(300)
@@ -249,19 +486,23 @@ def test_known_input_errors_help_in_fit() -> None:
     assert errors[1] < 0.8 * errors[0]
 
 
-def test_partial_fit_in_ten_pieces_equals_one_fit(rows: tuple[Array, Array]) -> None:
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_partial_fit_in_ten_pieces_equals_one_fit(
+    rows: tuple[Array, Array], density: dict[str, Any]
+) -> None:
     x, y = rows
-    whole = small().fit(x, y)
-    pieces = small().fit(x, y)
+    whole = small(**density).fit(x, y)
+    pieces = small(**density).fit(x, y)
     # Back to the first piece alone, with the same hyper-parameters.
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._rows(x[:6], y[:6], None, None, reset=False))
-    features = row_features(member.factors, first.inputs)
-    start = make_predictor(pieces._models[0], statistics(features, first.targets))
+    start = make_predictor(pieces._models[0], statistics(observe(member.factors, first)))
     pieces._ensemble = type(pieces._ensemble)(pieces._ensemble.scaling, (start,))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])
     ours, theirs = (m.predict(x, return_std=True) for m in (pieces, whole))
+    assert np.allclose(ours, theirs, rtol=1e-8)
+    ours, theirs = (m.log_density(x, y) for m in (pieces, whole))
     assert np.allclose(ours, theirs, rtol=1e-8)
     assert pieces.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_)
     assert pieces.n_rows_seen_ == 60
@@ -279,10 +520,13 @@ def test_leave_one_out_is_less_sure_and_less_right(
     assert (std >= within_std).all()
 
 
-def test_the_evidence_is_in_the_units_of_the_targets(rows: tuple[Array, Array]) -> None:
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_the_evidence_is_in_the_units_of_the_targets(
+    rows: tuple[Array, Array], density: dict[str, Any]
+) -> None:
     x, y = rows
-    value = small().fit(x, y).log_marginal_likelihood_
-    scaled = small().fit(x, 10 * y).log_marginal_likelihood_
+    value = small(**density).fit(x, y).log_marginal_likelihood_
+    scaled = small(**density).fit(x, 10 * y).log_marginal_likelihood_
     assert scaled == pytest.approx(value - len(y) * np.log(10), rel=1e-6)
 
 
@@ -391,6 +635,12 @@ def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
         ({"max_iter": -1}, "at least 0"),
         ({"kernel": "cosine"}, "kernel must be one of"),
         ({"objective": "aic"}, "objective must be one of"),
+        ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
+        ({"output_warp": None}, r"output_warp must be one of .*'none'.* Got None"),
+        ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
+        ({"n_output_terms": 0}, "n_output_terms must be an integer of at least 1. Got 0"),
+        ({"n_output_terms": 2.0}, "n_output_terms must be an integer"),
+        ({"n_output_terms": True}, "n_output_terms must be an integer"),
         ({"learning_rate": 0.0}, "learning_rate positive"),
         ({"length_scale": -1.0}, "length_scale must be positive"),
         ({"dtype": "float16"}, "dtype must be one of"),
@@ -423,11 +673,18 @@ GOOD_FITS: dict[str, tuple[Array, Array]] = {
 
 
 @pytest.mark.parametrize("name", GOOD_FITS)
-def test_unusual_rows_are_fitted(name: str) -> None:
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_unusual_rows_are_fitted(name: str, density: dict[str, Any]) -> None:
     x, y = GOOD_FITS[name]
-    mean, std = small(max_iter=20).fit(x, y).predict(x, return_std=True)
+    regressor = small(max_iter=20, **density)
+    tied = np.unique(y, return_counts=True)[1].max() >= 0.25 * len(y)
+    with pytest.warns(match="one and the same value") if density and tied else nullcontext():
+        regressor.fit(x, y)
+    mean, std = regressor.predict(x, return_std=True)
     assert np.isfinite(mean).all()
     assert np.isfinite(std).all()
+    assert np.isfinite(regressor.predict_quantiles(x)).all()
+    assert np.isfinite(regressor.log_density(x, y)).all()
     if name == "a constant target":
         assert np.allclose(mean, 3.0, atol=0.1)
 
@@ -437,6 +694,15 @@ def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
         small().predict(X)
     with pytest.raises(NotFittedError):
         _ = small().log_marginal_likelihood_
+    for ask in (
+        lambda unfitted: unfitted.predict_interval(X),
+        lambda unfitted: unfitted.predict_quantiles(X),
+        lambda unfitted: unfitted.predict_noise(X),
+        lambda unfitted: unfitted.cumulative(X, Y),
+        lambda unfitted: unfitted.warp_targets(Y),
+    ):
+        with pytest.raises(NotFittedError):
+            ask(small())
     regressor = small().fit(X, Y)
     with pytest.raises(ValueError, match="expecting 2 features"):
         regressor.predict(X[:, :1])
@@ -444,6 +710,15 @@ def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
         regressor.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
         regressor.predict_interval(X, coverage=1.0)
+    for probabilities in (0.0, 1.0, [], [0.5, 1.5], [np.nan], [[0.5]]):
+        with pytest.raises(ValueError, match="probabilities must be one or more, between 0 and 1"):
+            regressor.predict_quantiles(X, probabilities)
+    with pytest.raises(ValueError, match=r"y must have 1 targets. Got 2"):
+        regressor.warp_targets(np.stack([Y, Y], axis=1))
+    with pytest.raises(ValueError, match="y must be finite"):
+        regressor.warp_targets(with_value(Y, np.nan))
+    with pytest.raises(ValueError, match="member must be one of the 1 of the model"):
+        regressor.warp_targets(Y, member=1)
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         regressor.sample_y(X, 0)
     with pytest.raises(ValueError, match="targets of fit"):

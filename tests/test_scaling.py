@@ -4,7 +4,9 @@ import pytest
 import torch
 from helpers import normal, small_rows
 
+from sswim.density import Density
 from sswim.measure import Measure
+from sswim.output_warp import OutputMap
 from sswim.prediction import Prediction
 from sswim.rows import as_rows
 from sswim.scaling import learn_scaling
@@ -47,9 +49,12 @@ def test_scaling_is_undone(generator: torch.Generator) -> None:
     for ours, theirs in zip(back.tensors(), rows.inputs.tensors(), strict=True):
         assert torch.allclose(ours, theirs)
     variance = normal(generator, len(rows), 2).square()
-    original = scaling.prediction(Prediction(scaling.targets(rows.targets), variance, variance))
+    standardised = scaling.targets(rows.targets)
+    assert torch.allclose(scaling.original_targets(standardised), rows.targets)
+    original = Density(Prediction(standardised, variance, variance), OutputMap(), scaling)
     assert torch.allclose(original.mean, rows.targets)
-    assert torch.allclose(original.latent_variance.sqrt(), variance.sqrt() * scaling.target_spread)
+    latent = original.function().observation_variance
+    assert torch.allclose(latent.sqrt(), variance.sqrt() * scaling.target_spread)
 
 
 def test_single_precision_inputs_stay_so(generator: torch.Generator) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers import DENSITIES
 from safetensors.torch import save_file
 
 from sswim import SSWIMRegressor
@@ -27,6 +30,20 @@ def regressor(x: np.ndarray) -> SSWIMRegressor:
         depth=2, n_features=12, n_pseudo=4, n_members=2, max_iter=3, random_state=0, device="cpu"
     )
     return small.fit(x, y)
+
+
+@pytest.fixture(scope="module", params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
+def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> SSWIMRegressor:
+    """Of two targets, with densities of every kind."""
+    y = np.exp(np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1))
+    settings: dict[str, Any] = {
+        "n_features": 12,
+        "n_pseudo": 4,
+        "n_members": 2,
+        "max_iter": 3,
+        "random_state": 0,
+    }
+    return SSWIMRegressor(**settings, **request.param, n_output_terms=3, device="cpu").fit(x, y)
 
 
 @pytest.fixture
@@ -54,6 +71,34 @@ def test_a_round_trip_is_exact_in_every_method(
     loaded.partial_fit(more, more)
     with pytest.raises(ValueError, match="right after fit"):
         loaded.loo_predict()
+
+
+def test_a_round_trip_of_densities_is_exact_in_every_method(
+    any_regressor: SSWIMRegressor, x: np.ndarray, tmp_path: Path
+) -> None:
+    path, again = tmp_path / "model", tmp_path / "again"
+    any_regressor.save(path)
+    loaded, before = SSWIMRegressor.load(path), copy.copy(any_regressor)
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+    y = np.exp(x)
+    for _ in range(2):  # and with more rows
+        for ask in (
+            lambda model: model.predict(x, return_std=True, X_std=0.1),
+            lambda model: model.predict(x, return_std=True, include_noise=False),
+            lambda model: model.predict(x, return_cov=True)[1],
+            lambda model: model.predict_quantiles(x, [0.01, 0.5, 0.9]),
+            lambda model: model.predict_interval(x),
+            lambda model: model.predict_noise(x),
+            lambda model: model.log_density(x, y),
+            lambda model: model.cumulative(x, y),
+            lambda model: model.sample_y(x, 3, include_noise=True),
+            lambda model: model.warp_targets(y, member=1),
+            lambda model: model.log_marginal_likelihood_,
+        ):
+            assert np.array_equal(np.asarray(ask(loaded)), np.asarray(ask(before)))
+        loaded.partial_fit(x[:5], y[:5])
+        before.partial_fit(x[:5], y[:5])
 
 
 def test_a_fresh_process_predicts_the_same_to_the_last_bit(
@@ -139,12 +184,16 @@ def test_other_files_are_refused_with_what_they_are(tmp_path: Path) -> None:
         SSWIMRegressor.load(path)
 
 
-def test_a_newer_format_is_refused_as_such(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", [VERSION - 1, VERSION + 1], ids=["older", "newer"])
+def test_another_format_is_refused_as_such(
+    path: Path, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tensors, content = read_model_file(path)
-    monkeypatch.setattr("sswim.storage.VERSION", VERSION + 1)
+    monkeypatch.setattr("sswim.storage.VERSION", other)
     write_model_file(path, tensors, content)
     monkeypatch.undo()
-    with pytest.raises(ModelFileError, match=r"format 2; this sswim reads format 1.*newer"):
+    message = f"format {other}; this sswim reads format {VERSION}.*newer"
+    with pytest.raises(ModelFileError, match=message):
         SSWIMRegressor.load(path)
 
 
@@ -154,6 +203,9 @@ def test_a_newer_format_is_refused_as_such(path: Path, monkeypatch: pytest.Monke
         {"parameters": {"depth": 3}},
         {"parameters": {"colour": "red"}},
         {"parameters": {"kernel": "cosine"}},
+        {"parameters": {"output_warp": "tanh"}},
+        {"parameters": {"output_warp": "log"}},
+        {"parameters": {"noise": "input-dependent"}},
         {"history": []},
         {"history": [[1.0], [1.0], [1.0]]},
     ],

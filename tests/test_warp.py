@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import normal
+from helpers import normal, observations
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
@@ -72,7 +72,7 @@ def test_the_dual_form_equals_weight_space(
     pseudo = expected_features(frequencies, Measure(process.pseudo_inputs))
     per_target = torch.ones(3, dtype=torch.float64)
     weights = posterior(
-        statistics(pseudo, process.pseudo_targets),
+        statistics(observations(pseudo, process.pseudo_targets)),
         process.log_noise.exp() * per_target,
         process.log_signal.exp() * per_target,
     )
@@ -121,7 +121,7 @@ def test_first_layer_against_sampled_warps(points: Measure, generator: torch.Gen
         pseudo = expected_features(frequencies, Measure(process.pseudo_inputs))
         per_target = torch.ones(3, dtype=torch.float64)
         weights = posterior(
-            statistics(pseudo, process.pseudo_targets),
+            statistics(observations(pseudo, process.pseudo_targets)),
             process.log_noise.exp() * per_target,
             process.log_signal.exp() * per_target,
         ).sample_weights(n, generator)

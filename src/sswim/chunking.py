@@ -17,6 +17,8 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     n_features = 2 * architecture.n_frequencies
     per_process = 3 * n_features + 3 * architecture.n_pseudo
     numbers = 2 * architecture.depth * per_process + 4 * n_features
+    if architecture.noise == "input-dependent":
+        numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features
     if inputs.input_variance is not None:
         # A covariance meets every frequency: M·D numbers in every process above the first warp.
         n_inputs = inputs.mean.shape[-1]

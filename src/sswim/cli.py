@@ -65,6 +65,13 @@ def fit(
         str, typer.Option(help="rbf, matern12, matern32 or matern52.")
     ] = _defaults.kernel,
     n_members: Annotated[int, typer.Option(help="Models to combine.")] = _defaults.n_members,
+    output_warp: Annotated[
+        str, typer.Option(help="none, sinh-arcsinh or tanh: for skewed or heavy-tailed noise.")
+    ] = _defaults.output_warp,
+    n_output_terms: Annotated[
+        int, typer.Option(help="Terms of the output warp.")
+    ] = _defaults.n_output_terms,
+    noise: Annotated[str, typer.Option(help="constant or input-dependent.")] = _defaults.noise,
     objective: Annotated[str, typer.Option(help=f"{', '.join(OBJECTIVES)}.")] = _defaults.objective,
     max_iter: Annotated[int, typer.Option(help="Training steps.")] = _defaults.max_iter,
     learning_rate: Annotated[
@@ -107,7 +114,7 @@ def predict(
     prefix: Annotated[str, typer.Option(help="Put before the names of the new columns.")] = "",
     drop_missing: DropMissing = False,
 ) -> None:
-    """Add the columns mean, std, lower and upper to a table."""
+    """Add the columns mean, std, median, lower and upper to a table."""
     with _user_errors():
         require_writable_suffix(out)
         require_folder(out)
@@ -116,8 +123,9 @@ def predict(
         rows = _complete(read_table(table), [c.name for c in schema.columns], drop_missing)
         inputs = schema.encode(rows)
         mean, std = regressor.predict(inputs, return_std=True)
+        median = regressor.predict_quantiles(inputs, [0.5])
         lower, upper = regressor.predict_interval(inputs, coverage)
-        columns = {"mean": mean, "std": std, "lower": lower, "upper": upper}
+        columns = {"mean": mean, "std": std, "median": median, "lower": lower, "upper": upper}
         new = {prefix + name: np.ravel(values) for name, values in columns.items()}
         write_table(append_columns(rows, new), out)
     _say(output, f"Predicted {rows.num_rows} rows and wrote {out}.")

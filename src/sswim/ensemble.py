@@ -10,12 +10,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.density import Density
 from sswim.linear import negative_log_evidence
 from sswim.measure import Measure
 from sswim.mixture import Mixture
 from sswim.prediction import Prediction
 from sswim.predictor import CHUNK_ROWS, Predictor
-from sswim.record import Record, chunks, concatenate
+from sswim.record import Record, map_chunks
 from sswim.rows import Rows
 from sswim.scaling import Scaling
 
@@ -29,11 +30,13 @@ class Ensemble(Record):
 
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets of inputs, certain or not."""
-        return concatenate(self._predict(chunk) for chunk in chunks(inputs, CHUNK_ROWS))
+        return self._mixture([self._predict(member, inputs) for member in self.members])
 
-    def _predict(self, inputs: Measure) -> Mixture:
-        standardised = self.scaling.inputs(inputs)
-        return self._mixture([member.predict(standardised) for member in self.members])
+    def _predict(self, member: Predictor, inputs: Measure) -> Prediction:
+        # In chunks, so that no second copy of all inputs is made.
+        return map_chunks(
+            lambda chunk: member.predict(self.scaling.inputs(chunk)), inputs, CHUNK_ROWS
+        )
 
     def leave_one_out(self, rows: Rows) -> Mixture:
         """Predict each of the rows this was conditioned on from all the others."""
@@ -45,31 +48,43 @@ class Ensemble(Record):
         standardised = self.scaling.rows(rows)
         return replace(self, members=tuple(m.update(standardised) for m in self.members))
 
-    def covariance(self, inputs: Measure) -> Float64[Tensor, "T N N"]:
-        """Joint latent covariance: the members', and that of their means."""
+    def covariance(self, inputs: Measure, *, noisy: bool) -> Float64[Tensor, "T N N"]:
+        """Joint covariance of the function's values, or of observations.
+
+        That of the members, and of their means.
+        """
         standardised = self.scaling.inputs(inputs)
-        means = torch.stack([member.predict(standardised).mean for member in self.members])
+        mixture = self.predict(inputs)
+        densities = (mixture if noisy else mixture.function()).members
+        means = torch.stack([density.mean for density in densities])
         centred = (means - means.mean(0)).permute(2, 1, 0)  # (T, N, members)
-        within = torch.stack([member.covariance(standardised) for member in self.members])
-        between = centred @ centred.mT / len(self.members)
-        return self.scaling.target_spread.square()[:, None, None] * (within.mean(0) + between)
+        total = centred @ centred.mT / len(self.members)  # between the members
+        for member, density in zip(self.members, densities, strict=True):
+            within = member.covariance(standardised)
+            noise = density.gaussian.observation_variance - density.gaussian.latent_variance
+            within = within + noise.mT.diag_embed()
+            total = total + density.covariance(within) / len(self.members)
+        return total
 
     def sample(
-        self, n: int, generator: torch.Generator
+        self, n: int, generator: torch.Generator, *, noisy: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions, each from a member chosen at random."""
+        """Draw n functions, each from a member chosen at random; or observations of them."""
         chosen = torch.randint(len(self.members), (n,), generator=generator)
         counts = chosen.bincount(minlength=len(self.members)).tolist()
         draws = [
-            member.sample(count, generator)
+            member.sample(count, generator, noisy=noisy)
             for member, count in zip(self.members, counts, strict=True)
         ]
         place = chosen.argsort(stable=True).argsort()  # from members in turn to the order drawn
 
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             standardised = self.scaling.inputs(inputs)
-            values = torch.cat([draw(standardised) for draw in draws])[place]
-            return values * self.scaling.target_spread + self.scaling.target_mean
+            values = [
+                member.factors.output.inverse(draw(standardised))
+                for member, draw in zip(self.members, draws, strict=True)
+            ]
+            return self.scaling.original_targets(torch.cat(values)[place])
 
         return functions
 
@@ -89,4 +104,8 @@ class Ensemble(Record):
         return mixture - self.members[0].statistics.count * self.scaling.target_spread.log().sum()
 
     def _mixture(self, predictions: list[Prediction]) -> Mixture:
-        return Mixture(tuple(self.scaling.prediction(prediction) for prediction in predictions))
+        densities = (
+            Density(prediction, member.factors.output, self.scaling)
+            for prediction, member in zip(predictions, self.members, strict=True)
+        )
+        return Mixture(tuple(densities))

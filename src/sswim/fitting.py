@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,9 +12,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from sswim.model import SSWIM, Architecture, start
+from sswim.noise_learning import learn_noise
 from sswim.objective import Objective
 from sswim.rows import Rows
-from sswim.training import Adam, Step, Training, train
+from sswim.training import Adam, Step, Training, resolve_device, train
 
 START_SAMPLE_ROWS = 50_000
 """Rows looked at to start length-scales and pseudo-points."""
@@ -31,24 +33,35 @@ def train_members(
     length_scale: float | None,
     device: str,
     callback: Callable[[int, Step], object],
-) -> Iterator[tuple[SSWIM, Training]]:
+) -> tuple[list[SSWIM], list[Training]]:
     """Train members one after the other, each from draws of its own.
 
     A callback that returns True ends the member's training, and no further member is trained.
+    Input-dependent noise is learnt last, for all members together.
     """
     random = check_random_state(random_state)
+    constant = replace(architecture, noise="constant")
+    place = resolve_device(device)
+    placed = rows.to(device=place)
+    models: list[SSWIM] = []
+    trainings: list[Training] = []
     for member in range(n_members):
         generator = draw_generator(random)
         sample = start_sample(rows, generator)
-        model = start(architecture, sample, rows.targets.shape[1], generator, length_scale)
+        model = start(constant, sample, rows.targets.shape[1], generator, length_scale)
 
         def after_step(step: Step, member: int = member) -> object:
             return callback(member, step)
 
-        training = train(model, rows, objective, optimiser, callback=after_step, device=device)
-        yield model, training
-        if training.ended == "callback":
-            return
+        trainings.append(
+            train(model, placed, objective, optimiser, callback=after_step, device=place)
+        )
+        models.append(model)
+        if trainings[-1].ended == "callback":
+            break
+    if architecture.noise == "input-dependent":
+        models = learn_noise(models, placed, sample, generator)
+    return models, trainings
 
 
 def draw_generator(random_state: RandomState) -> torch.Generator:

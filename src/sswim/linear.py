@@ -1,9 +1,11 @@
 """Bayesian linear regression on features: statistics, posterior, evidence, leave-one-out.
 
-Weights N(0, s²I), noise σ², features Φ ∈ R^{N×F}, row weights W = diag(w), targets y ∈ R^{N×T}. The
-targets are independent given the features, each with its own s² and σ². With λ = σ²/s²,
+Weights N(0, s²I), features Φ ∈ R^{N×F}, targets z = T(y) ∈ R^{N×T}, their noise σ²/w(x): constant
+where w = 1. A row may count c times, and W = diag(c·w). The targets are independent given the
+features, each with its own s², σ², w and T. (Where rows are weighed less than their noise says, w^τ
+stands for w in W alone.) With λ = σ²/s²,
 
-    A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWy,
+    A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz,
 
 everything below follows. The data enter through sums over rows alone, the ``Statistics``. They are
 kept and factorised in float64, whatever the precision of the features.
@@ -25,17 +27,52 @@ from sswim.record import Record
 
 
 @dataclass(frozen=True)
+class Observations(Record):
+    """Rows as the regression sees them."""
+
+    features: Float[Tensor, "N F"]
+    """Φ"""
+    targets: Float64[Tensor, "N T"]
+    """z = T(y)"""
+    log_slope: Float64[Tensor, "N T"]
+    """log T'(y), which takes a density of z to one of y."""
+    log_precision: Float64[Tensor, "N T"] | None = None
+    """log w, where the noise depends on the input."""
+    multiplicity: Float64[Tensor, " N"] | None = None
+    """c, how many times each row counts; None for once."""
+    temper: Float64[Tensor, " T"] | None = None
+    """τ, how far the weights of rows follow the precision; None for one, all the way."""
+
+    def log_weight(self) -> Float64[Tensor, "N T"] | None:
+        """τ·log w, of a row that counts once; None for ones."""
+        if self.log_precision is None or self.temper is None:
+            return self.log_precision
+        return self.temper * self.log_precision
+
+    def weight(self) -> Float64[Tensor, "N G"] | None:
+        """c·w^τ, with one column for all targets (G = 1) or one for each; None for ones."""
+        multiplicity = None if self.multiplicity is None else self.multiplicity[:, None]
+        log_weight = self.log_weight()
+        if log_weight is None:
+            return multiplicity
+        weight = log_weight.exp()
+        return weight if multiplicity is None else multiplicity * weight
+
+
+@dataclass(frozen=True)
 class Statistics(Record):
     """Sums over rows; those of two sets of rows add up to those of their union."""
 
-    gram: Float64[Tensor, "F F"]
-    """ΦᵀWΦ"""
+    gram: Float64[Tensor, "G F F"]
+    """ΦᵀWΦ, one for all targets (G = 1) or one for each."""
     moment: Float64[Tensor, "F T"]
-    """ΦᵀWy"""
+    """ΦᵀWz"""
     energy: Float64[Tensor, " T"]
-    """yᵀWy"""
+    """zᵀWz"""
+    log_scale: Float64[Tensor, " T"]
+    """Σ c·(½τ log w + log T'(y)), what the log evidence of y has beyond that of z, noise σ²."""
     count: Float64[Tensor, ""]
-    """Σw, the number of rows when every weight is one."""
+    """Σc, the number of rows when each counts once."""
 
     def __add__(self, other: Statistics) -> Statistics:
         """The statistics of both sets of rows together."""
@@ -44,28 +81,31 @@ class Statistics(Record):
         )
 
 
-def statistics(
-    features: Float[Tensor, "N F"],
-    targets: Float64[Tensor, "N T"],
-    weight: Float64[Tensor, " N"] | None = None,
-) -> Statistics:
-    """Sum rows up. Differentiable in features, targets and weights alike.
-
-    A weight is a multiplicity: a row of weight two is the row twice.
-    """
-    weighted = targets if weight is None else targets * weight[:, None]  # Wy
+def statistics(rows: Observations) -> Statistics:
+    """Sum rows up. Differentiable in features, targets and weights alike."""
+    features, targets = rows.features, rows.targets
+    weight, log_weight, multiplicity = rows.weight(), rows.log_weight(), rows.multiplicity
+    weighted = targets if weight is None else targets * weight  # Wz
     moment = features.mT @ weighted.to(features.dtype)
+    log_scale = rows.log_slope
+    if log_weight is not None:
+        log_scale = log_scale + 0.5 * log_weight
+    if multiplicity is not None:
+        log_scale = log_scale * multiplicity[:, None]
     return Statistics(
         gram=gram(features, None if weight is None else weight.to(features.dtype)),
         moment=moment.to(torch.float64),
         energy=(targets * weighted).sum(0),
-        count=targets.new_tensor(float(len(targets))) if weight is None else weight.sum(),
+        log_scale=log_scale.sum(0),
+        count=targets.new_tensor(float(len(targets)))
+        if multiplicity is None
+        else multiplicity.sum(),
     )
 
 
 def gram(
-    features: Float[Tensor, "N F"], weight: Float[Tensor, " N"] | None = None
-) -> Float64[Tensor, "F F"]:
+    features: Float[Tensor, "N F"], weight: Float[Tensor, "N G"] | None = None
+) -> Float64[Tensor, "G F F"]:
     """ΦᵀWΦ: the one product of size N·F² that cannot be avoided."""
     product: Tensor = _Gram.apply(features, weight)
     return product
@@ -77,16 +117,24 @@ class _Gram(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor | None) -> Tensor:
         ctx.save_for_backward(features, weight)
-        weighted = features if weight is None else features * weight[:, None]
-        return (features.mT @ weighted).to(torch.float64)
+        if weight is None:
+            products = [features.mT @ features]
+        else:
+            products = [features.mT @ (features * column[:, None]) for column in weight.mT]
+        return torch.stack(products).to(torch.float64)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
         features, weight = ctx.saved_tensors
-        product = features @ (gradient + gradient.mT).to(features.dtype)  # Φ(Ḡ + Ḡᵀ)
+        symmetric = (gradient + gradient.mT).to(features.dtype)
+        products = [features @ matrix for matrix in symmetric]  # Φ(Ḡ + Ḡᵀ)
         if weight is None:
-            return product, None
-        return product * weight[:, None], 0.5 * (product * features).sum(-1)
+            return products[0], None
+        weighted = [
+            product * column[:, None] for product, column in zip(products, weight.mT, strict=True)
+        ]
+        slopes = [0.5 * (product * features).sum(-1) for product in products]
+        return sum(weighted[1:], weighted[0]), torch.stack(slopes, dim=-1)
 
 
 @dataclass(frozen=True)
@@ -100,11 +148,19 @@ class Posterior(Record):
     noise: Float64[Tensor, " T"]
     """σ²"""
 
-    def predict(self, features: Float[Tensor, "N F"]) -> Prediction:
-        """Mean φᵀα, latent variance σ²φᵀA⁻¹φ, and with the noise σ² that of an observation."""
+    def predict(
+        self, features: Float[Tensor, "N F"], log_precision: Float64[Tensor, "N T"] | None = None
+    ) -> Prediction:
+        """Mean φᵀα, latent variance σ²φᵀA⁻¹φ, and with the noise σ²/w that of an observation."""
         features = features.to(torch.float64)
         latent = self.noise * self.leverage(features)
-        return Prediction(features @ self.mean, latent, latent + self.noise)
+        return Prediction(features @ self.mean, latent, latent + self.noise_at(log_precision))
+
+    def noise_at(
+        self, log_precision: Float64[Tensor, "N T"] | None
+    ) -> Float64[Tensor, "N T"] | Float64[Tensor, " T"]:
+        """σ²/w, the variance of the noise where an input is."""
+        return self.noise if log_precision is None else self.noise * (-log_precision).exp()
 
     def leverage(self, features: Float64[Tensor, "N F"]) -> Float64[Tensor, "N T"]:
         """φᵀA⁻¹φ = ‖L⁻¹φ‖² of every row."""
@@ -154,10 +210,11 @@ def posterior(
 def negative_log_evidence(
     statistics: Statistics, noise: Float64[Tensor, " T"], signal: Float64[Tensor, " T"]
 ) -> Float64[Tensor, ""]:
-    """−log N(y; 0, s²ΦΦᵀ + σ²I), summed over the targets; a row of weight w counts w times.
+    """−log N(z; 0, s²ΦΦᵀ + σ²W⁻¹) − Σ log T'(y), summed over the targets.
 
-        ½σ⁻²(yᵀWy − ‖L⁻¹ΦᵀWy‖²) + Σ log L_ii − ½F log λ + ½N log 2πσ²,    N = Σw
+        ½σ⁻²(zᵀWz − ‖L⁻¹ΦᵀWz‖²) + Σ log L_ii − ½F log λ + ½N log 2πσ² − Σ c(½log w + log T'(y))
 
+    A row counts c times; N = Σc.
     (The paper's line has D where F belongs, and M where N belongs.)
     """
     factor = _factorise(statistics, noise, signal)
@@ -170,30 +227,32 @@ def negative_log_evidence(
         + log_determinant
         - 0.5 * n_features * (noise / signal).log()
         + 0.5 * statistics.count * (2 * math.pi * noise).log()
+        - statistics.log_scale
     ).sum()
 
 
-def leave_one_out(
-    features: Float[Tensor, "N F"],
-    targets: Float64[Tensor, "N T"],
-    posterior: Posterior,
-    weight: Float64[Tensor, " N"] | None = None,
-) -> Prediction:
-    """Predict every row from all others, in closed form.
+def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
+    """Predict z of every row from all others, in closed form.
 
     With the leverage h = φᵀA⁻¹φ of a row among the posterior's, taking weight u of it away leaves
 
-        residual (y − φᵀα)/(1 − uh),    latent variance σ²h/(1 − uh).
+        residual (z − φᵀα)/(1 − uh),    latent variance σ²h/(1 − uh).
 
-    For u = 1 an observation's variance is σ²/(1 − h). One observation is left out: u = min(w, 1).
+    One observation is left out, u = min(c, 1)·w; for c = 1 its variance is σ²/w/(1 − wh).
     """
-    features = features.to(torch.float64)
+    features = rows.features.to(torch.float64)
     leverage = posterior.leverage(features)
-    removed = 1.0 if weight is None else weight.clamp(max=1.0)[:, None]
+    removed: Tensor | float = 1.0
+    log_weight = rows.log_weight()
+    if log_weight is not None:
+        removed = log_weight.exp()
+    if rows.multiplicity is not None:
+        removed = removed * rows.multiplicity.clamp(max=1.0)[:, None]
     remaining = 1 - removed * leverage
-    residual = (targets - features @ posterior.mean) / remaining
+    residual = (rows.targets - features @ posterior.mean) / remaining
     latent = posterior.noise * leverage / remaining
-    return Prediction(targets - residual, latent, latent + posterior.noise)
+    observation = latent + posterior.noise_at(rows.log_precision)
+    return Prediction(rows.targets - residual, latent, observation)
 
 
 def _factorise(
@@ -205,7 +264,7 @@ def _factorise(
             f"Rows must have the model's {len(noise)} targets. Got {statistics.moment.shape[1]}."
         )
     ridge = noise / signal  # λ
-    identity = torch.eye(len(statistics.gram), dtype=ridge.dtype, device=ridge.device)
+    identity = torch.eye(statistics.gram.shape[-1], dtype=ridge.dtype, device=ridge.device)
     return cholesky(
         statistics.gram + ridge[:, None, None] * identity,
         name="matrix ΦᵀΦ + λI of the top-level regression",

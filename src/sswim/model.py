@@ -1,21 +1,27 @@
-"""The model: a stack of warps under a sparse spectrum GP."""
+"""The model: a stack of warps under a sparse spectrum GP, its noise and its output warp."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.features import expected_features
+from sswim.linear import Observations
 from sswim.measure import Measure
+from sswim.noise import NoiseFactors, NoiseField, log_noise_ratio
+from sswim.output_warp import OutputMap, OutputWarp, OutputWarpName
 from sswim.record import Record
+from sswim.rows import Rows
 from sswim.spectral import Draw, Kernel, Spectrum
 from sswim.validation import require_choice
 from sswim.warp import PseudoPrior, WarpFactors, WarpLayer, warp
+
+NoiseName = Literal["constant", "input-dependent"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,24 @@ class Architecture:
     draw: Draw = "orthogonal"
     pseudo_prior: PseudoPrior = "evidence"
     """The form of the hierarchical prior on the pseudo-targets (see ``PseudoProcess``)."""
+    output_warp: OutputWarpName = "none"
+    """A learnt monotone map of the targets."""
+    n_output_terms: int = 2
+    """How many terms that map has."""
+    noise: NoiseName = "constant"
+    """Input-dependent, it is learnt jointly by ``train``, or after it by ``learn_noise``."""
+    n_noise_frequencies: int = 32
+    """Of the noise where it depends on the inputs."""
 
     def __post_init__(self) -> None:
+        require_choice("output_warp", self.output_warp, OutputWarpName)
+        require_choice("noise", self.noise, NoiseName)
+        if self.n_output_terms < 1 or self.n_noise_frequencies < 1:
+            raise ValueError(
+                "n_output_terms and n_noise_frequencies must be at least 1. "
+                f"Got n_output_terms={self.n_output_terms}, "
+                f"n_noise_frequencies={self.n_noise_frequencies}."
+            )
         require_choice("kernel", self.kernel, Kernel)
         require_choice("draw", self.draw, Draw)
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
@@ -52,6 +74,20 @@ class Factors(Record):
     warps: tuple[WarpFactors, ...]
     frequencies: Float[Tensor, "M D"]
     """Ω of the top level."""
+    output: OutputMap
+    """T"""
+    noise: NoiseFactors | None
+    """Of log σ²(x)/σ²; None if the noise is constant."""
+
+
+@dataclass(frozen=True)
+class NegativeLogPrior(Record):
+    """Of the parameters that have a prior."""
+
+    warps: Float64[Tensor, ""]
+    """Of all pseudo-targets."""
+    density: Float64[Tensor, ""]
+    """Of the output warp and the noise."""
 
 
 class SSWIM(nn.Module):
@@ -75,6 +111,16 @@ class SSWIM(nn.Module):
         self.spectrum = Spectrum(architecture.n_frequencies, n_inputs)
         self.log_signal = nn.Parameter(torch.zeros(n_targets, dtype=torch.float64))
         self.log_noise = nn.Parameter(torch.full((n_targets,), math.log(0.1), dtype=torch.float64))
+        self.output_warp = (
+            OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets)
+            if architecture.output_warp != "none"
+            else None
+        )
+        self.noise_field = (
+            NoiseField(n_inputs, architecture.n_noise_frequencies, n_targets)
+            if architecture.noise == "input-dependent"
+            else None
+        )
 
     @property
     def n_inputs(self) -> int:
@@ -95,17 +141,27 @@ class SSWIM(nn.Module):
         return self.log_signal.exp()
 
     def noise(self) -> Float64[Tensor, " T"]:
-        """σ², the variance of the noise, for every target."""
+        """σ², the variance of the noise, for every target; that of σ²(x) where η(x) = 0."""
         return self.log_noise.exp()
 
-    def condition(self) -> tuple[Factors, Float64[Tensor, ""]]:
-        """The factors that rows need, and the negative log prior of all pseudo-targets."""
-        conditioned = [layer.condition() for layer in self.warp_layers()]
-        negative_log_prior = torch.zeros((), dtype=torch.float64, device=self.log_noise.device)
-        for _, layer_prior in conditioned:
-            negative_log_prior = negative_log_prior + layer_prior
-        warps = tuple(factors for factors, _ in conditioned)
-        return Factors(warps, self.spectrum.frequencies()), negative_log_prior
+    def condition(self) -> tuple[Factors, NegativeLogPrior]:
+        """The factors that rows need, and the negative log prior."""
+        warps_prior = torch.zeros((), dtype=torch.float64, device=self.log_noise.device)
+        density_prior = warps_prior
+        warps: list[WarpFactors] = []
+        for layer in self.warp_layers():
+            warp_factors, prior = layer.condition()
+            warps.append(warp_factors)
+            warps_prior = warps_prior + prior
+        output, noise = OutputMap(), None
+        if self.output_warp is not None:
+            output, prior = self.output_warp.condition()
+            density_prior = density_prior + prior
+        if self.noise_field is not None:
+            noise, prior = self.noise_field.condition()
+            density_prior = density_prior + prior
+        factors = Factors(tuple(warps), self.spectrum.frequencies(), output, noise)
+        return factors, NegativeLogPrior(warps_prior, density_prior)
 
 
 def start(
@@ -129,18 +185,31 @@ def start(
             many times over the rows wants a shorter start.
     """
     sample = sample.detach().to("cpu", torch.float64)
-    spread = sample.std(0, correction=0)
-    spread = torch.where(spread > 0, spread, 1.0)  # a constant column has none
-    n_inputs = sample.shape[1]
-    length_scales = spread * (math.sqrt(n_inputs) if length_scale is None else length_scale)
-    model = SSWIM(architecture, n_inputs, n_targets)
+    spread = _spread(sample)
+    length_scales = start_length_scales(sample, length_scale)
+    model = SSWIM(architecture, sample.shape[1], n_targets)
     kernel, draw = architecture.kernel, architecture.draw
     for layer in model.warp_layers():
         for process in (layer.multiplicative, layer.additive):
             process.spectrum.start(kernel, draw, length_scales, generator)
             process.start(sample, spread, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)
+    if model.noise_field is not None:
+        model.noise_field.spectrum.start(kernel, draw, length_scales, generator)
     return model
+
+
+def start_length_scales(
+    sample: Float[Tensor, "S D"], length_scale: float | None
+) -> Float64[Tensor, " D"]:
+    """Where length-scales start; see :func:`start`."""
+    sample = sample.detach().to("cpu", torch.float64)
+    return _spread(sample) * (math.sqrt(sample.shape[1]) if length_scale is None else length_scale)
+
+
+def _spread(sample: Float64[Tensor, "S D"]) -> Float64[Tensor, " D"]:
+    spread = sample.std(0, correction=0)
+    return torch.where(spread > 0, spread, 1.0)  # a constant column has none
 
 
 def warped(factors: Factors, inputs: Measure) -> list[Measure]:
@@ -151,8 +220,8 @@ def warped(factors: Factors, inputs: Measure) -> list[Measure]:
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
         )
     measures = [inputs]
-    for factors_of_warp in factors.to(dtype=inputs.mean.dtype).warps:
-        measures.append(warp(factors_of_warp, measures[-1]))
+    for factors_of_warp in factors.warps:
+        measures.append(warp(factors_of_warp.to(dtype=inputs.mean.dtype), measures[-1]))
     return measures
 
 
@@ -160,3 +229,21 @@ def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "N F"]:
     """Expected top-level features of rows, in the precision of the inputs."""
     top = warped(factors, inputs)[-1]
     return expected_features(factors.frequencies.to(top.mean.dtype), top)
+
+
+def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "N T"] | None:
+    """log w = −η(x), for noise of variance σ²/w; None if it is constant."""
+    return None if factors.noise is None else -log_noise_ratio(factors.noise, inputs)
+
+
+def observe(factors: Factors, rows: Rows) -> Observations:
+    """Rows as the regression sees them: warped inputs' features, warped targets, noise."""
+    targets, log_slope = factors.output.forward(rows.targets)
+    return Observations(
+        features=row_features(factors, rows.inputs),
+        targets=targets,
+        log_slope=log_slope,
+        log_precision=log_precision(factors, rows.inputs),
+        multiplicity=rows.weight,
+        temper=None if factors.noise is None else factors.noise.temper,
+    )

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from sswim.chunking import chunk_size
 from sswim.linear import (
+    Observations,
     Posterior,
     Statistics,
     leave_one_out,
@@ -33,7 +34,7 @@ from sswim.linear import (
     posterior,
     statistics,
 )
-from sswim.model import SSWIM, Factors, row_features
+from sswim.model import SSWIM, Factors, NegativeLogPrior, observe
 from sswim.record import Record, chunks
 from sswim.rows import Rows
 from sswim.validation import require_choice
@@ -92,15 +93,10 @@ def backward(
     return in_chunks(model, rows, objective).item()
 
 
-def row_statistics(factors: Factors, rows: Rows) -> Statistics:
-    """Warp rows, take their features, sum them up."""
-    return statistics(row_features(factors, rows.inputs), rows.targets, rows.weight)
-
-
 @torch.no_grad()
 def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
     """Sum the statistics of chunks up, one at a time and without a graph."""
-    parts = (row_statistics(factors, chunk) for chunk in rows)
+    parts = (statistics(observe(factors, chunk)) for chunk in rows)
     first = next(parts, None)
     if first is None:
         raise ValueError("There must be at least one chunk of rows. Got none.")
@@ -109,15 +105,15 @@ def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
 
 def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, ""]:
     """The objective as one differentiable function, the graph of all rows kept."""
-    factors, negative_log_prior = model.condition()
-    features = row_features(factors, rows.inputs)
-    total = statistics(features, rows.targets, rows.weight)
+    factors, prior = model.condition()
+    observations = observe(factors, rows)
+    total = statistics(observations)
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal())
     else:
         conditioned = posterior(total, model.noise(), model.signal())
-        criterion = _negative_log_leave_one_out(features, rows, conditioned)
-    return (criterion + objective.prior_weight * negative_log_prior) / total.count
+        criterion = _negative_log_leave_one_out(observations, conditioned)
+    return (criterion + _weighted(prior, objective)) / total.count
 
 
 def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float64[Tensor, ""]:
@@ -128,7 +124,7 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
             f"again. Got a one-way {type(rows).__name__}; make a list of it, or a class with "
             "__iter__."
         )
-    factors, negative_log_prior = model.condition()
+    factors, prior = model.condition()
     seen = factors.leaves()
     summed = total_statistics(seen, rows)
     total = summed.leaves()
@@ -140,24 +136,27 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
         given = conditioned.leaves()
         criterion = torch.zeros_like(summed.count)
         for chunk in rows:
-            features = row_features(seen, chunk.inputs)
-            part = _negative_log_leave_one_out(features, chunk, given) / summed.count
+            part = _negative_log_leave_one_out(observe(seen, chunk), given) / summed.count
             part.backward()
             criterion += part.detach()
         _send_back(conditioned, given)
     for chunk in rows:
-        _send_back(row_statistics(seen, chunk), total)
-    prior = objective.prior_weight * negative_log_prior / summed.count
-    _send_back(factors, seen, prior)
-    return (criterion + prior).detach()
+        _send_back(statistics(observe(seen, chunk)), total)
+    penalty = _weighted(prior, objective) / summed.count
+    _send_back(factors, seen, penalty)
+    return (criterion + penalty).detach()
 
 
-def _negative_log_leave_one_out(
-    features: Tensor, rows: Rows, conditioned: Posterior
-) -> Float64[Tensor, ""]:
-    prediction = leave_one_out(features, rows.targets, conditioned, rows.weight)
-    density = prediction.log_density(rows.targets).sum(-1)
-    return -(density if rows.weight is None else rows.weight * density).sum()
+def _weighted(prior: NegativeLogPrior, objective: Objective) -> Float64[Tensor, ""]:
+    """Without their prior the warps are those of the paper; the density always has its own."""
+    return objective.prior_weight * prior.warps + prior.density
+
+
+def _negative_log_leave_one_out(rows: Observations, conditioned: Posterior) -> Float64[Tensor, ""]:
+    """−Σ c·log p(y), the density of y on its own scale."""
+    prediction = leave_one_out(rows, conditioned)
+    density = (prediction.log_density(rows.targets) + rows.log_slope).sum(-1)
+    return -(density if rows.multiplicity is None else rows.multiplicity * density).sum()
 
 
 def _send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:

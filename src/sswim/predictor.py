@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 from sswim.features import expected_features, expected_quadratic
 from sswim.linear import Posterior, Statistics, leave_one_out, posterior
 from sswim.measure import Measure
-from sswim.model import SSWIM, Factors, row_features, warped
+from sswim.model import SSWIM, Factors, log_precision, observe, row_features, warped
 from sswim.objective import total_statistics
 from sswim.prediction import Prediction
-from sswim.record import Record, chunks, concatenate
+from sswim.record import Record, chunks, concatenate, map_chunks
 from sswim.rows import Rows
 
 CHUNK_ROWS = 4096
@@ -38,12 +38,15 @@ class Predictor(Record):
 
     @torch.no_grad()
     def predict(self, inputs: Measure) -> Prediction:
-        """Predict the targets of inputs; of uncertain ones by the first two moments."""
+        """Predict the warped targets of inputs; of uncertain ones by the first two moments."""
         if inputs.input_variance is not None:
             return self._predict_uncertain(inputs)
-        return concatenate(
-            self.posterior.predict(row_features(self.factors, chunk))
-            for chunk in chunks(inputs, CHUNK_ROWS)
+        return map_chunks(
+            lambda chunk: self.posterior.predict(
+                row_features(self.factors, chunk), log_precision(self.factors, chunk)
+            ),
+            inputs,
+            CHUNK_ROWS,
         )
 
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
@@ -57,27 +60,23 @@ class Predictor(Record):
         frequencies = self.factors.frequencies
         size = max(1, PAIRS // len(frequencies) ** 2)
 
-        def predictions() -> Iterator[Prediction]:
-            for chunk in chunks(inputs, size):
-                top = warped(self.factors, chunk)[-1].to(dtype=torch.float64)
-                mean = expected_features(frequencies, top) @ self.posterior.mean
-                second = [expected_quadratic(frequencies, top, form) for form in forms]
-                latent = (torch.stack(second, dim=-1) - mean.square()).clamp(min=0)
-                yield Prediction(mean, latent, latent + noise)
+        def predict(chunk: Measure) -> Prediction:
+            top = warped(self.factors, chunk)[-1].to(dtype=torch.float64)
+            mean = expected_features(frequencies, top) @ self.posterior.mean
+            second = [expected_quadratic(frequencies, top, form) for form in forms]
+            latent = (torch.stack(second, dim=-1) - mean.square()).clamp(min=0)
+            observed = self.posterior.noise_at(log_precision(self.factors, chunk))
+            return Prediction(mean, latent, latent + observed)
 
-        return concatenate(predictions())
+        return map_chunks(predict, inputs, size)
 
     @torch.no_grad()
     def leave_one_out(self, rows: Rows) -> Prediction:
         """Predict each of the rows this was conditioned on from all the others."""
-        return concatenate(
-            leave_one_out(
-                row_features(self.factors, chunk.inputs),
-                chunk.targets,
-                self.posterior,
-                chunk.weight,
-            )
-            for chunk in chunks(rows, CHUNK_ROWS)
+        return map_chunks(
+            lambda chunk: leave_one_out(observe(self.factors, chunk), self.posterior),
+            rows,
+            CHUNK_ROWS,
         )
 
     @torch.no_grad()
@@ -92,20 +91,36 @@ class Predictor(Record):
 
     @torch.no_grad()
     def sample(
-        self, n: int, generator: torch.Generator
+        self, n: int, generator: torch.Generator, *, noisy: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions from the posterior, to be evaluated anywhere and any number of times."""
+        """Draw n functions of the posterior, to be evaluated anywhere and any number of times.
+
+        They are functions of the warped target; observations of them, if noisy.
+        """
         weights = self.posterior.sample_weights(n, generator)
 
         @torch.no_grad()
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             values = [
-                row_features(self.factors, chunk).to(torch.float64) @ weights
+                self._draw(chunk, weights, generator if noisy else None)
                 for chunk in chunks(inputs, CHUNK_ROWS)
             ]
             return torch.cat(values, dim=1)
 
         return functions
+
+    def _draw(
+        self,
+        inputs: Measure,
+        weights: Float64[Tensor, "n F T"],
+        generator: torch.Generator | None,
+    ) -> Float64[Tensor, "n N T"]:
+        values = row_features(self.factors, inputs).to(torch.float64) @ weights
+        if generator is None:
+            return values
+        noise = self.posterior.noise_at(log_precision(self.factors, inputs))
+        normal = torch.randn(values.shape, generator=generator, dtype=torch.float64)
+        return values + noise.sqrt() * normal.to(values.device)
 
     @torch.no_grad()
     def warp(self, inputs: Measure) -> list[Measure]:
@@ -134,6 +149,6 @@ def condition(model: SSWIM, rows: Rows) -> Predictor:
 @torch.no_grad()
 def predictor(model: SSWIM, statistics: Statistics) -> Predictor:
     """Condition a model on the rows behind statistics that were taken with its parameters."""
-    factors, _ = model.condition()
+    factors = model.condition()[0].map(torch.clone)  # some are parameters of the model themselves
     signal, noise = model.signal(), model.noise()
     return Predictor(factors, signal, statistics, posterior(statistics, noise, signal))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 RecordT = TypeVar("RecordT", bound="Record")
+ResultT = TypeVar("ResultT", bound="Record")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,26 @@ def chunks(record: RecordT, size: int) -> Iterator[RecordT]:
     n_rows = len(record.tensors()[0])
     for start in range(0, n_rows, size):
         yield record.map(itemgetter(slice(start, start + size)))
+
+
+def map_chunks(function: Callable[[RecordT], ResultT], record: RecordT, size: int) -> ResultT:
+    """Apply a function of rows to chunks of them, and put the results together.
+
+    They go where they belong at once: small results kept among large temporary ones would keep the
+    memory of the latter from being used again.
+    """
+    n_rows = len(record.tensors()[0])
+    if n_rows <= size:
+        return function(record)
+    whole: ResultT | None = None
+    for number, chunk in enumerate(chunks(record, size)):
+        part = function(chunk)
+        if whole is None:
+            whole = part.map(lambda tensor: tensor.new_empty((n_rows, *tensor.shape[1:])))
+        for target, values in zip(whole.tensors(), part.tensors(), strict=True):
+            target[number * size : number * size + len(values)] = values
+    assert whole is not None
+    return whole
 
 
 def concatenate(records: Iterable[RecordT]) -> RecordT:

@@ -15,12 +15,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from sswim.cautions import warn_of_targets
 from sswim.ensemble import Ensemble
 from sswim.fitting import RandomState, draw_generator, train_members
 from sswim.measure import Measure
 from sswim.mixture import Mixture
-from sswim.model import Architecture
+from sswim.model import Architecture, NoiseName
 from sswim.objective import OBJECTIVES
+from sswim.output_warp import OutputWarpName
 from sswim.predictor import condition
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.scaling import learn_scaling
@@ -45,6 +47,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         n_pseudo: Pseudo-points of each warp.
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
         n_members: Independent models to train and combine. More are slower and more robust.
+        output_warp: A monotone map of the target, learnt with the rest, for skewed or heavy-tailed
+            noise: ``"none"``, ``"sinh-arcsinh"`` or ``"tanh"``.
+        n_output_terms: Terms of that map.
+        noise: ``"constant"``, or ``"input-dependent"`` for noise that varies over the inputs.
         objective: ``"map"`` (the evidence with a prior on the warps), ``"evidence"`` (without it,
             as published) or ``"leave-one-out"``.
         max_iter: Training steps.
@@ -62,7 +68,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         history_: For each member, the objective at every step, in nats per row.
         n_iter_: Training steps taken, of the member that took most.
         log_marginal_likelihood_: The log evidence of the targets, in their units (that of an
-            equal mixture of models if there are several members).
+            equal mixture of models if there are several members). Where the noise depends on the
+            input, it is that of the noise which the regression weighs rows by.
         n_features_in_, feature_names_in_: As in scikit-learn.
         table_schema_: How the command line reads tables for this model, if it made it.
     """
@@ -76,6 +83,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         n_pseudo: int = 128,
         kernel: Kernel = "matern32",
         n_members: int = 1,
+        output_warp: OutputWarpName = "none",
+        n_output_terms: int = 2,
+        noise: NoiseName = "constant",
         objective: ObjectiveName = "map",
         max_iter: int = 150,
         learning_rate: float = 0.03,
@@ -91,6 +101,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self.n_pseudo = n_pseudo
         self.kernel = kernel
         self.n_members = n_members
+        self.output_warp = output_warp
+        self.n_output_terms = n_output_terms
+        self.noise = noise
         self.objective = objective
         self.max_iter = max_iter
         self.learning_rate = learning_rate
@@ -118,32 +131,31 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """
         architecture, optimiser = self._settings()
         rows = self._rows(X, y, sample_weight, X_std, reset=True)
+        warn_of_targets(rows, output_warp=self.output_warp != "none")
         scaling = learn_scaling(rows)
         standardised = scaling.rows(rows)
         with self._shown_progress(optimiser.steps) as callback:
-            trained = list(
-                train_members(
-                    self.n_members,
-                    architecture,
-                    standardised,
-                    OBJECTIVES[self.objective],
-                    optimiser,
-                    self.random_state,
-                    self.length_scale,
-                    self.device,
-                    callback,
-                )
+            models, trainings = train_members(
+                self.n_members,
+                architecture,
+                standardised,
+                OBJECTIVES[self.objective],
+                optimiser,
+                self.random_state,
+                self.length_scale,
+                self.device,
+                callback,
             )
         device = resolve_device(self.device)
         standardised = standardised.to(device=device)
-        members = tuple(condition(model, standardised) for model, _ in trained)
+        members = tuple(condition(model, standardised) for model in models)
         if hasattr(self, "table_schema_"):
             del self.table_schema_  # of a table that an earlier fit saw
-        self._models = [model for model, _ in trained]
+        self._models = models
         self._ensemble = Ensemble(scaling.to(device=device), members)
         self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
         self._flat_targets = np.asarray(_as_numpy(y)).ndim == 1
-        self.history_ = [np.array([s.value for s in training.history]) for _, training in trained]
+        self.history_ = [np.array([step.value for step in t.history]) for t in trainings]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
 
@@ -188,27 +200,49 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         mixture = self._ensemble.predict(inputs)
         mean = self._shaped(mixture.mean)
         if return_std:
-            variance = mixture.observation_variance if include_noise else mixture.latent_variance
-            return mean, self._shaped(variance.sqrt())
+            spread = mixture if include_noise else mixture.function()
+            return mean, self._shaped(spread.observation_variance.sqrt())
         if return_cov:
-            covariance = self._ensemble.covariance(inputs)
-            if include_noise:
-                noise = mixture.observation_variance - mixture.latent_variance
-                covariance = covariance + noise.mT.diag_embed()
+            covariance = self._ensemble.covariance(inputs, noisy=include_noise)
             joint = covariance.permute(1, 2, 0).cpu().numpy()
             return mean, joint[..., 0] if self._flat_targets else joint
         return mean
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, X_std: Any = None
+        self, X: Any, coverage: float = 0.9, X_std: Any = None, include_noise: bool = True
     ) -> tuple[Array, Array]:
-        """Lower and upper ends of the central interval that covers a new observation."""
+        """Lower and upper ends of the central interval that covers a new observation.
+
+        Without ``include_noise`` it covers the function.
+        """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")
-        inputs = self._inputs(X, X_std)
-        mixture = self._ensemble.predict(inputs)
+        mixture = self._mixture(X, X_std, include_noise)
         lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
         return self._shaped(lower), self._shaped(upper)
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        probabilities: Any = (0.05, 0.5, 0.95),
+        X_std: Any = None,
+        include_noise: bool = True,
+    ) -> Array:
+        """Values that a new observation stays below with probabilities: (N, Q) or (N, T, Q).
+
+        That of one half is the median. Without ``include_noise`` they are those of the function.
+        """
+        levels = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
+        if levels.ndim != 1 or len(levels) == 0 or not np.all((levels > 0) & (levels < 1)):
+            raise ValueError(
+                f"probabilities must be one or more, between 0 and 1. Got {probabilities}."
+            )
+        mixture = self._mixture(X, X_std, include_noise)
+        return np.stack([self._shaped(mixture.quantile(level)) for level in levels.tolist()], -1)
+
+    def predict_noise(self, X: Any, X_std: Any = None) -> Array:
+        """The standard deviation of the noise alone, in the shape of the mean."""
+        return self._shaped(self._mixture(X, X_std).noise_variance.sqrt())
 
     def log_density(self, X: Any, y: Any, X_std: Any = None) -> Array:
         """log p(y) of observations, in the shape of y."""
@@ -216,20 +250,32 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         rows = self._rows(X, y, None, X_std, reset=False).to(device=self._device)
         return self._shaped(self._ensemble.predict(rows.inputs).log_density(rows.targets))
 
+    def cumulative(self, X: Any, y: Any, X_std: Any = None) -> Array:
+        """The probability that a new observation is at most y, in the shape of y.
+
+        Over rows with known targets it is uniform if the densities are right.
+        """
+        check_is_fitted(self)
+        rows = self._rows(X, y, None, X_std, reset=False).to(device=self._device)
+        return self._shaped(self._ensemble.predict(rows.inputs).cumulative(rows.targets))
+
     def sample_y(
         self,
         X: Any,
         n_samples: int = 1,
         random_state: RandomState = 0,
+        include_noise: bool = False,
     ) -> Array:
         """Values of functions drawn from the posterior, (N, n_samples) or (N, T, n_samples).
 
-        The same random state draws the same functions, wherever they are evaluated.
+        The same random state draws the same functions, wherever they are evaluated. With
+        ``include_noise`` they are observations of those functions.
         """
         _require_integer("n_samples", n_samples, 1)
         inputs = self._inputs(X, None)
         generator = draw_generator(random_state)
-        draws = self._ensemble.sample(n_samples, generator)(inputs).permute(1, 2, 0).cpu().numpy()
+        functions = self._ensemble.sample(n_samples, generator, noisy=include_noise)
+        draws = functions(inputs).permute(1, 2, 0).cpu().numpy()
         return draws[:, 0] if self._flat_targets else draws
 
     def loo_predict(self, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -246,15 +292,24 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def warp(self, X: Any, X_std: Any = None, member: int = 0) -> list[tuple[Array, Array]]:
         """Mean and variance of the inputs after each warp in turn, in the units of the inputs."""
         inputs = self._inputs(X, X_std)
-        n_members = len(self._ensemble.members)
-        if not 0 <= member < n_members:
-            raise ValueError(
-                f"member must be one of the {n_members} of the model, counted from 0. Got {member}."
-            )
+        self._require_member(member)
         measures = [m.to(device=torch.device("cpu")) for m in self._ensemble.warp(inputs, member)]
         return [
             (m.mean.numpy(), m.variance.numpy()) for m in measures[1:] if m.variance is not None
         ]
+
+    def warp_targets(self, y: Any, member: int = 0) -> Array:
+        """What the output warp makes of targets, (N,) or (N, T).
+
+        Without an output warp these are the standardised targets.
+        """
+        check_is_fitted(self)
+        self._require_member(member)
+        targets = as_rows(np.zeros((len(y), 1)), _as_numpy(y)).targets.to(self._device)
+        if targets.shape[1] != self.n_targets_:
+            raise ValueError(f"y must have {self.n_targets_} targets. Got {targets.shape[1]}.")
+        output = self._ensemble.members[member].factors.output
+        return self._shaped(output.forward(self._ensemble.scaling.targets(targets))[0])
 
     @property
     def log_marginal_likelihood_(self) -> float:
@@ -333,6 +388,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """Check the arguments of the constructor."""
         for name, smallest in (("depth", 0), ("n_pseudo", 1), ("n_members", 1), ("max_iter", 0)):
             _require_integer(name, getattr(self, name), smallest)
+        _require_integer("n_output_terms", self.n_output_terms, 1)
         _require_integer("n_features", self.n_features, 2)
         if self.n_features % 2:
             raise ValueError(
@@ -340,6 +396,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
                 f"Got {self.n_features}."
             )
         require_choice("kernel", self.kernel, Kernel)
+        require_choice("output_warp", self.output_warp, OutputWarpName)
+        require_choice("noise", self.noise, NoiseName)
         require_choice("objective", self.objective, ObjectiveName)
         require_choice("dtype", self.dtype, Precision)
         if self.length_scale is not None and not self.length_scale > 0:
@@ -349,6 +407,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             n_frequencies=int(self.n_features) // 2,
             n_pseudo=int(self.n_pseudo),
             kernel=self.kernel,
+            output_warp=self.output_warp,
+            n_output_terms=int(self.n_output_terms),
+            noise=self.noise,
         )
         return architecture, Adam(int(self.max_iter), float(self.learning_rate))
 
@@ -388,6 +449,19 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         inputs = validate_data(self, _as_numpy(X), dtype=np.float64, reset=False)
         variance = _variance(X_std, inputs.shape)
         return as_measure(inputs, variance, getattr(torch, self.dtype)).to(device=self._device)
+
+    def _mixture(self, X: Any, X_std: Any, include_noise: bool = True) -> Mixture:
+        """Predictions of new observations, or of the function."""
+        inputs = self._inputs(X, X_std)
+        mixture = self._ensemble.predict(inputs)
+        return mixture if include_noise else mixture.function()
+
+    def _require_member(self, member: int) -> None:
+        n_members = len(self._ensemble.members)
+        if not 0 <= member < n_members:
+            raise ValueError(
+                f"member must be one of the {n_members} of the model, counted from 0. Got {member}."
+            )
 
     def _shaped(self, values: Tensor) -> Array:
         """(N, T), or (N,) if the targets of fit were flat."""

@@ -9,7 +9,6 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.measure import Measure, marginal_variance
-from sswim.prediction import Prediction
 from sswim.record import Record
 from sswim.rows import Rows
 
@@ -42,7 +41,7 @@ class Scaling(Record):
             variance = variance * self.input_spread.square()
         return Measure(mean, variance)
 
-    def targets(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+    def targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
         """To zero mean and unit spread."""
         return (targets - self.target_mean) / self.target_spread
 
@@ -50,14 +49,20 @@ class Scaling(Record):
         """To zero mean and unit spread."""
         return Rows(self.inputs(rows.inputs), self.targets(rows.targets), rows.weight)
 
-    def prediction(self, prediction: Prediction) -> Prediction:
+    def original_targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
         """Back to the units of the targets."""
-        variance_scale = self.target_spread.square()
-        return Prediction(
-            prediction.mean * self.target_spread + self.target_mean,
-            prediction.latent_variance * variance_scale,
-            prediction.observation_variance * variance_scale,
-        )
+        return targets * self.target_spread + self.target_mean
+
+
+def no_scaling(rows: Rows) -> Scaling:
+    """That of rows which are standardised already."""
+    (inputs,), (targets,) = rows.inputs.mean[:1].to(torch.float64), rows.targets[:1]
+    return Scaling(
+        torch.zeros_like(inputs),
+        torch.ones_like(inputs),
+        torch.zeros_like(targets),
+        torch.ones_like(targets),
+    )
 
 
 def learn_scaling(rows: Rows) -> Scaling:

@@ -5,6 +5,7 @@ Loading executes nothing: safetensors holds plain arrays, and the rest is JSON.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -21,10 +22,11 @@ from sswim.files import written_whole
 from sswim.linear import Statistics
 from sswim.model import SSWIM, Architecture
 from sswim.predictor import predictor
+from sswim.record import Record, RecordT
 from sswim.scaling import Scaling
 
 KEY = "sswim model"
-VERSION = 1
+VERSION = 2
 
 
 class ModelFileError(ValueError):
@@ -81,14 +83,11 @@ def read_model_file(
 
 def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:
     """Everything that predictions and further rows need, under names."""
-    tensors = {
-        f"scaling.{index}": tensor for index, tensor in enumerate(ensemble.scaling.tensors())
-    }
+    tensors = _fields("scaling", ensemble.scaling)
     for number, (model, member) in enumerate(zip(models, ensemble.members, strict=True)):
         for name, tensor in model.state_dict().items():
             tensors[f"members.{number}.model.{name}"] = tensor
-        for index, tensor in enumerate(member.statistics.tensors()):
-            tensors[f"members.{number}.statistics.{index}"] = tensor
+        tensors |= _fields(f"members.{number}.statistics", member.statistics)
     return tensors
 
 
@@ -97,18 +96,25 @@ def unpack(
 ) -> tuple[list[SSWIM], Ensemble]:
     """Undo :func:`pack`."""
 
-    def fields(prefix: str) -> list[Tensor]:
-        return [tensors[f"{prefix}.{index}"].to(device) for index in range(4)]
+    def restored(kind: type[RecordT], prefix: str) -> RecordT:
+        names = [field.name for field in dataclasses.fields(kind)]
+        return kind(*(tensors[f"{prefix}.{name}"].to(device) for name in names))
 
-    scaling = Scaling(*fields("scaling"))
+    scaling = restored(Scaling, "scaling")
     models, members = [], []
     for number in range(n_members):
         model = SSWIM(architecture, len(scaling.input_mean), len(scaling.target_mean))
         prefix = f"members.{number}.model."
         model.load_state_dict({name: tensors[prefix + name] for name in model.state_dict()})
         models.append(model.to(device))
-        members.append(predictor(model, Statistics(*fields(f"members.{number}.statistics"))))
+        members.append(predictor(model, restored(Statistics, f"members.{number}.statistics")))
     return models, Ensemble(scaling, tuple(members))
+
+
+def _fields(prefix: str, record: Record) -> dict[str, Tensor]:
+    """The tensors of a flat record under the names of its fields."""
+    names = [field.name for field in dataclasses.fields(record)]
+    return {f"{prefix}.{name}": getattr(record, name) for name in names}
 
 
 def _envelope(data: bytes) -> dict[str, Any] | None:

@@ -1,0 +1,37 @@
+"""Targets that can be learnt from, but of which a user should know."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from sswim.rows import Rows
+
+_TIED_SHARE = 0.25
+_FAR = 1e4
+"""In widths of the middle half of the targets; a log-normal one of σ = 3 stays within."""
+
+
+def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
+    """Warn of extreme values, and of ties where a density is to be learnt."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    for number, column in enumerate(targets.cpu().numpy().T):
+        name = "y" if targets.shape[1] == 1 else f"Column {number} of y"
+        lower, middle, upper = np.quantile(column, [0.25, 0.5, 0.75])
+        farthest = np.abs(column - middle).max()
+        if farthest > _FAR * (upper - lower) > 0:
+            warnings.warn(
+                f"{name} has a value {farthest / (upper - lower):.2g} times as far from the median "
+                "as the middle half of the values is wide. Standardised, all others look alike: "
+                "correct or remove it, or model the logarithm of y.",
+                stacklevel=3,
+            )
+        share = np.unique(column, return_counts=True)[1].max() / len(column)
+        if output_warp and share >= _TIED_SHARE:
+            warnings.warn(
+                f"{share:.0%} of {name} is one and the same value, where an output warp would make "
+                "the density as high as it can. Learn it without (output_warp='none'), or learn "
+                "these rows apart from the others.",
+                stacklevel=3,
+            )

@@ -1,0 +1,189 @@
+"""Output warps: monotone maps z = T(y) of the target, under which it is more nearly Gaussian.
+
+The regression sees z. By the change of variables the density of y is that of z times T'(y): the log
+evidence of y is that of z plus Σ log T'(y), and densities, quantiles and samples of y are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from sswim.record import Record
+
+OutputWarpName = Literal["none", "sinh-arcsinh", "tanh"]
+
+_LIMIT = 4.0
+"""Of every parameter: many equal targets ask for a density without bound, and here it ends."""
+
+_TAIL_LIMIT = math.log(4)
+"""Of log d: the tails are powers of the target, and this keeps their moments within reason."""
+
+_LARGEST_ANGLE = 200.0
+"""Of a hyperbolic sine, that far values may become huge but never infinite."""
+
+_ROWS = 8192
+"""Inverted together."""
+
+_MOST_STEPS = 200
+"""Of an inverse; ten are usual."""
+
+
+@dataclass(frozen=True)
+class OutputMap(Record):
+    """T, one for every target; this one is the identity."""
+
+    def forward(
+        self, targets: Float[Tensor, "*N T"]
+    ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
+        """T(y) and log T'(y)."""
+        return targets, torch.zeros_like(targets)
+
+    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+        """y of z = T(y)."""
+        return warped
+
+
+@dataclass(frozen=True)
+class SinhArcsinhMap(OutputMap):
+    """A composition of terms sinh(e + d·arcsinh(a + b·y)), each with an inverse in closed form.
+
+    e makes one tail longer than the other and d > 0 both of them shorter or longer; a and b > 0
+    say where, and on what scale.
+    """
+
+    shift: Float[Tensor, "K T"]
+    """a"""
+    log_scale: Float[Tensor, "K T"]
+    """log b"""
+    skewness: Float[Tensor, "K T"]
+    """e"""
+    log_tail: Float[Tensor, "K T"]
+    """log d"""
+
+    def forward(
+        self, targets: Float[Tensor, "*N T"]
+    ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
+        """T(y) and log T'(y).
+
+        With v = a + b·y a term's log slope is log bd + log cosh(e + d·arcsinh v) − ½log(1 + v²).
+        """
+        warped, log_slope = targets, torch.zeros_like(targets)
+        for shift, log_scale, skewness, log_tail in self._terms():
+            affine = shift + log_scale.exp() * warped  # v
+            angle = skewness + log_tail.exp() * affine.asinh()
+            log_slope = log_slope + log_scale + log_tail + _log_cosh(angle)
+            log_slope = log_slope - torch.hypot(affine, torch.ones_like(affine)).log()
+            warped = _sinh(angle)
+        return warped, log_slope
+
+    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+        """y of z = T(y)."""
+        for shift, log_scale, skewness, log_tail in reversed(self._terms()):
+            affine = _sinh((warped.asinh() - skewness) * (-log_tail).exp())
+            warped = (affine - shift) * (-log_scale).exp()
+        return warped
+
+    def _terms(self) -> list[tuple[Tensor, ...]]:
+        return list(zip(*self.tensors(), strict=True))
+
+
+@dataclass(frozen=True)
+class TanhMap(OutputMap):
+    """T(y) = a + y + Σ_k (c_k/b_k)·tanh(b_k(y − m_k)) with b_k > 0 and c_k > −1/K.
+
+    The slope 1 + Σ c_k sech²(·) is then positive everywhere, and one in the tails.
+    """
+
+    shift: Float[Tensor, " T"]
+    """a"""
+    location: Float[Tensor, "K T"]
+    """m"""
+    log_steepness: Float[Tensor, "K T"]
+    """log b"""
+    slope: Float[Tensor, "K T"]
+    """c"""
+
+    def forward(
+        self, targets: Float[Tensor, "*N T"]
+    ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
+        """T(y) and log T'(y)."""
+        steepness = self.log_steepness.exp()
+        step = (steepness * (targets[..., None, :] - self.location)).tanh()
+        warped = self.shift + targets + (self.slope / steepness * step).sum(-2)
+        return warped, (self.slope * (1 - step.square())).sum(-2).log1p()
+
+    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+        """y of z = T(y), by Newton's steps within a bracket that |tanh| < 1 gives.
+
+        A step that leaves the bracket, or follows one that did not halve the error, is a bisection.
+        """
+        flat = warped.flatten(0, -2)  # some rows at a time: every term of every row is looked at
+        return torch.cat([self._inverse(rows) for rows in flat.split(_ROWS)]).view_as(warped)
+
+    def _inverse(self, warped: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
+        reach = (self.slope.abs() * (-self.log_steepness).exp()).sum(0)
+        targets = warped - self.shift
+        low, high = targets - reach, targets + reach
+        last = torch.full_like(warped, torch.inf)
+        for _ in range(_MOST_STEPS):
+            value, log_slope = self.forward(targets)
+            error = value - warped
+            low = torch.where(error < 0, targets, low)
+            high = torch.where(error > 0, targets, high)
+            newton = targets - error * (-log_slope).exp()
+            tolerance = 1e-15 * (1 + targets.abs())
+            done = ((newton - targets).abs() <= tolerance) | (high - low <= tolerance)
+            if bool(done.all()):
+                break
+            good = (newton >= low) & (newton <= high) & (error.abs() <= 0.5 * last)
+            moved = torch.where(good, newton, 0.5 * (low + high))
+            targets, last = torch.where(done, targets, moved), error.abs()
+        return targets
+
+
+class OutputWarp(nn.Module):
+    """The parameters of a map, for every target; zero is the identity.
+
+    Each has a standard normal prior, which keeps the map there unless the data ask, and a limit.
+    """
+
+    def __init__(self, kind: OutputWarpName, n_terms: int, n_targets: int) -> None:
+        super().__init__()
+        self.kind, self.n_terms = kind, n_terms
+        n_coordinates = 4 * n_terms if kind == "sinh-arcsinh" else 3 * n_terms + 1
+        self.coordinates = nn.Parameter(torch.zeros(n_coordinates, n_targets, dtype=torch.float64))
+
+    def condition(self) -> tuple[OutputMap, Float64[Tensor, ""]]:
+        """The map, and the negative log prior of its parameters."""
+        prior = 0.5 * (self.coordinates.square() + math.log(2 * math.pi)).sum()
+        bounded = _within(_LIMIT, self.coordinates)
+        if self.kind == "sinh-arcsinh":
+            shift, log_scale, skewness, log_tail = bounded.chunk(4)
+            return SinhArcsinhMap(shift, log_scale, skewness, _within(_TAIL_LIMIT, log_tail)), prior
+        location, log_steepness, log_slope = bounded[1:].chunk(3)
+        # At the start the terms differ by where they are, over the bulk of a standardised target.
+        middles = (torch.arange(self.n_terms, dtype=torch.float64) + 0.5) / self.n_terms
+        quantiles = torch.special.ndtri(middles).to(location.device)[:, None]
+        slope = log_slope.expm1() / self.n_terms
+        return TanhMap(bounded[0], location + quantiles, log_steepness, slope), prior
+
+
+def _within(limit: float, values: Tensor) -> Tensor:
+    """Values as they are near zero, and never beyond a limit."""
+    return limit * (values / limit).tanh()
+
+
+def _sinh(angle: Tensor) -> Tensor:
+    return angle.clamp(-_LARGEST_ANGLE, _LARGEST_ANGLE).sinh()
+
+
+def _log_cosh(angle: Tensor) -> Tensor:
+    """log cosh t = |t| + log(1 + e^{−2|t|}) − log 2, which does not overflow."""
+    size = angle.abs()
+    return size + (-2 * size).exp().log1p() - math.log(2)

@@ -1,0 +1,150 @@
+"""Figures of predictions over the inputs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from sswim.plotting.rows import (
+    checked_inputs,
+    checked_targets,
+    name,
+    names_checked,
+    positions,
+    require_inputs,
+    single_target,
+)
+from sswim.plotting.style import CYCLE, DEEP, INK, axes, legend, points
+from sswim.regressor import SSWIMRegressor
+from sswim.validation import require_choice
+
+Quantity = Literal["mean", "std"]
+Interval = tuple[float, float]
+
+
+def plot_prediction(
+    regressor: SSWIMRegressor,
+    X: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    coverage: float = 0.9,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mean over the range of the rows, with central intervals; for one input, one target.
+
+    With an output warp the median is drawn too, because there the function is the median of
+    observations.
+
+    Args:
+        regressor: Fitted to one input and one target.
+        X: Rows, (N, 1), that say which range to show.
+        y: Their targets, drawn as points.
+        coverage: Of the intervals: the wide one for new observations, the dark one for the
+            function.
+        ax: Where to draw.
+    """
+    rows = checked_inputs(regressor, X, n_inputs=1)[:, 0]
+    targets = None if y is None else checked_targets(regressor, X, y)
+    x = positions(rows)
+    with names_checked():
+        mean = np.asarray(regressor.predict(x[:, None]))
+        lower, upper = regressor.predict_interval(x[:, None], coverage)
+        floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
+        warped = regressor.output_warp != "none"
+        centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
+    mean, centre = single_target(mean), single_target(centre)
+    lower, upper = single_target(lower), single_target(upper)
+    floor, ceiling = single_target(floor), single_target(ceiling)
+
+    ax = axes(ax)
+    share = f"{100 * coverage:.3g} %"
+    ax.fill_between(
+        x, lower, upper, color=CYCLE[0], alpha=0.2, lw=0, label=f"{share}, new observation"
+    )
+    ax.fill_between(
+        x,
+        floor,
+        ceiling,
+        color=CYCLE[0],
+        alpha=0.55,
+        lw=0,
+        label=f"{share}, function",
+    )
+    if warped:
+        ax.plot(x, centre, color=DEEP, lw=0.9, label="median")
+    ax.plot(x, mean, color=DEEP, lw=0.9, ls="--" if warped else "-", label="mean")
+    if targets is not None:
+        points(ax, rows, targets, label="rows", color=INK)
+    ax.set(xlabel=name(regressor, 0), ylabel="target")
+    legend(ax)
+    return ax
+
+
+def plot_map(
+    regressor: SSWIMRegressor,
+    bounds: tuple[Interval, Interval] | None = None,
+    *,
+    quantity: Quantity = "mean",
+    X: ArrayLike | None = None,
+    resolution: int = 100,
+    ax: Axes | None = None,
+) -> Axes:
+    """The prediction over a rectangle, as colours; for two inputs, one target.
+
+    Args:
+        regressor: Fitted to two inputs and one target.
+        bounds: The rectangle, ``((x0, x1), (y0, y1))``; by default the one around the rows.
+        quantity: ``"mean"``, or ``"std"`` for the standard deviation of the function.
+        X: Rows, (N, 2), drawn as points.
+        resolution: Cells along each side.
+        ax: Where to draw.
+    """
+    require_choice("quantity", quantity, Quantity)
+    if resolution < 1:
+        raise ValueError(f"resolution must be at least 1. Got {resolution}.")
+    require_inputs(regressor, 2)
+    rows = None if X is None else checked_inputs(regressor, X, n_inputs=2)
+    (x0, x1), (y0, y1) = _bounds(bounds, rows)
+    middles = (np.arange(resolution) + 0.5) / resolution
+    grid = np.meshgrid(x0 + (x1 - x0) * middles, y0 + (y1 - y0) * middles)
+    cells = np.stack(grid, axis=-1).reshape(-1, 2)
+    with names_checked():
+        mean, std = regressor.predict(cells, return_std=True, include_noise=False)
+    values = single_target(mean if quantity == "mean" else std).reshape(resolution, resolution)
+
+    ax = axes(ax)
+    image = ax.imshow(
+        values,
+        extent=(x0, x1, y0, y1),
+        origin="lower",
+        aspect="auto",
+        cmap="viridis" if quantity == "mean" else "magma",
+    )
+    label = "mean" if quantity == "mean" else "standard deviation of the function"
+    ax.figure.colorbar(image, ax=ax, label=label)
+    if rows is not None:
+        # White around black is seen on either end of the colours.
+        ax.scatter(rows[:, 0], rows[:, 1], s=7, color="black", edgecolors="white", linewidths=0.4)
+    ax.set(xlim=(x0, x1), ylim=(y0, y1))
+    ax.set(xlabel=name(regressor, 0), ylabel=name(regressor, 1))
+    return ax
+
+
+def _bounds(
+    bounds: tuple[Interval, Interval] | None, rows: Float64[np.ndarray, "N 2"] | None
+) -> tuple[Interval, Interval]:
+    if bounds is None:
+        if rows is None:
+            raise ValueError("plot_map must know which rectangle to show. Give bounds, or rows X.")
+        (x0, y0), (x1, y1) = rows.min(0).tolist(), rows.max(0).tolist()
+        bounds = (x0, x1), (y0, y1)
+    if not all(np.isfinite([low, high]).all() and low < high for low, high in bounds):
+        raise ValueError(
+            "bounds must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1, all finite. "
+            f"Got {bounds}."
+        )
+    return bounds
