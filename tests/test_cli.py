@@ -95,6 +95,23 @@ def test_predict_adds_its_columns_to_the_rows_in_their_order(
     assert np.allclose(values["lower"] + values["upper"], 2 * values["mean"])
 
 
+def test_densities_have_their_options(table: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "model.sswim", tmp_path / "out.parquet"
+    options = ["--output-warp", "tanh", "--n-output-terms", "3", "--noise", "input-dependent"]
+    fitted = invoke(
+        "fit", table, "--target", "price", "--drop", "id", "--out", model, *FAST, *options
+    )
+    assert fitted.exit_code == 0, fitted.output
+    assert invoke("predict", model, table, "--out", out).exit_code == 0
+    rows = read_table(out)
+    lower, median, upper = (rows[name].to_numpy() for name in ("lower", "median", "upper"))
+    assert (lower < median).all()
+    assert (median < upper).all()
+    told = " ".join(invoke("info", model).output.split())
+    assert "input-dependent" in told
+    assert "tanh" in told
+
+
 def test_evaluate_and_info_tell(model: Path, table: Path) -> None:
     evaluated = invoke("evaluate", model, table)
     assert evaluated.exit_code == 0

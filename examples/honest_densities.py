@@ -1,0 +1,329 @@
+"""Output warps and input-dependent noise on data whose true densities are known.
+
+Run as ``python examples/honest_densities.py``; it prints the scores that docs/densities.md quotes,
+and writes them and the pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from sswim import SSWIMRegressor
+from sswim.files import require_folder, written_whole
+from sswim.plotting import (
+    CYCLE,
+    INK,
+    plot_calibration,
+    plot_noise,
+    plot_output_map,
+    plot_pit,
+    plot_prediction,
+    png,
+)
+
+Vector = Float64[np.ndarray, " N"]
+
+SEED = 0
+N_ROWS, N_TEST_ROWS = 800, 4000
+COVERAGE = 0.9
+N_PARTS = 4
+"""Equal parts of the input's range, in each of which coverage is counted."""
+
+COMMON: dict[str, Any] = {"depth": 0, "n_features": 128, "random_state": SEED}
+WARP: dict[str, Any] = {"output_warp": "sinh-arcsinh"}
+NOISE: dict[str, Any] = {"noise": "input-dependent"}
+
+
+@dataclass(frozen=True)
+class World:
+    """Where rows come from: z = middle(x) + spread(x)·noise; y = e^z if positive, else z."""
+
+    formula: str
+    bounds: tuple[float, float]
+    """Of the input, which is uniform."""
+    middle: Callable[[Vector], Vector]
+    spread: Callable[[Vector], Vector]
+    positive: bool
+    models: dict[str, dict[str, Any]]
+    """Settings of the models to compare, by name."""
+
+    def draw(self, n: int, random: np.random.Generator) -> tuple[Vector, Vector]:
+        """Inputs and targets of rows."""
+        x = random.uniform(*self.bounds, n)
+        z = self.middle(x) + self.spread(x) * random.normal(size=n)
+        return x, np.exp(z) if self.positive else z
+
+
+WORLDS = {
+    "skewed": World(
+        formula="y = exp(sin 2x + 0.5ε), x uniform on [-3, 3]",
+        bounds=(-3.0, 3.0),
+        middle=lambda x: np.sin(2 * x),
+        spread=lambda x: np.full_like(x, 0.5),
+        positive=True,
+        models={
+            "plain": {},
+            "plain, 500 steps": {"max_iter": 500},
+            "output warp": WARP,
+            "output warp, 500 steps": WARP | {"max_iter": 500},
+            "output warp, tanh": {"output_warp": "tanh"},
+        },
+    ),
+    "growing": World(
+        formula="y = sin 2x + (0.05 + 0.12x)ε, x uniform on [0, 4]",
+        bounds=(0.0, 4.0),
+        middle=lambda x: np.sin(2 * x),
+        spread=lambda x: 0.05 + 0.12 * x,
+        positive=False,
+        models={"constant noise": {}, "input-dependent noise": NOISE},
+    ),
+    "both": World(
+        formula="y = exp(sin 2x + (0.1 + 0.2x)ε), x uniform on [0, 4]",
+        bounds=(0.0, 4.0),
+        middle=lambda x: np.sin(2 * x),
+        spread=lambda x: 0.1 + 0.2 * x,
+        positive=True,
+        models={
+            "plain": {},
+            "output warp": WARP,
+            "input-dependent noise": NOISE,
+            "both": WARP | NOISE,
+        },
+    ),
+}
+"""What is drawn; ε is standard normal noise."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of predictions of the test rows."""
+
+    rmse: float
+    mnlp: float
+    coverage: float
+    """The share of rows within their 90 % intervals."""
+    coverage_of_parts: tuple[float, ...]
+    """The same in each part of the input's range, from left to right."""
+
+
+def score(
+    world: World, x: Vector, y: Vector, mean: Vector, log_density: Vector, cumulative: Vector
+) -> Scores:
+    """Scores from what was predicted, rounded to what the rows can tell."""
+    within = np.abs(cumulative - 0.5) <= 0.5 * COVERAGE
+    low, high = world.bounds
+    part = np.floor(N_PARTS * (x - low) / (high - low))
+    return Scores(
+        rmse=round(float(np.sqrt(np.mean((mean - y) ** 2))), 4),
+        mnlp=round(-float(np.mean(log_density)), 4),
+        coverage=round(float(np.mean(within)), 4),
+        coverage_of_parts=tuple(
+            round(float(np.mean(within[part == chosen])), 4) for chosen in range(N_PARTS)
+        ),
+    )
+
+
+def score_model(world: World, model: SSWIMRegressor, x: Vector, y: Vector) -> Scores:
+    """How well a model predicts rows."""
+    X = x[:, None]
+    mean = np.asarray(model.predict(X))
+    return score(world, x, y, mean, model.log_density(X, y), model.cumulative(X, y))
+
+
+def score_truth(world: World, x: Vector, y: Vector) -> Scores:
+    """How well one predicts who knows the world: on average no model does better."""
+    middle, spread = world.middle(x), world.spread(x)
+    mean, z, log_slope = middle, y, np.zeros_like(y)
+    if world.positive:
+        mean, z, log_slope = np.exp(middle + 0.5 * spread**2), np.log(y), -np.log(y)
+    law = stats.norm(middle, spread)
+    return score(world, x, y, mean, law.logpdf(z) + log_slope, law.cdf(z))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows of a world, models of them, and how well these predict other rows."""
+
+    world: World
+    x: Vector
+    y: Vector
+    test_x: Vector
+    test_y: Vector
+    models: dict[str, SSWIMRegressor]
+    scores: dict[str, Scores]
+
+
+def fit_all(world: World) -> Outcome:
+    """Draw rows, fit every model to them, and score it on others."""
+    random = np.random.default_rng(SEED)
+    x, y = world.draw(N_ROWS, random)
+    test_x, test_y = world.draw(N_TEST_ROWS, random)
+    models = {
+        name: SSWIMRegressor(**COMMON | settings).fit(x[:, None], y)
+        for name, settings in world.models.items()
+    }
+    scores = {name: score_model(world, model, test_x, test_y) for name, model in models.items()}
+    scores["the truth"] = score_truth(world, test_x, test_y)
+    return Outcome(world, x, y, test_x, test_y, models, scores)
+
+
+def skewed_figure(outcome: Outcome) -> Figure:
+    """Predictions of both models, the learnt map, and whether the densities are right."""
+    figure, panels = five_panels()
+    plain, warped = (outcome.models[f"{kind}, 500 steps"] for kind in ("plain", "output warp"))
+    draw_predictions(outcome, {panels["a"]: plain, panels["b"]: warped})
+    for letter in "ab":
+        panels[letter].set_ylim(top=14)  # room for the legend
+        panels[letter].legend(frameon=False, fontsize="small", ncols=2, loc="upper center")
+    plot_output_map(warped, outcome.y, ax=panels["c"])
+    y = np.linspace(outcome.y.min(), outcome.y.max(), 600)
+    # A regression does not mind the scale and origin of what it sees: compare shapes.
+    slope, level = np.polyfit(np.log(y), warped.warp_targets(y), 1)
+    panels["c"].plot(
+        y, level + slope * np.log(y), color=CYCLE[1], lw=1.2, ls=":", label="log, scaled"
+    )
+    panels["c"].legend(frameon=False, fontsize="small", loc="upper left")
+    for letter, model in (("d", plain), ("e", warped)):
+        plot_pit(model, outcome.test_x[:, None], outcome.test_y, ax=panels[letter])
+    share_height(panels["d"], panels["e"])
+    titles = {
+        "a": "(a) plain",
+        "b": "(b) with an output warp",
+        "c": "(c) the learnt output warp",
+        "d": "(d) PIT of (a)",
+        "e": "(e) PIT of (b)",
+    }
+    for letter, title in titles.items():
+        panels[letter].set_title(title, loc="left")
+    return figure
+
+
+def growing_figure(outcome: Outcome) -> Figure:
+    """Predictions of both models, the noise they see, and whether their intervals are right."""
+    figure, panels = five_panels()
+    constant, varying = outcome.models.values()
+    draw_predictions(outcome, {panels["a"]: constant, panels["b"]: varying})
+    plot_noise(varying, outcome.x[:, None], ax=panels["c"])
+    panels["c"].get_lines()[0].set_label("input-dependent")
+    x = np.linspace(*outcome.world.bounds, 600)
+    panels["c"].plot(
+        x, constant.predict_noise(x[:, None]), color=CYCLE[1], lw=1.2, label="constant"
+    )
+    panels["c"].plot(x, outcome.world.spread(x), color=INK, lw=0.8, ls="--", label="true")
+    panels["c"].set_ylim(top=0.6)
+    panels["c"].legend(frameon=False, fontsize="small", loc="upper left")
+    for letter, model in (("d", constant), ("e", varying)):
+        plot_calibration(model, outcome.test_x[:, None], outcome.test_y, ax=panels[letter])
+    titles = {
+        "a": "(a) constant noise",
+        "b": "(b) input-dependent noise",
+        "c": "(c) the learnt noise",
+        "d": "(d) calibration of (a)",
+        "e": "(e) calibration of (b)",
+    }
+    for letter, title in titles.items():
+        panels[letter].set_title(title, loc="left")
+    return figure
+
+
+def five_panels() -> tuple[Figure, dict[str, Axes]]:
+    """Two panels above three square ones."""
+    figure = Figure(figsize=(11, 7.5), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    panels = figure.subplot_mosaic("aaabbb\nccddee")
+    for letter in "cde":
+        panels[letter].set_box_aspect(1)
+    return figure, panels
+
+
+def draw_predictions(outcome: Outcome, panels: dict[Axes, SSWIMRegressor]) -> None:
+    """Each model's prediction into its panel, all of one height."""
+    for ax, model in panels.items():
+        plot_prediction(model, outcome.x[:, None], outcome.y, coverage=COVERAGE, ax=ax)
+    share_height(*panels)
+
+
+def share_height(*panels: Axes) -> None:
+    """Give panels the range that holds all of theirs."""
+    limits = [ax.get_ylim() for ax in panels]
+    for ax in panels:
+        ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+
+
+def score_table(name: str, outcome: Outcome) -> Table:
+    """The scores of every model of a world."""
+    table = Table(title=f"{name}: {outcome.world.formula}", title_justify="left")
+    columns = ("model", "RMSE", "MNLP", "coverage", "by quarter of the input")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for model, scores in outcome.scores.items():
+        parts = " ".join(f"{share:.2f}" for share in scores.coverage_of_parts)
+        numbers = (f"{scores.rmse:.3f}", f"{scores.mnlp:.3f}", f"{scores.coverage:.3f}")
+        table.add_row(model, *numbers, parts)
+    return table
+
+
+def as_json(outcomes: dict[str, Outcome]) -> str:
+    """The settings and the scores."""
+    content = {
+        "made_by": "python examples/honest_densities.py",
+        "settings": COMMON,
+        "seed": SEED,
+        "rows": N_ROWS,
+        "test_rows": N_TEST_ROWS,
+        "examples": {
+            name: {
+                "formula": outcome.world.formula,
+                "models": outcome.world.models,
+                "scores": {model: asdict(scores) for model, scores in outcome.scores.items()},
+            }
+            for name, outcome in outcomes.items()
+        },
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Fit, print, and write."""
+    parser = argparse.ArgumentParser(description="The worked examples of docs/densities.md.")
+    parser.add_argument("--out", type=Path, default=Path("docs/images"), help="for the pictures")
+    parser.add_argument("--results", type=Path, default=Path("results/densities-examples.json"))
+    arguments = parser.parse_args()
+    pictures = {
+        "skewed": arguments.out / "densities-skewed.png",
+        "growing": arguments.out / "densities-growing.png",
+    }
+    for path in (arguments.results, *pictures.values()):
+        require_folder(path)
+
+    console = Console()
+    outcomes = {}
+    for name, world in WORLDS.items():
+        outcomes[name] = fit_all(world)
+        console.print(score_table(name, outcomes[name]))
+    contents = {
+        pictures["skewed"]: png(skewed_figure(outcomes["skewed"])),
+        pictures["growing"]: png(growing_figure(outcomes["growing"])),
+        arguments.results: as_json(outcomes).encode(),
+    }
+    for path, content in contents.items():
+        with written_whole(path) as temporary:
+            temporary.write_bytes(content)
+        console.print(f"Wrote {path}", soft_wrap=True, markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main()
