@@ -1,13 +1,15 @@
 """Sparse spectrum warped input measures: nonstationary probabilistic regression.
 
 Data flows one way, and the modules follow it: ``rows`` → ``warp`` → ``features`` → ``linear`` →
-``predictor``; ``model`` holds the parameters, ``objective`` and ``training`` learn them.
+``predictor`` → ``density``; ``model`` holds the parameters, ``objective`` and ``training`` learn
+them.
 """
 
 from sswim.factorisation import FactorisationError
 from sswim.measure import Measure
 from sswim.metrics import mnlp, rmse
 from sswim.model import SSWIM, Architecture, start
+from sswim.noise_learning import learn_noise
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
 from sswim.prediction import Prediction
 from sswim.predictor import Predictor, condition
@@ -38,6 +40,7 @@ __all__ = [
     "as_measure",
     "as_rows",
     "condition",
+    "learn_noise",
     "mnlp",
     "rmse",
     "start",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float64
@@ -28,12 +29,12 @@ class Density(Record):
     @property
     def mean(self) -> Float64[Tensor, "N T"]:
         """E y, by quadrature where T is not the identity."""
-        return self._moments(self.gaussian.observation_variance)[0]
+        return self._observed[0]
 
     @property
     def observation_variance(self) -> Float64[Tensor, "N T"]:
         """Of a new observation."""
-        return self._moments(self.gaussian.observation_variance)[1]
+        return self._observed[1]
 
     def function(self) -> Density:
         """The density of the function itself, T⁻¹ of the latent one: the median of observations."""
@@ -88,6 +89,11 @@ class Density(Record):
         nodes = hermite_nodes().to(device=deviation.device)
         values = self.original(self.gaussian.mean + deviation * nodes.points[:, None, None])
         return torch.einsum("kq,qnt->knt", nodes.polynomials[1:] * nodes.weights, values)
+
+    @cached_property
+    def _observed(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of an observation, kept because quadrature takes its time."""
+        return self._moments(self.gaussian.observation_variance)
 
     def _moments(self, variance: Float64[Tensor, "N T"]) -> tuple[Tensor, Tensor]:
         """Mean and variance of y for z ~ N(m, variance), m the Gaussian's mean."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,8 @@ START_SAMPLE_ROWS = 50_000
 """Rows looked at to start length-scales and pseudo-points."""
 
 RandomState = int | np.random.RandomState | None
+MemberCallback = Callable[[int, Step], object]
+"""Called with the number of a member and each of its training steps."""
 
 
 def train_members(
@@ -32,7 +35,7 @@ def train_members(
     random_state: RandomState,
     length_scale: float | None,
     device: str,
-    callback: Callable[[int, Step], object],
+    callback: MemberCallback,
 ) -> tuple[list[SSWIM], list[Training]]:
     """Train members one after the other, each from draws of its own.
 
@@ -62,6 +65,26 @@ def train_members(
     if architecture.noise == "input-dependent":
         models = learn_noise(models, placed, sample, generator)
     return models, trainings
+
+
+@contextmanager
+def shown_progress(
+    verbose: bool, n_members: int, n_steps: int, callback: MemberCallback | None
+) -> Iterator[MemberCallback]:
+    """What to call after every step: the progress bar if verbose, and the user's callback."""
+    callback = callback or (lambda member, step: None)
+    if not verbose:
+        yield callback
+        return
+    from sswim.progress import training_progress  # noqa: PLC0415 (rich is not needed to fit)
+
+    with training_progress(n_members, n_steps) as show:
+
+        def both(member: int, step: Step) -> object:
+            show(member, step)
+            return callback(member, step)
+
+        yield both
 
 
 def draw_generator(random_state: RandomState) -> torch.Generator:

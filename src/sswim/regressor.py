@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +12,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import warn_of_targets
 from sswim.ensemble import Ensemble
-from sswim.fitting import RandomState, draw_generator, train_members
+from sswim.fitting import (
+    MemberCallback,
+    RandomState,
+    draw_generator,
+    shown_progress,
+    train_members,
+)
 from sswim.measure import Measure
 from sswim.mixture import Mixture
 from sswim.model import Architecture, NoiseName
@@ -28,8 +32,8 @@ from sswim.rows import Rows, as_measure, as_rows
 from sswim.scaling import learn_scaling
 from sswim.spectral import Kernel
 from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
-from sswim.training import Adam, Step, resolve_device
-from sswim.validation import require_choice
+from sswim.training import Adam, resolve_device
+from sswim.validation import require_choice, require_integer
 
 Array = NDArray[np.float64]
 ObjectiveName = Literal["map", "evidence", "leave-one-out"]
@@ -94,7 +98,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         device: str = "auto",
         random_state: RandomState = None,
         verbose: bool = False,
-        callback: Callable[[int, Step], object] | None = None,
+        callback: MemberCallback | None = None,
     ) -> None:
         self.depth = depth
         self.n_features = n_features
@@ -134,7 +138,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         warn_of_targets(rows, output_warp=self.output_warp != "none")
         scaling = learn_scaling(rows)
         standardised = scaling.rows(rows)
-        with self._shown_progress(optimiser.steps) as callback:
+        with shown_progress(
+            self.verbose, self.n_members, optimiser.steps, self.callback
+        ) as callback:
             models, trainings = train_members(
                 self.n_members,
                 architecture,
@@ -154,7 +160,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self._models = models
         self._ensemble = Ensemble(scaling.to(device=device), members)
         self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
-        self._flat_targets = np.asarray(_as_numpy(y)).ndim == 1
+        self._flat_targets = np.asarray(as_numpy(y)).ndim == 1
         self.history_ = [np.array([step.value for step in t.history]) for t in trainings]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
@@ -271,7 +277,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         The same random state draws the same functions, wherever they are evaluated. With
         ``include_noise`` they are observations of those functions.
         """
-        _require_integer("n_samples", n_samples, 1)
+        require_integer("n_samples", n_samples, 1)
         inputs = self._inputs(X, None)
         generator = draw_generator(random_state)
         functions = self._ensemble.sample(n_samples, generator, noisy=include_noise)
@@ -305,7 +311,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """
         check_is_fitted(self)
         self._require_member(member)
-        targets = as_rows(np.zeros((len(y), 1)), _as_numpy(y)).targets.to(self._device)
+        targets = as_rows(np.zeros((len(y), 1)), as_numpy(y)).targets.to(self._device)
         if targets.shape[1] != self.n_targets_:
             raise ValueError(f"y must have {self.n_targets_} targets. Got {targets.shape[1]}.")
         output = self._ensemble.members[member].factors.output
@@ -387,9 +393,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def _settings(self) -> tuple[Architecture, Adam]:
         """Check the arguments of the constructor."""
         for name, smallest in (("depth", 0), ("n_pseudo", 1), ("n_members", 1), ("max_iter", 0)):
-            _require_integer(name, getattr(self, name), smallest)
-        _require_integer("n_output_terms", self.n_output_terms, 1)
-        _require_integer("n_features", self.n_features, 2)
+            require_integer(name, getattr(self, name), smallest)
+        require_integer("n_output_terms", self.n_output_terms, 1)
+        require_integer("n_features", self.n_features, 2)
         if self.n_features % 2:
             raise ValueError(
                 "n_features must be even, because features come in pairs of cosine and sine. "
@@ -425,8 +431,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """Check rows with targets; they set what later rows must look like if ``reset``."""
         inputs, targets = validate_data(
             self,
-            _as_numpy(X),
-            _as_numpy(y),
+            as_numpy(X),
+            as_numpy(y),
             dtype=np.float64,
             multi_output=True,
             y_numeric=True,
@@ -434,8 +440,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             reset=reset,
         )
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(_as_numpy(sample_weight), inputs)
-        variance = _variance(X_std, inputs.shape)
+            sample_weight = _check_sample_weight(as_numpy(sample_weight), inputs)
+        variance = squared_deviation(X_std, inputs.shape)
         rows = as_rows(inputs, targets, sample_weight, variance, getattr(torch, self.dtype))
         if not reset and rows.targets.shape[1] != self.n_targets_:
             raise ValueError(
@@ -446,8 +452,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def _inputs(self, X: Any, X_std: Any) -> Measure:
         """Check rows without targets."""
         check_is_fitted(self)
-        inputs = validate_data(self, _as_numpy(X), dtype=np.float64, reset=False)
-        variance = _variance(X_std, inputs.shape)
+        inputs = validate_data(self, as_numpy(X), dtype=np.float64, reset=False)
+        variance = squared_deviation(X_std, inputs.shape)
         return as_measure(inputs, variance, getattr(torch, self.dtype)).to(device=self._device)
 
     def _mixture(self, X: Any, X_std: Any, include_noise: bool = True) -> Mixture:
@@ -467,47 +473,3 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """(N, T), or (N,) if the targets of fit were flat."""
         array = values.cpu().numpy()
         return array[:, 0] if self._flat_targets else array
-
-    @contextmanager
-    def _shown_progress(self, n_steps: int) -> Iterator[Callable[[int, Step], object]]:
-        """What to call after every step: the progress bar, and the user's callback."""
-        callback = self.callback or (lambda member, step: None)
-        if not self.verbose:
-            yield callback
-            return
-        from sswim.progress import training_progress  # noqa: PLC0415 (rich is not needed to fit)
-
-        with training_progress(self.n_members, n_steps) as show:
-
-            def both(member: int, step: Step) -> object:
-                show(member, step)
-                return callback(member, step)
-
-            yield both
-
-
-def _as_numpy(values: Any) -> Any:
-    """Tensors as arrays; all else is scikit-learn's to convert."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
-
-
-def _variance(X_std: Any, shape: tuple[int, ...]) -> Array | None:
-    """The square of standard deviations given as a number, (D,) or (N, D)."""
-    if X_std is None:
-        return None
-    deviation = np.asarray(_as_numpy(X_std), dtype=np.float64)
-    try:
-        deviation = np.broadcast_to(deviation, shape)
-    except ValueError as error:
-        raise ValueError(
-            f"X_std must be a number, or have shape (D,) = ({shape[1]},) or (N, D) = {shape}. "
-            f"Got X_std.shape={deviation.shape}."
-        ) from error
-    if not np.all(deviation >= 0):
-        raise ValueError("X_std must hold standard deviations: no NaN, none negative.")
-    return np.square(deviation)
-
-
-def _require_integer(name: str, value: object, smallest: int) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < smallest:
-        raise ValueError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, get_args
 
 
@@ -9,3 +10,9 @@ def require_choice(name: str, value: object, choices: Any) -> None:
     """Refuse a value that is not one of a ``Literal``'s."""
     if value not in get_args(choices):
         raise ValueError(f"{name} must be one of {get_args(choices)}. Got {value!r}.")
+
+
+def require_integer(name: str, value: object, smallest: int) -> None:
+    """Raise unless a value is a whole number, and large enough."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < smallest:
+        raise ValueError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")
