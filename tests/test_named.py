@@ -68,6 +68,11 @@ def test_the_folder_may_be_in_the_environment(
     assert len(split("concrete", 0).train_y) == 2
 
 
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"creep\.parquet is not there.*SSWIM_DATA"):
+        split("creep", 0, tmp_path)
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ValueError, match="A data set must be one of elevators, airfoil"):
         split("boston", 0)

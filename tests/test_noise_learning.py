@@ -84,6 +84,7 @@ def test_leave_one_out_error_is_no_worse_than_under_constant_noise(
     tolerance = 1e-12 if output_warp == "none" else 1e-3
     good = error(noisy) <= error(models) * (1 + tolerance)
     assert (good | (tempers == 0)).all()
+    assert (tempers > 0).any()
     for member in noisy[1:]:
         assert torch.equal(member.noise_field.temper, tempers)  # type: ignore[union-attr]
 

@@ -26,7 +26,8 @@ from sswim.density import Density
 from sswim.measure import Measure
 from sswim.mixture import Mixture
 from sswim.model import SSWIM, start_length_scales
-from sswim.noise import NoiseField, log_noise_ratio
+from sswim.noise import NoiseFactors, NoiseField, log_noise_ratio
+from sswim.objective import send_back
 from sswim.prediction import Prediction
 from sswim.predictor import condition
 from sswim.record import Record, chunks
@@ -98,9 +99,11 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
     )
     for _ in range(STEPS):
         optimiser.zero_grad()
-        field.condition()[1].backward()
+        factors, prior = field.condition()
+        seen = factors.leaves()
         for chunk in chunks(residuals, CHUNK_ROWS):
-            _negative_log_density(field, noise, chunk).backward()
+            _negative_log_density(seen, noise, chunk).backward()
+        send_back(factors, seen, prior)
         optimiser.step()
         schedule.step()
     optimiser.zero_grad()
@@ -119,10 +122,10 @@ class _Residuals(Record):
 
 
 def _negative_log_density(
-    field: NoiseField, noise: Float64[Tensor, " T"], residuals: _Residuals
+    factors: NoiseFactors, noise: Float64[Tensor, " T"], residuals: _Residuals
 ) -> Float64[Tensor, ""]:
     """−Σ log N(z; μ, v + σ²·exp η(x)), without its constant."""
-    ratio = log_noise_ratio(field.condition()[0], residuals.inputs)
+    ratio = log_noise_ratio(factors, residuals.inputs)
     variance = residuals.latent_variance + noise * ratio.exp()
     losses = 0.5 * (residuals.squared / variance + variance.log()).sum(-1)
     return (losses if residuals.weight is None else residuals.weight * losses).sum()

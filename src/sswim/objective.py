@@ -139,11 +139,11 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
             part = _negative_log_leave_one_out(observe(seen, chunk), given) / summed.count
             part.backward()
             criterion += part.detach()
-        _send_back(conditioned, given)
+        send_back(conditioned, given)
     for chunk in rows:
-        _send_back(statistics(observe(seen, chunk)), total)
+        send_back(statistics(observe(seen, chunk)), total)
     penalty = _weighted(prior, objective) / summed.count
-    _send_back(factors, seen, penalty)
+    send_back(factors, seen, penalty)
     return (criterion + penalty).detach()
 
 
@@ -159,7 +159,7 @@ def _negative_log_leave_one_out(rows: Observations, conditioned: Posterior) -> F
     return -(density if rows.multiplicity is None else rows.multiplicity * density).sum()
 
 
-def _send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:
+def send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:
     """Backpropagate the gradients collected in the leaves, and those of scalars, in one sweep."""
     tensors: list[Tensor] = []
     gradients: list[Tensor | None] = []

@@ -311,7 +311,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """
         check_is_fitted(self)
         self._require_member(member)
-        targets = as_rows(np.zeros((len(y), 1)), as_numpy(y)).targets.to(self._device)
+        values = np.atleast_1d(as_numpy(y))
+        targets = as_rows(np.zeros((len(values), 1)), values).targets.to(self._device)
         if targets.shape[1] != self.n_targets_:
             raise ValueError(f"y must have {self.n_targets_} targets. Got {targets.shape[1]}.")
         output = self._ensemble.members[member].factors.output

@@ -39,8 +39,14 @@ def split(name: str, repeat: int, folder: str | os.PathLike[str] | None = None) 
         raise ValueError(f"A data set must be one of {', '.join(DATA_SETS)}. Got {name!r}.")
     if folder is None:
         folder = os.environ.get(FOLDER_VARIABLE, ".")
+    path = Path(folder) / f"{name}.parquet"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is not there. Give the folder of the data sets, or name it in the "
+            f"environment variable {FOLDER_VARIABLE}."
+        )
     prepare, n_train = DATA_SETS[name]
-    table = prepare(pq.read_table(Path(folder) / f"{name}.parquet"))
+    table = prepare(pq.read_table(path))
     values = np.column_stack(
         [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
     )
