@@ -4,12 +4,33 @@ import pytest
 import torch
 from helpers import small_rows
 
-from sswim.chunking import CPU_CHUNK_ROWS, chunk_size, graph_bytes_per_row
+from sswim.chunking import (
+    CPU_BATCH_BYTES,
+    CPU_CHUNK_ROWS,
+    CPU_GRAPH_BYTES,
+    FEWEST_ROWS,
+    chunk_size,
+    graph_bytes_per_row,
+    members_together,
+)
 from sswim.model import Architecture, NoiseName
 
 
 def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:
-    assert chunk_size(Architecture(), small_rows(generator)) == CPU_CHUNK_ROWS
+    rows, architecture = small_rows(generator, n=10_000), Architecture()
+    assert chunk_size(architecture, rows, 1) == CPU_CHUNK_ROWS
+    assert chunk_size(architecture, rows, 4) == CPU_CHUNK_ROWS // 4
+    assert chunk_size(architecture, rows, 100) == FEWEST_ROWS
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_a_small_graph_takes_one_pass(n_members: int, generator: torch.Generator) -> None:
+    architecture = Architecture()
+    row = n_members * graph_bytes_per_row(architecture, small_rows(generator).inputs)
+    most = CPU_GRAPH_BYTES // row
+    few, many = (small_rows(generator, n=n) for n in (most, most + 1))
+    assert chunk_size(architecture, few, n_members) >= most
+    assert chunk_size(architecture, many, n_members) < most
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
@@ -35,3 +56,11 @@ def test_noise_of_its_own_takes_more(generator: torch.Generator) -> None:
         )
     )
     assert plain < own < finer
+
+
+def test_members_are_trained_together_where_they_are_small(generator: torch.Generator) -> None:
+    architecture, rows = Architecture(), small_rows(generator, n=100)
+    most = CPU_BATCH_BYTES // (100 * graph_bytes_per_row(architecture, rows.inputs))
+    assert members_together(architecture, rows, most) == most > 1
+    assert members_together(architecture, rows, most + 1) == most
+    assert members_together(architecture, small_rows(generator, n=10_000), 4) == 1

@@ -26,7 +26,7 @@ def value_and_gradient(
     model: SSWIM, rows: Rows, objective: Objective, chunk_rows: int
 ) -> tuple[float, dict[str, torch.Tensor]]:
     model.zero_grad()
-    value = backward(model, rows, objective, chunk_rows)
+    value = backward(model, rows, objective, chunk_rows).item()
     return value, gradients(model)
 
 
@@ -216,7 +216,7 @@ def test_chunks_may_come_from_any_iterable_that_starts_again(generator: torch.Ge
     model.zero_grad()
     # Uneven chunks, one of them with no rows.
     cuts = [rows.map(lambda t: t[:4]), rows.map(lambda t: t[4:4]), rows.map(lambda t: t[4:])]
-    assert backward(model, cuts, MAP) == pytest.approx(value, rel=1e-12)
+    assert backward(model, cuts, MAP).item() == pytest.approx(value, rel=1e-12)
     for name, gradient in gradients(model).items():
         assert relative_error(gradient, expected[name]) < 1e-10
     with pytest.raises(ValueError, match="started again"):

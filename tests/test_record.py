@@ -7,7 +7,7 @@ import torch
 from helpers import small_rows
 from torch import Tensor
 
-from sswim.record import Record, chunks, concatenate, map_chunks
+from sswim.record import Record, chunks, concatenate, map_chunks, stack
 from sswim.rows import Rows
 
 
@@ -82,3 +82,15 @@ def test_results_of_chunks_are_put_together(generator: torch.Generator, size: in
         assert torch.equal(ours, 2 * theirs)
     assert max(seen) <= size
     assert sum(seen) == 7
+
+
+def test_rows_of_members_are_cut_along_their_own_axis(generator: torch.Generator) -> None:
+    each = [small_rows(generator, 7, weighted=True, uncertain=True) for _ in range(2)]
+    together = stack(each)
+    assert len(together) == 7
+    assert (each[0].axis, together.axis) == (0, 1)
+    cut = list(chunks(together, 3, together.axis))
+    for number, expected in enumerate(zip(*(chunks(rows, 3) for rows in each), strict=True)):
+        parts = zip(cut[number].tensors(), stack(expected).tensors(), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in parts)
+    assert len(cut) == 3

@@ -7,11 +7,22 @@ import torch
 from helpers import SMALL, small_model, small_rows
 
 from sswim.factorisation import FactorisationError
+from sswim.members import stack, unstack
 from sswim.model import SSWIM, start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
+from sswim.record import stack as stack_records
 from sswim.rows import Rows
-from sswim.training import LBFGS, Adam, Step, Stopping, resolve_device, train
+from sswim.training import (
+    LBFGS,
+    Adam,
+    Step,
+    Stopping,
+    Training,
+    resolve_device,
+    train,
+    train_batch,
+)
 
 OPTIMISERS = {"adam": Adam(steps=25), "lbfgs": LBFGS(steps=15)}
 
@@ -144,7 +155,7 @@ def test_a_line_search_that_goes_too_far_turns_back(
 ) -> None:
     calls = iter(range(1000))
 
-    def fails_at_first(*arguments: object) -> float:
+    def fails_at_first(*arguments: object) -> torch.Tensor:
         if next(calls) == 2:
             raise FactorisationError("too far")
         return backward(*arguments)  # type: ignore[arg-type]
@@ -152,6 +163,95 @@ def test_a_line_search_that_goes_too_far_turns_back(
     monkeypatch.setattr("sswim.training.backward", fails_at_first)
     result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
     assert result.best.value < result.history[0].value - 0.1
+
+
+def members(rows: Rows) -> list[SSWIM]:
+    return [
+        start(SMALL, rows.inputs.mean, 1, torch.Generator().manual_seed(seed)) for seed in range(3)
+    ]
+
+
+def assert_trained_alike(
+    models: list[SSWIM], trainings: list[Training], batch: SSWIM, together: list[Training]
+) -> None:
+    for ours, theirs in zip(unstack(batch), models, strict=True):
+        for mine, yours in zip(state(ours), state(theirs), strict=True):
+            assert torch.allclose(mine, yours, rtol=1e-9, atol=1e-10)
+    for own, alone in zip(together, trainings, strict=True):
+        assert own.ended == alone.ended
+        assert own.best.index == alone.best.index
+        for step, expected in zip(own.history, alone.history, strict=True):
+            assert step.index == expected.index
+            assert step.value == pytest.approx(expected.value, rel=1e-10)
+            assert step.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-8)
+
+
+@pytest.mark.parametrize("chunk_rows", [60, 31])
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_members_trained_together_are_as_if_alone(
+    chunk_rows: int, own: bool, rows: Rows, generator: torch.Generator
+) -> None:
+    each = [small_rows(generator, n=60) if own else rows for _ in range(3)]
+    models = members(rows)
+    batch = stack(models)
+    adam = Adam(steps=6)
+    trainings = [
+        train(*pair, MAP, adam, device="cpu", chunk_rows=chunk_rows)
+        for pair in zip(models, each, strict=True)
+    ]
+    given = stack_records(each) if own else rows
+    together = train_batch(batch, given, MAP, adam, device="cpu", chunk_rows=chunk_rows)
+    assert_trained_alike(models, trainings, batch, together)
+
+
+def test_a_member_that_no_longer_improves_waits_for_the_others(
+    rows: Rows, generator: torch.Generator
+) -> None:
+    """It ends where it would alone, and what the optimiser does to it afterwards is undone."""
+    models = members(rows)
+    train(models[1], rows, MAP, Adam(steps=60, learning_rate=0.1), device="cpu")
+    batch = stack(models)
+    stopping = Stopping(patience=2, tolerance=0.01)
+    adam = Adam(steps=15, learning_rate=0.05)
+    trainings = [train(model, rows, MAP, adam, stopping=stopping, device="cpu") for model in models]
+    together = train_batch(batch, rows, MAP, adam, stopping=stopping, device="cpu")
+    assert len(trainings[1].history) < len(trainings[0].history)
+    assert trainings[1].ended == "converged"
+    assert_trained_alike(models, trainings, batch, together)
+
+
+def test_a_callback_sees_every_member_and_ends_the_training_of_all(rows: Rows) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def callback(member: int, step: Step) -> bool:
+        seen.append((member, step.index))
+        return (member, step.index) == (1, 2)
+
+    trainings = train_batch(stack(members(rows)), rows, callback=callback, device="cpu")
+    assert seen == [(member, step) for step in range(3) for member in range(3)]
+    assert [training.ended for training in trainings] == ["callback"] * 3
+    assert [len(training.history) for training in trainings] == [3] * 3
+
+
+def test_the_divergence_of_one_member_is_named_and_all_keep_their_best(rows: Rows) -> None:
+    models = members(rows)
+    with torch.no_grad():
+        models[1].log_noise.fill_(float("nan"))
+    with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
+        train_batch(stack(models), rows, device="cpu")
+    batch = stack(members(rows))
+    before = whole(batch, rows, MAP)
+    with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
+        train_batch(batch, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
+    assert (whole(batch, rows, MAP) <= before).all()
+
+
+def test_what_takes_a_single_model_refuses_a_batch(rows: Rows) -> None:
+    batch = stack(members(rows))
+    with pytest.raises(ValueError, match="train_batch"):
+        train(batch, rows, device="cpu")
+    with pytest.raises(ValueError, match="L-BFGS trains a single model"):
+        train_batch(batch, rows, optimiser=LBFGS(), device="cpu")
 
 
 @pytest.mark.parametrize("steps", [0, 1])

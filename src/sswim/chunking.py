@@ -8,8 +8,17 @@ from sswim.measure import Measure
 from sswim.model import Architecture
 from sswim.rows import Rows
 
+CPU_GRAPH_BYTES = 2**28
+"""On a CPU one pass saves the features' second computation, as long as its graph is so small."""
+
 CPU_CHUNK_ROWS = 2000
-"""On a CPU chunks that stay in cache are the fast path, not a compromise."""
+"""Of all members. Chunks that stay in cache are the fast path for many rows, not a compromise."""
+
+CPU_BATCH_BYTES = 2**26
+"""Of the graph of members trained together on a CPU: more would drive each other from cache."""
+
+FEWEST_ROWS = 250
+"""Of a chunk that many members see: fewer would cost more in calls than the cache saves."""
 
 
 def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
@@ -20,20 +29,26 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     if architecture.noise == "input-dependent":
         numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features
     if inputs.input_variance is not None:
-        # A covariance meets every frequency: M·D numbers in every process above the first warp.
         n_inputs = inputs.mean.shape[-1]
-        meetings = max(0, 2 * architecture.depth - 1)
-        numbers += 2 * meetings * architecture.n_frequencies * n_inputs
         numbers += 4 * architecture.depth * (n_features + 4 * n_inputs**2) + 2 * n_features
     return numbers * inputs.mean.dtype.itemsize
 
 
-def chunk_size(architecture: Architecture, rows: Rows) -> int:
-    """Rows per chunk, from the device, the number of rows and the memory at hand."""
+def members_together(architecture: Architecture, rows: Rows, n_members: int) -> int:
+    """How many members to train together: all on a GPU, on a CPU as many as stay small."""
+    if rows.targets.device.type != "cpu":
+        return n_members
+    each = len(rows) * graph_bytes_per_row(architecture, rows.inputs)
+    return max(1, min(n_members, CPU_BATCH_BYTES // each))
+
+
+def chunk_size(architecture: Architecture, rows: Rows, n_members: int) -> int:
+    """Rows per chunk, each seen by all members, from the device and the memory at hand."""
     device = rows.targets.device
+    bytes_per_row = n_members * graph_bytes_per_row(architecture, rows.inputs)
     if device.type == "cpu":
-        return CPU_CHUNK_ROWS
+        few = max(FEWEST_ROWS, CPU_CHUNK_ROWS // n_members)
+        return max(few, len(rows)) if len(rows) * bytes_per_row <= CPU_GRAPH_BYTES else few
     free, _ = torch.cuda.mem_get_info(device)
     reusable = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    bytes_per_row = graph_bytes_per_row(architecture, rows.inputs)
     return max(1000, (free + reusable) // 2 // bytes_per_row)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from sswim import __version__
+from sswim.bench.cli import app as bench
+from sswim.console import messages, output, say, user_errors
 from sswim.evaluation import evaluate as evaluate_rows
-from sswim.factorisation import FactorisationError
 from sswim.files import require_folder
 from sswim.objective import OBJECTIVES
 from sswim.regressor import SSWIMRegressor
@@ -40,8 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-messages = Console(stderr=True)
-output = Console()
+app.add_typer(bench, name="bench")
 
 _defaults = SSWIMRegressor()
 
@@ -89,7 +87,7 @@ def fit(
 ) -> None:
     """Learn to predict a column of a table from the others."""
     settings = {name: value for name, value in locals().items() if name in _defaults.get_params()}
-    with _user_errors(), _stop_on_interrupt() as interrupted:
+    with user_errors(), _stop_on_interrupt() as interrupted:
         require_folder(out)
         rows = read_table(table)
         schema = Schema.learn(rows, target, drop or [])
@@ -101,8 +99,8 @@ def fit(
         regressor.table_schema_ = schema.to_dict()
         regressor.save(out)
         if regressor.n_iter_ < max_iter:
-            _say(messages, f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
-    _say(output, f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
+            say(messages, f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
+    say(output, f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
 
 
 @app.command()
@@ -115,7 +113,7 @@ def predict(
     drop_missing: DropMissing = False,
 ) -> None:
     """Add the columns mean, std, median, lower and upper to a table."""
-    with _user_errors():
+    with user_errors():
         require_writable_suffix(out)
         require_folder(out)
         regressor = SSWIMRegressor.load(model)
@@ -128,7 +126,7 @@ def predict(
         columns = {"mean": mean, "std": std, "median": median, "lower": lower, "upper": upper}
         new = {prefix + name: np.ravel(values) for name, values in columns.items()}
         write_table(append_columns(rows, new), out)
-    _say(output, f"Predicted {rows.num_rows} rows and wrote {out}.")
+    say(output, f"Predicted {rows.num_rows} rows and wrote {out}.")
 
 
 @app.command()
@@ -136,7 +134,7 @@ def evaluate(
     model: ModelPath, table: TablePath, coverage: Coverage = 0.9, drop_missing: DropMissing = False
 ) -> None:
     """Compare predictions with the target column of a table."""
-    with _user_errors():
+    with user_errors():
         regressor = SSWIMRegressor.load(model)
         schema = _schema(regressor)
         names = [*(column.name for column in schema.columns), schema.target]
@@ -156,7 +154,7 @@ def evaluate(
 @app.command()
 def info(model: ModelPath) -> None:
     """Say what a model file holds."""
-    with _user_errors():
+    with user_errors():
         regressor = SSWIMRegressor.load(model)
     facts: dict[str, Any] = {"inputs": regressor.n_features_in_}
     if hasattr(regressor, "table_schema_"):
@@ -180,7 +178,7 @@ def demo(
     """Show what warps add on a signal with steps, a wave and a chirp."""
     from sswim.demo import run_demo  # noqa: PLC0415 (no other command draws pictures)
 
-    with _user_errors():
+    with user_errors():
         out.mkdir(parents=True, exist_ok=True)
         run_demo(out, output)
 
@@ -219,13 +217,8 @@ def _complete(rows: pa.Table, names: list[str], drop: bool) -> pa.Table:
         return rows  # encoding refuses missing values, and says where they are
     kept, mask = drop_incomplete(rows, names)
     if not mask.all():
-        _say(messages, f"Left out {(~mask).sum()} of {len(mask)} rows with missing values.")
+        say(messages, f"Left out {(~mask).sum()} of {len(mask)} rows with missing values.")
     return kept
-
-
-def _say(console: Console, text: str) -> None:
-    """Print text as it is: names of files and columns may look like mark-up."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_table(title: str, facts: dict[str, Any]) -> None:
@@ -233,21 +226,6 @@ def _print_table(title: str, facts: dict[str, Any]) -> None:
     for name, value in facts.items():
         table.add_row(name, escape(str(value)))
     output.print(table)
-
-
-@contextmanager
-def _user_errors() -> Iterator[None]:
-    """Errors and warnings that a user can do something about, without tracebacks."""
-    with warnings.catch_warnings():
-        # Columns are matched by name when they are encoded, and come as plain arrays after that.
-        warnings.simplefilter("default")
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.showwarning = lambda message, *_: _say(messages, f"Warning: {message}")
-        try:
-            yield
-        except (ValueError, OSError, FactorisationError) as error:
-            _say(messages, f"Error: {error}")
-            raise typer.Exit(1) from error
 
 
 @contextmanager
@@ -260,7 +238,7 @@ def _stop_on_interrupt() -> Iterator[Callable[[int, Step], bool]]:
         nonlocal stopped
         stopped = True
         signal.signal(signal.SIGINT, previous)
-        _say(messages, "Stopping after this step and keeping the best; Ctrl-C again to give up.")
+        say(messages, "Stopping after this step and keeping the best; Ctrl-C again to give up.")
 
     signal.signal(signal.SIGINT, stop)
     try:

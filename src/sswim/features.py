@@ -9,16 +9,20 @@ from torch import Tensor
 from sswim.measure import Measure, Variance, full_covariance
 
 
-def expected_features(frequencies: Float[Tensor, "M D"], measure: Measure) -> Float[Tensor, "*N F"]:
+def expected_features(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> Float[Tensor, "*B N F"]:
     """Expected features E φ(x) of x ~ N(m, Σ), F = 2M of them.
 
         E φ = M^{-1/2} exp(−½ diag(ΩΣΩᵀ)) ⊙ [cos Ωm, sin Ωm]
 
     For a point the exponential is one and ‖φ(x)‖² = 1, so that k(x, x) = 1. (The paper prints
     √(2/M), with which k(x, x) = 2.)
+
+    Here and below a measure may be shared by all members, or have one of its rows for each.
     """
     phase = measure.mean @ frequencies.mT  # Ωm
-    scale: Tensor | float = len(frequencies) ** -0.5
+    scale: Tensor | float = frequencies.shape[-2] ** -0.5
     damping = _log_damping(frequencies, measure)
     if damping is not None:
         scale = scale * damping.exp()
@@ -26,20 +30,21 @@ def expected_features(frequencies: Float[Tensor, "M D"], measure: Measure) -> Fl
 
 
 def feature_slopes(
-    frequencies: Float[Tensor, "M D"],
-    features: Float[Tensor, "N F"],
-    weights: Float[Tensor, "F Q"],
-) -> Float[Tensor, "N Q D"]:
+    frequencies: Float[Tensor, "*B M D"],
+    features: Float[Tensor, "*B N F"],
+    weights: Float[Tensor, "*B F Q"],
+) -> Float[Tensor, "*B N Q D"]:
     """∂(Wᵀ E φ)/∂m from the expected features themselves: a derivative turns cosine into −sine."""
     cosine, sine = features.chunk(2, dim=-1)
     turned = torch.cat((-sine, cosine), dim=-1)
-    directions = weights[:, :, None] * frequencies.repeat(2, 1)[:, None, :]  # (F, Q, D)
-    return (turned @ directions.flatten(1)).unflatten(1, directions.shape[1:])
+    twice = torch.cat((frequencies, frequencies), dim=-2)
+    directions = weights[..., None] * twice[..., None, :]  # (F, Q, D)
+    return (turned @ directions.flatten(-2)).unflatten(-1, directions.shape[-2:])
 
 
 def expected_quadratic(
-    frequencies: Float[Tensor, "M D"], measure: Measure, form: Float[Tensor, "F F"]
-) -> Float[Tensor, " N"]:
+    frequencies: Float[Tensor, "*B M D"], measure: Measure, form: Float[Tensor, "*B F F"]
+) -> Float[Tensor, "*B N"]:
     """E[φ(x)ᵀ Q φ(x)] over the raw input's uncertainty, for a symmetric Q.
 
     With c and s the cosines and sines of Ωm, e the damping of the expected features and
@@ -55,16 +60,18 @@ def expected_quadratic(
     phase = measure.mean @ frequencies.mT
     c, s = phase.cos(), phase.sin()
     covariance = full_covariance(measure.mean, measure.input_variance)
-    k = frequencies @ covariance @ frequencies.mT
+    each = frequencies[..., None, :, :]  # the same for every row
+    k = each @ covariance @ each.mT
     # eeᵀ and the exponentials of K in one exponent: neither alone need be finite.
-    both = damping[:, :, None] + damping[:, None, :]
+    both = damping[..., :, None] + damping[..., None, :]
     rising, falling = (both + k).exp(), (both - k).exp()
     even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)
-    m = len(frequencies)
-    cc, ss, cs = form[:m, :m], form[m:, m:], form[:m, m:]
+    m = frequencies.shape[-2]
+    form = form[..., None, :, :]
+    cc, ss, cs = form[..., :m, :m], form[..., m:, m:], form[..., :m, m:]
 
     def product(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
-        return torch.einsum("ni,nij,nj->n", left, matrix, right)
+        return torch.einsum("...i,...ij,...j->...", left, matrix, right)
 
     cosines = product(c, even * cc + odd * ss, c)
     sines = product(s, even * ss + odd * cc, s)
@@ -73,8 +80,8 @@ def expected_quadratic(
 
 
 def _log_damping(
-    frequencies: Float[Tensor, "M D"], measure: Measure
-) -> Float[Tensor, "*N M"] | None:
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> Float[Tensor, "*B N M"] | None:
     """−½ diag(ΩΣΩᵀ), or None for points."""
     parts = [
         -0.5 * _phase_variance(frequencies, measure.mean, variance)
@@ -85,9 +92,10 @@ def _log_damping(
 
 
 def _phase_variance(
-    frequencies: Float[Tensor, "M D"], mean: Float[Tensor, "*N D"], variance: Variance
-) -> Float[Tensor, "*N M"]:
-    """diag(ΩΣΩᵀ), the variance of Ωx."""
+    frequencies: Float[Tensor, "*B M D"], mean: Float[Tensor, "*N D"], variance: Variance
+) -> Float[Tensor, "*B N M"]:
+    """diag(ΩΣΩᵀ), the variance of Ωx: one product of Σ, its entries in a line, with all ωωᵀ."""
     if variance.ndim == mean.ndim:
         return variance @ frequencies.square().mT
-    return ((frequencies @ variance) * frequencies).sum(-1)
+    products = frequencies[..., :, None] * frequencies[..., None, :]  # ωωᵀ
+    return variance.flatten(-2) @ products.flatten(-2).mT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,18 +12,25 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from sswim.chunking import members_together
+from sswim.members import stack, unstack
 from sswim.model import SSWIM, Architecture, start
 from sswim.noise_learning import learn_noise
 from sswim.objective import Objective
 from sswim.rows import Rows
-from sswim.training import Adam, Step, Training, resolve_device, train
+from sswim.training import (
+    Adam,
+    MemberCallback,
+    Step,
+    Training,
+    resolve_device,
+    train_batch,
+)
 
 START_SAMPLE_ROWS = 50_000
 """Rows looked at to start length-scales and pseudo-points."""
 
 RandomState = int | np.random.RandomState | None
-MemberCallback = Callable[[int, Step], object]
-"""Called with the number of a member and each of its training steps."""
 
 
 def train_members(
@@ -37,30 +44,36 @@ def train_members(
     device: str,
     callback: MemberCallback,
 ) -> tuple[list[SSWIM], list[Training]]:
-    """Train members one after the other, each from draws of its own.
+    """Train members, each from draws of its own and as it would be alone.
 
-    A callback that returns True ends the member's training, and no further member is trained.
-    Input-dependent noise is learnt last, for all members together.
+    As many as is fast are trained together, and so on until all are. A callback that returns True
+    ends the training of those, and no further ones are trained. Input-dependent noise is learnt
+    last.
     """
     random = check_random_state(random_state)
     constant = replace(architecture, noise="constant")
     place = resolve_device(device)
     placed = rows.to(device=place)
+    size = members_together(constant, placed, n_members)
     models: list[SSWIM] = []
     trainings: list[Training] = []
-    for member in range(n_members):
-        generator = draw_generator(random)
-        sample = start_sample(rows, generator)
-        model = start(constant, sample, rows.targets.shape[1], generator, length_scale)
+    for first in range(0, n_members, size):
+        started: list[SSWIM] = []
+        for _ in range(min(size, n_members - first)):
+            generator = draw_generator(random)
+            sample = start_sample(rows, generator)
+            started.append(start(constant, sample, rows.targets.shape[1], generator, length_scale))
 
-        def after_step(step: Step, member: int = member) -> object:
-            return callback(member, step)
+        def after_step(number: int, step: Step, first: int = first) -> object:
+            return callback(first + number, step)
 
-        trainings.append(
-            train(model, placed, objective, optimiser, callback=after_step, device=place)
+        # A single model is faster than a batch of one.
+        batch = started[0] if len(started) == 1 else stack(started)
+        trainings += train_batch(
+            batch, placed, objective, optimiser, callback=after_step, device=place
         )
-        models.append(model)
-        if trainings[-1].ended == "callback":
+        models += unstack(batch) if batch.batch else started
+        if any(training.ended == "callback" for training in trainings):
             break
     if architecture.noise == "input-dependent":
         models = learn_noise(models, placed, sample, generator)

@@ -9,6 +9,9 @@ stands for w in W alone.) With λ = σ²/s²,
 
 everything below follows. The data enter through sums over rows alone, the ``Statistics``. They are
 kept and factorised in float64, whatever the precision of the features.
+
+Several members are looked at together: all tensors may have further axes *B in front, and rows that
+lack them are shared by all members.
 """
 
 from __future__ import annotations
@@ -30,28 +33,28 @@ from sswim.record import Record
 class Observations(Record):
     """Rows as the regression sees them."""
 
-    features: Float[Tensor, "N F"]
+    features: Float[Tensor, "*B N F"]
     """Φ"""
-    targets: Float64[Tensor, "N T"]
+    targets: Float64[Tensor, "*#B N T"]
     """z = T(y)"""
-    log_slope: Float64[Tensor, "N T"]
+    log_slope: Float64[Tensor, "*#B N T"]
     """log T'(y), which takes a density of z to one of y."""
-    log_precision: Float64[Tensor, "N T"] | None = None
+    log_precision: Float64[Tensor, "*#B N T"] | None = None
     """log w, where the noise depends on the input."""
-    multiplicity: Float64[Tensor, " N"] | None = None
+    multiplicity: Float64[Tensor, "*#B N"] | None = None
     """c, how many times each row counts; None for once."""
-    temper: Float64[Tensor, " T"] | None = None
+    temper: Float64[Tensor, "*#B T"] | None = None
     """τ, how far the weights of rows follow the precision; None for one, all the way."""
 
-    def log_weight(self) -> Float64[Tensor, "N T"] | None:
+    def log_weight(self) -> Float64[Tensor, "*B N T"] | None:
         """τ·log w, of a row that counts once; None for ones."""
         if self.log_precision is None or self.temper is None:
             return self.log_precision
-        return self.temper * self.log_precision
+        return self.temper[..., None, :] * self.log_precision
 
-    def weight(self) -> Float64[Tensor, "N G"] | None:
+    def weight(self) -> Float64[Tensor, "*B N G"] | None:
         """c·w^τ, with one column for all targets (G = 1) or one for each; None for ones."""
-        multiplicity = None if self.multiplicity is None else self.multiplicity[:, None]
+        multiplicity = None if self.multiplicity is None else self.multiplicity[..., None]
         log_weight = self.log_weight()
         if log_weight is None:
             return multiplicity
@@ -63,15 +66,15 @@ class Observations(Record):
 class Statistics(Record):
     """Sums over rows; those of two sets of rows add up to those of their union."""
 
-    gram: Float64[Tensor, "G F F"]
+    gram: Float64[Tensor, "*B G F F"]
     """ΦᵀWΦ, one for all targets (G = 1) or one for each."""
-    moment: Float64[Tensor, "F T"]
+    moment: Float64[Tensor, "*B F T"]
     """ΦᵀWz"""
-    energy: Float64[Tensor, " T"]
+    energy: Float64[Tensor, "*B T"]
     """zᵀWz"""
-    log_scale: Float64[Tensor, " T"]
+    log_scale: Float64[Tensor, "*B T"]
     """Σ c·(½τ log w + log T'(y)), what the log evidence of y has beyond that of z, noise σ²."""
-    count: Float64[Tensor, ""]
+    count: Float64[Tensor, "*B"]
     """Σc, the number of rows when each counts once."""
 
     def __add__(self, other: Statistics) -> Statistics:
@@ -91,21 +94,22 @@ def statistics(rows: Observations) -> Statistics:
     if log_weight is not None:
         log_scale = log_scale + 0.5 * log_weight
     if multiplicity is not None:
-        log_scale = log_scale * multiplicity[:, None]
+        log_scale = log_scale * multiplicity[..., None]
+    batch = features.shape[:-2]  # what members share is a sum for each of them
     return Statistics(
         gram=gram(features, None if weight is None else weight.to(features.dtype)),
         moment=moment.to(torch.float64),
-        energy=(targets * weighted).sum(0),
-        log_scale=log_scale.sum(0),
-        count=targets.new_tensor(float(len(targets)))
+        energy=(targets * weighted).sum(-2).expand(*batch, -1),
+        log_scale=log_scale.sum(-2).expand(*batch, -1),
+        count=targets.new_full(batch, targets.shape[-2])
         if multiplicity is None
-        else multiplicity.sum(),
+        else multiplicity.sum(-1).expand(batch),
     )
 
 
 def gram(
-    features: Float[Tensor, "N F"], weight: Float[Tensor, "N G"] | None = None
-) -> Float64[Tensor, "G F F"]:
+    features: Float[Tensor, "*B N F"], weight: Float[Tensor, "*#B N G"] | None = None
+) -> Float64[Tensor, "*B G F F"]:
     """ΦᵀWΦ: the one product of size N·F² that cannot be avoided."""
     product: Tensor = _Gram.apply(features, weight)
     return product
@@ -118,61 +122,68 @@ class _Gram(torch.autograd.Function):
     def forward(ctx: Any, features: Tensor, weight: Tensor | None) -> Tensor:
         ctx.save_for_backward(features, weight)
         if weight is None:
-            products = [features.mT @ features]
+            product = (features.mT @ features)[..., None, :, :]
         else:
-            products = [features.mT @ (features * column[:, None]) for column in weight.mT]
-        return torch.stack(products).to(torch.float64)
+            columns = weight[..., None].unbind(-2)
+            products = [features.mT @ (features * column) for column in columns]
+            product = torch.stack(products, dim=-3)
+        return product.to(torch.float64)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
         features, weight = ctx.saved_tensors
         symmetric = (gradient + gradient.mT).to(features.dtype)
-        products = [features @ matrix for matrix in symmetric]  # Φ(Ḡ + Ḡᵀ)
+        products = [features @ matrix for matrix in symmetric.unbind(-3)]  # Φ(Ḡ + Ḡᵀ)
         if weight is None:
             return products[0], None
-        weighted = [
-            product * column[:, None] for product, column in zip(products, weight.mT, strict=True)
-        ]
-        slopes = [0.5 * (product * features).sum(-1) for product in products]
-        return sum(weighted[1:], weighted[0]), torch.stack(slopes, dim=-1)
+        columns = weight[..., None].unbind(-2)
+        weighted = [product * column for product, column in zip(products, columns, strict=True)]
+        slopes = None
+        if ctx.needs_input_grad[1]:
+            each = [0.5 * (product * features).sum(-1) for product in products]
+            slopes = torch.stack(each, dim=-1).sum_to_size(weight.shape)
+        return sum(weighted[1:], weighted[0]), slopes
 
 
 @dataclass(frozen=True)
 class Posterior(Record):
     """The weights given the rows: N(α, σ²A⁻¹) for every target."""
 
-    mean: Float64[Tensor, "F T"]
+    mean: Float64[Tensor, "*B F T"]
     """α"""
-    factor: Float64[Tensor, "T F F"]
+    factor: Float64[Tensor, "*B T F F"]
     """L"""
-    noise: Float64[Tensor, " T"]
+    noise: Float64[Tensor, "*B T"]
     """σ²"""
 
     def predict(
-        self, features: Float[Tensor, "N F"], log_precision: Float64[Tensor, "N T"] | None = None
+        self,
+        features: Float[Tensor, "*B N F"],
+        log_precision: Float64[Tensor, "*B N T"] | None = None,
     ) -> Prediction:
         """Mean φᵀα, latent variance σ²φᵀA⁻¹φ, and with the noise σ²/w that of an observation."""
         features = features.to(torch.float64)
-        latent = self.noise * self.leverage(features)
+        latent = self.noise[..., None, :] * self.leverage(features)
         return Prediction(features @ self.mean, latent, latent + self.noise_at(log_precision))
 
     def noise_at(
-        self, log_precision: Float64[Tensor, "N T"] | None
-    ) -> Float64[Tensor, "N T"] | Float64[Tensor, " T"]:
+        self, log_precision: Float64[Tensor, "*B N T"] | None
+    ) -> Float64[Tensor, "*B N T"] | Float64[Tensor, "*B 1 T"]:
         """σ²/w, the variance of the noise where an input is."""
-        return self.noise if log_precision is None else self.noise * (-log_precision).exp()
+        noise = self.noise[..., None, :]
+        return noise if log_precision is None else noise * (-log_precision).exp()
 
-    def leverage(self, features: Float64[Tensor, "N F"]) -> Float64[Tensor, "N T"]:
+    def leverage(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B N T"]:
         """φᵀA⁻¹φ = ‖L⁻¹φ‖² of every row."""
         return self._whiten(features).square().sum(-2).mT
 
-    def covariance(self, features: Float[Tensor, "N F"]) -> Float64[Tensor, "T N N"]:
+    def covariance(self, features: Float[Tensor, "*B N F"]) -> Float64[Tensor, "*B T N N"]:
         """Joint latent covariance σ²ΦA⁻¹Φᵀ of the rows."""
         whitened = self._whiten(features.to(torch.float64))
-        return self.noise[:, None, None] * (whitened.mT @ whitened)
+        return self.noise[..., None, None] * (whitened.mT @ whitened)
 
     def sample_weights(self, n: int, generator: torch.Generator) -> Float64[Tensor, "n F T"]:
-        """Draw weights α + σL⁻ᵀz; a draw is a function, φᵀw wherever it is evaluated.
+        """Draw weights α + σL⁻ᵀz of one member; a draw is a function, φᵀw wherever evaluated.
 
         The generator lives on the CPU, so that every device sees the same draw.
         """
@@ -184,13 +195,14 @@ class Posterior(Record):
         deviation = self.noise.sqrt()[:, None, None] * deviation
         return self.mean + deviation.permute(2, 1, 0)
 
-    def _whiten(self, features: Float64[Tensor, "N F"]) -> Float64[Tensor, "T F N"]:
+    def _whiten(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B T F N"]:
         """L⁻¹Φᵀ"""
-        return torch.linalg.solve_triangular(self.factor, features.mT, upper=False)
+        each = features.mT[..., None, :, :]  # the same for every target
+        return torch.linalg.solve_triangular(self.factor, each, upper=False)
 
 
 def posterior(
-    statistics: Statistics, noise: Float64[Tensor, " T"], signal: Float64[Tensor, " T"]
+    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
 ) -> Posterior:
     """Condition the weights on the rows behind the statistics.
 
@@ -208,8 +220,8 @@ def posterior(
 
 
 def negative_log_evidence(
-    statistics: Statistics, noise: Float64[Tensor, " T"], signal: Float64[Tensor, " T"]
-) -> Float64[Tensor, ""]:
+    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B"]:
     """−log N(z; 0, s²ΦΦᵀ + σ²W⁻¹) − Σ log T'(y), summed over the targets.
 
         ½σ⁻²(zᵀWz − ‖L⁻¹ΦᵀWz‖²) + Σ log L_ii − ½F log λ + ½N log 2πσ² − Σ c(½log w + log T'(y))
@@ -226,9 +238,9 @@ def negative_log_evidence(
         0.5 * (statistics.energy - explained) / noise
         + log_determinant
         - 0.5 * n_features * (noise / signal).log()
-        + 0.5 * statistics.count * (2 * math.pi * noise).log()
+        + 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
         - statistics.log_scale
-    ).sum()
+    ).sum(-1)
 
 
 def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
@@ -247,25 +259,24 @@ def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
     if log_weight is not None:
         removed = log_weight.exp()
     if rows.multiplicity is not None:
-        removed = removed * rows.multiplicity.clamp(max=1.0)[:, None]
+        removed = removed * rows.multiplicity.clamp(max=1.0)[..., None]
     remaining = 1 - removed * leverage
     residual = (rows.targets - features @ posterior.mean) / remaining
-    latent = posterior.noise * leverage / remaining
+    latent = posterior.noise[..., None, :] * leverage / remaining
     observation = latent + posterior.noise_at(rows.log_precision)
     return Prediction(rows.targets - residual, latent, observation)
 
 
 def _factorise(
-    statistics: Statistics, noise: Float64[Tensor, " T"], signal: Float64[Tensor, " T"]
-) -> Float64[Tensor, "T F F"]:
+    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B T F F"]:
     """L of A = ΦᵀWΦ + λI, for every target's λ."""
-    if len(noise) != statistics.moment.shape[1]:
-        raise ValueError(
-            f"Rows must have the model's {len(noise)} targets. Got {statistics.moment.shape[1]}."
-        )
+    n_targets, given = noise.shape[-1], statistics.moment.shape[-1]
+    if given != n_targets:
+        raise ValueError(f"Rows must have the model's {n_targets} targets. Got {given}.")
     ridge = noise / signal  # λ
     identity = torch.eye(statistics.gram.shape[-1], dtype=ridge.dtype, device=ridge.device)
     return cholesky(
-        statistics.gram + ridge[:, None, None] * identity,
+        statistics.gram + ridge[..., None, None] * identity,
         name="matrix ΦᵀΦ + λI of the top-level regression",
     )

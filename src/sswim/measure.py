@@ -20,6 +20,9 @@ class Measure(Record):
 
     Two things may be unknown. The warps below have an uncertainty of their own; and the raw input
     itself may be uncertain, which matters for what the warps and the function make of it.
+
+    Rows lie along the last of the axes *N; where members have measures of their own, the members'
+    axes come before it.
     """
 
     mean: Float[Tensor, "*N D"]

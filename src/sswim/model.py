@@ -72,7 +72,7 @@ class Factors(Record):
     """All that rows need of a model: small tensors, whatever the number of rows."""
 
     warps: tuple[WarpFactors, ...]
-    frequencies: Float[Tensor, "M D"]
+    frequencies: Float[Tensor, "*B M D"]
     """Ω of the top level."""
     output: OutputMap
     """T"""
@@ -84,9 +84,9 @@ class Factors(Record):
 class NegativeLogPrior(Record):
     """Of the parameters that have a prior."""
 
-    warps: Float64[Tensor, ""]
+    warps: Float64[Tensor, "*B"]
     """Of all pseudo-targets."""
-    density: Float64[Tensor, ""]
+    density: Float64[Tensor, "*B"]
     """Of the output warp and the noise."""
 
 
@@ -94,30 +94,43 @@ class SSWIM(nn.Module):
     """The parameters: of the warps, and of the sparse spectrum GP on the warped inputs.
 
     Parameters are in float64. Start a new model with :func:`start`.
+
+    A batch of members has their axes *B in front of every parameter, and so of all that is made of
+    them; see :func:`sswim.members.stack`.
     """
 
-    def __init__(self, architecture: Architecture, n_inputs: int, n_targets: int) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        n_inputs: int,
+        n_targets: int,
+        batch: tuple[int, ...] = (),
+    ) -> None:
         super().__init__()
         self.architecture = architecture
+        self.batch = batch
         self.layers = nn.ModuleList(
             WarpLayer(
                 n_inputs,
                 architecture.n_frequencies,
                 architecture.n_pseudo,
                 architecture.pseudo_prior,
+                batch,
             )
             for _ in range(architecture.depth)
         )
-        self.spectrum = Spectrum(architecture.n_frequencies, n_inputs)
-        self.log_signal = nn.Parameter(torch.zeros(n_targets, dtype=torch.float64))
-        self.log_noise = nn.Parameter(torch.full((n_targets,), math.log(0.1), dtype=torch.float64))
+        self.spectrum = Spectrum(architecture.n_frequencies, n_inputs, batch)
+        self.log_signal = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
+        self.log_noise = nn.Parameter(
+            torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
+        )
         self.output_warp = (
-            OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets)
+            OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets, batch)
             if architecture.output_warp != "none"
             else None
         )
         self.noise_field = (
-            NoiseField(n_inputs, architecture.n_noise_frequencies, n_targets)
+            NoiseField(n_inputs, architecture.n_noise_frequencies, n_targets, batch)
             if architecture.noise == "input-dependent"
             else None
         )
@@ -125,28 +138,28 @@ class SSWIM(nn.Module):
     @property
     def n_inputs(self) -> int:
         """D"""
-        return self.spectrum.unit_frequencies.shape[1]
+        return self.spectrum.unit_frequencies.shape[-1]
 
     @property
     def n_targets(self) -> int:
         """T"""
-        return len(self.log_noise)
+        return self.log_noise.shape[-1]
 
     def warp_layers(self) -> list[WarpLayer]:
         """The warps, from the inputs up."""
         return [cast(WarpLayer, layer) for layer in self.layers]
 
-    def signal(self) -> Float64[Tensor, " T"]:
+    def signal(self) -> Float64[Tensor, "*B T"]:
         """s², the prior variance of the top-level weights, for every target."""
         return self.log_signal.exp()
 
-    def noise(self) -> Float64[Tensor, " T"]:
+    def noise(self) -> Float64[Tensor, "*B T"]:
         """σ², the variance of the noise, for every target; that of σ²(x) where η(x) = 0."""
         return self.log_noise.exp()
 
     def condition(self) -> tuple[Factors, NegativeLogPrior]:
         """The factors that rows need, and the negative log prior."""
-        warps_prior = torch.zeros((), dtype=torch.float64, device=self.log_noise.device)
+        warps_prior = torch.zeros(self.batch, dtype=torch.float64, device=self.log_noise.device)
         density_prior = warps_prior
         warps: list[WarpFactors] = []
         for layer in self.warp_layers():
@@ -214,7 +227,7 @@ def _spread(sample: Float64[Tensor, "S D"]) -> Float64[Tensor, " D"]:
 
 def warped(factors: Factors, inputs: Measure) -> list[Measure]:
     """The measures after each warp in turn, beginning with the inputs themselves."""
-    n_inputs = factors.frequencies.shape[1]
+    n_inputs = factors.frequencies.shape[-1]
     if inputs.mean.shape[-1] != n_inputs:
         raise ValueError(
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
@@ -225,13 +238,13 @@ def warped(factors: Factors, inputs: Measure) -> list[Measure]:
     return measures
 
 
-def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "N F"]:
+def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
     """Expected top-level features of rows, in the precision of the inputs."""
     top = warped(factors, inputs)[-1]
     return expected_features(factors.frequencies.to(top.mean.dtype), top)
 
 
-def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "N T"] | None:
+def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "*B N T"] | None:
     """log w = −η(x), for noise of variance σ²/w; None if it is constant."""
     return None if factors.noise is None else -log_noise_ratio(factors.noise, inputs)
 

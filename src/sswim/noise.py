@@ -25,24 +25,24 @@ _PRIOR_VARIANCE = 0.1
 class NoiseFactors(Record):
     """All that rows need of the noise."""
 
-    frequencies: Float[Tensor, "M D"]
+    frequencies: Float[Tensor, "*B M D"]
     """Those of ψ, features of the raw inputs."""
-    coefficients: Float[Tensor, "F T"]
+    coefficients: Float[Tensor, "*B F T"]
     """u"""
-    slopes: Float[Tensor, "D T"]
+    slopes: Float[Tensor, "*B D T"]
     """r"""
-    level: Float[Tensor, " T"]
+    level: Float[Tensor, "*B T"]
     """c"""
-    temper: Float[Tensor, " T"]
+    temper: Float[Tensor, "*B T"]
     """τ: the regression weighs rows by exp(−τη), fully for one and not at all for zero."""
 
 
-def log_noise_ratio(factors: NoiseFactors, inputs: Measure) -> Float64[Tensor, "N T"]:
+def log_noise_ratio(factors: NoiseFactors, inputs: Measure) -> Float64[Tensor, "*B N T"]:
     """η(x) = log σ²(x)/σ², kept within its limit."""
     factors = factors.to(dtype=inputs.mean.dtype)
     features = expected_features(factors.frequencies, inputs)  # ψ
     varying = features @ factors.coefficients + inputs.mean @ factors.slopes
-    ratio = (factors.level + varying).to(torch.float64)
+    ratio = (factors.level[..., None, :] + varying).to(torch.float64)
     return _LIMIT * (ratio / _LIMIT).tanh()
 
 
@@ -54,26 +54,28 @@ class NoiseField(nn.Module):
 
     temper: Tensor
 
-    def __init__(self, n_inputs: int, n_frequencies: int, n_targets: int) -> None:
+    def __init__(
+        self, n_inputs: int, n_frequencies: int, n_targets: int, batch: tuple[int, ...] = ()
+    ) -> None:
         super().__init__()
-        self.spectrum = Spectrum(n_frequencies, n_inputs)
+        self.spectrum = Spectrum(n_frequencies, n_inputs, batch)
         # In units of their prior's standard deviation.
         self.coefficients = nn.Parameter(
-            torch.zeros(2 * n_frequencies, n_targets, dtype=torch.float64)
+            torch.zeros(*batch, 2 * n_frequencies, n_targets, dtype=torch.float64)
         )
-        self.slopes = nn.Parameter(torch.zeros(n_inputs, n_targets, dtype=torch.float64))
-        self.level = nn.Parameter(torch.zeros(n_targets, dtype=torch.float64))
-        self.register_buffer("temper", torch.ones(n_targets, dtype=torch.float64))
+        self.slopes = nn.Parameter(torch.zeros(*batch, n_inputs, n_targets, dtype=torch.float64))
+        self.level = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
+        self.register_buffer("temper", torch.ones(*batch, n_targets, dtype=torch.float64))
 
-    def condition(self) -> tuple[NoiseFactors, Float64[Tensor, ""]]:
+    def condition(self) -> tuple[NoiseFactors, Float64[Tensor, "*B"]]:
         """The factors that rows need, and the negative log prior of u and r, N(0, 1) both here."""
-        standard = torch.cat((self.coefficients, self.slopes))
-        prior = 0.5 * (standard.square() + math.log(2 * math.pi)).sum()
+        standard = torch.cat((self.coefficients, self.slopes), dim=-2)
+        prior = 0.5 * (standard.square() + math.log(2 * math.pi)).sum((-2, -1))
         deviation = math.sqrt(_PRIOR_VARIANCE)
         factors = NoiseFactors(
             self.spectrum.frequencies(),
             deviation * self.coefficients,
-            deviation * len(self.slopes) ** -0.5 * self.slopes,
+            deviation * self.slopes.shape[-2] ** -0.5 * self.slopes,
             self.level,
             self.temper,
         )

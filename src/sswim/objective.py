@@ -10,10 +10,14 @@ without a graph; then the evidence is differentiated with respect to S alone; th
 the statistics of each chunk with its graph and sends ∂evidence/∂S back through it, into f. This is
 the full gradient, not an estimate. Leave-one-out also looks at each row given S and so needs one
 more pass in between.
+
+A batch of members has one value each. They share no parameter, so the gradient of their sum is that
+of each.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -71,8 +75,8 @@ def backward(
     rows: Rows | Iterable[Rows],
     objective: Objective = MAP,
     chunk_rows: int | None = None,
-) -> float:
-    """The objective's value; its gradient is added to that of the model's parameters.
+) -> Float64[Tensor, "*B"]:
+    """The objective's value, of every member; its gradient is added to that of the parameters.
 
     Args:
         model: On the device of the rows.
@@ -84,13 +88,13 @@ def backward(
     if isinstance(rows, Rows):
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
-        size = chunk_rows or chunk_size(model.architecture, rows)
+        size = chunk_rows or chunk_size(model.architecture, rows, math.prod(model.batch))
         if len(rows) <= size:
             value = whole(model, rows, objective)
-            value.backward()
-            return value.item()
-        rows = list(chunks(rows, size))
-    return in_chunks(model, rows, objective).item()
+            value.sum().backward()
+            return value.detach()
+        rows = list(chunks(rows, size, rows.axis))
+    return in_chunks(model, rows, objective)
 
 
 @torch.no_grad()
@@ -103,8 +107,8 @@ def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
     return reduce(add, parts, first)
 
 
-def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, ""]:
-    """The objective as one differentiable function, the graph of all rows kept."""
+def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
+    """The objective of every member as one differentiable function, the graph of all rows kept."""
     factors, prior = model.condition()
     observations = observe(factors, rows)
     total = statistics(observations)
@@ -116,8 +120,8 @@ def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, ""]
     return (criterion + _weighted(prior, objective)) / total.count
 
 
-def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float64[Tensor, ""]:
-    """The objective's value; its gradient is added to that of the model's parameters."""
+def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float64[Tensor, "*B"]:
+    """The objective's value, of every member; its gradient is added to that of the parameters."""
     if iter(rows) is rows:
         raise ValueError(
             "Chunks are read more than once, so they must come in an iterable that can be started "
@@ -130,33 +134,35 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
     total = summed.leaves()
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
-        criterion.backward()
+        criterion.sum().backward()
     else:
         conditioned = posterior(total, model.noise(), model.signal())
         given = conditioned.leaves()
         criterion = torch.zeros_like(summed.count)
         for chunk in rows:
             part = _negative_log_leave_one_out(observe(seen, chunk), given) / summed.count
-            part.backward()
+            part.sum().backward()
             criterion += part.detach()
         send_back(conditioned, given)
     for chunk in rows:
         send_back(statistics(observe(seen, chunk)), total)
     penalty = _weighted(prior, objective) / summed.count
-    send_back(factors, seen, penalty)
+    send_back(factors, seen, penalty.sum())
     return (criterion + penalty).detach()
 
 
-def _weighted(prior: NegativeLogPrior, objective: Objective) -> Float64[Tensor, ""]:
+def _weighted(prior: NegativeLogPrior, objective: Objective) -> Float64[Tensor, "*B"]:
     """Without their prior the warps are those of the paper; the density always has its own."""
     return objective.prior_weight * prior.warps + prior.density
 
 
-def _negative_log_leave_one_out(rows: Observations, conditioned: Posterior) -> Float64[Tensor, ""]:
+def _negative_log_leave_one_out(
+    rows: Observations, conditioned: Posterior
+) -> Float64[Tensor, "*B"]:
     """−Σ c·log p(y), the density of y on its own scale."""
     prediction = leave_one_out(rows, conditioned)
     density = (prediction.log_density(rows.targets) + rows.log_slope).sum(-1)
-    return -(density if rows.multiplicity is None else rows.multiplicity * density).sum()
+    return -(density if rows.multiplicity is None else rows.multiplicity * density).sum(-1)
 
 
 def send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:

@@ -36,15 +36,19 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class OutputMap(Record):
-    """T, one for every target; this one is the identity."""
+    """T, one for every target; this one is the identity.
+
+    That of several members has their axes in front of its own; they see their own targets, or share
+    them.
+    """
 
     def forward(
-        self, targets: Float[Tensor, "*N T"]
+        self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
         """T(y) and log T'(y)."""
         return targets, torch.zeros_like(targets)
 
-    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+    def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         """y of z = T(y)."""
         return warped
 
@@ -57,17 +61,17 @@ class SinhArcsinhMap(OutputMap):
     say where, and on what scale.
     """
 
-    shift: Float[Tensor, "K T"]
+    shift: Float[Tensor, "*B K T"]
     """a"""
-    log_scale: Float[Tensor, "K T"]
+    log_scale: Float[Tensor, "*B K T"]
     """log b"""
-    skewness: Float[Tensor, "K T"]
+    skewness: Float[Tensor, "*B K T"]
     """e"""
-    log_tail: Float[Tensor, "K T"]
+    log_tail: Float[Tensor, "*B K T"]
     """log d"""
 
     def forward(
-        self, targets: Float[Tensor, "*N T"]
+        self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
         """T(y) and log T'(y).
 
@@ -82,7 +86,7 @@ class SinhArcsinhMap(OutputMap):
             warped = _sinh(angle)
         return warped, log_slope
 
-    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+    def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         """y of z = T(y)."""
         for shift, log_scale, skewness, log_tail in reversed(self._terms()):
             affine = _sinh((warped.asinh() - skewness) * (-log_tail).exp())
@@ -90,7 +94,8 @@ class SinhArcsinhMap(OutputMap):
         return warped
 
     def _terms(self) -> list[tuple[Tensor, ...]]:
-        return list(zip(*self.tensors(), strict=True))
+        """Every parameter of a term as (*B, 1, T), to meet the rows of every member."""
+        return list(zip(*(tensor.split(1, dim=-2) for tensor in self.tensors()), strict=True))
 
 
 @dataclass(frozen=True)
@@ -100,37 +105,40 @@ class TanhMap(OutputMap):
     The slope 1 + Σ c_k sech²(·) is then positive everywhere, and one in the tails.
     """
 
-    shift: Float[Tensor, " T"]
+    shift: Float[Tensor, "*B T"]
     """a"""
-    location: Float[Tensor, "K T"]
+    location: Float[Tensor, "*B K T"]
     """m"""
-    log_steepness: Float[Tensor, "K T"]
+    log_steepness: Float[Tensor, "*B K T"]
     """log b"""
-    slope: Float[Tensor, "K T"]
+    slope: Float[Tensor, "*B K T"]
     """c"""
 
     def forward(
-        self, targets: Float[Tensor, "*N T"]
+        self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
         """T(y) and log T'(y)."""
-        steepness = self.log_steepness.exp()
-        step = (steepness * (targets[..., None, :] - self.location)).tanh()
-        warped = self.shift + targets + (self.slope / steepness * step).sum(-2)
-        return warped, (self.slope * (1 - step.square())).sum(-2).log1p()
+        # As (*B, 1, K, T), to meet the rows of every member.
+        location, slope = self.location[..., None, :, :], self.slope[..., None, :, :]
+        steepness = self.log_steepness.exp()[..., None, :, :]
+        step = (steepness * (targets[..., None, :] - location)).tanh()
+        warped = self.shift[..., None, :] + targets + (slope / steepness * step).sum(-2)
+        return warped, (slope * (1 - step.square())).sum(-2).log1p()
 
-    def inverse(self, warped: Float[Tensor, "*N T"]) -> Float[Tensor, "*N T"]:
+    def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         """y of z = T(y), by Newton's steps within a bracket that |tanh| < 1 gives.
 
         A step that leaves the bracket, or follows one that did not halve the error, is a bisection.
         """
-        flat = warped.flatten(0, -2)  # some rows at a time: every term of every row is looked at
-        return torch.cat([self._inverse(rows) for rows in flat.split(_ROWS)]).view_as(warped)
+        # Some rows at a time: every term of every row is looked at.
+        size = max(1, _ROWS // max(1, math.prod(warped.shape[:-2])))
+        return torch.cat([self._inverse(rows) for rows in warped.split(size, dim=-2)], dim=-2)
 
-    def _inverse(self, warped: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
-        reach = (self.slope.abs() * (-self.log_steepness).exp()).sum(0)
-        targets = warped - self.shift
+    def _inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
+        reach = (self.slope.abs() * (-self.log_steepness).exp()).sum(-2)[..., None, :]
+        targets = warped - self.shift[..., None, :]
         low, high = targets - reach, targets + reach
-        last = torch.full_like(warped, torch.inf)
+        last = torch.full_like(targets, torch.inf)
         for _ in range(_MOST_STEPS):
             value, log_slope = self.forward(targets)
             error = value - warped
@@ -153,25 +161,29 @@ class OutputWarp(nn.Module):
     Each has a standard normal prior, which keeps the map there unless the data ask, and a limit.
     """
 
-    def __init__(self, kind: OutputWarpName, n_terms: int, n_targets: int) -> None:
+    def __init__(
+        self, kind: OutputWarpName, n_terms: int, n_targets: int, batch: tuple[int, ...] = ()
+    ) -> None:
         super().__init__()
         self.kind, self.n_terms = kind, n_terms
         n_coordinates = 4 * n_terms if kind == "sinh-arcsinh" else 3 * n_terms + 1
-        self.coordinates = nn.Parameter(torch.zeros(n_coordinates, n_targets, dtype=torch.float64))
+        self.coordinates = nn.Parameter(
+            torch.zeros(*batch, n_coordinates, n_targets, dtype=torch.float64)
+        )
 
-    def condition(self) -> tuple[OutputMap, Float64[Tensor, ""]]:
+    def condition(self) -> tuple[OutputMap, Float64[Tensor, "*B"]]:
         """The map, and the negative log prior of its parameters."""
-        prior = 0.5 * (self.coordinates.square() + math.log(2 * math.pi)).sum()
+        prior = 0.5 * (self.coordinates.square() + math.log(2 * math.pi)).sum((-2, -1))
         bounded = _within(_LIMIT, self.coordinates)
         if self.kind == "sinh-arcsinh":
-            shift, log_scale, skewness, log_tail = bounded.chunk(4)
+            shift, log_scale, skewness, log_tail = bounded.chunk(4, dim=-2)
             return SinhArcsinhMap(shift, log_scale, skewness, _within(_TAIL_LIMIT, log_tail)), prior
-        location, log_steepness, log_slope = bounded[1:].chunk(3)
+        location, log_steepness, log_slope = bounded[..., 1:, :].chunk(3, dim=-2)
         # At the start the terms differ by where they are, over the bulk of a standardised target.
         middles = (torch.arange(self.n_terms, dtype=torch.float64) + 0.5) / self.n_terms
         quantiles = torch.special.ndtri(middles).to(location.device)[:, None]
         slope = log_slope.expm1() / self.n_terms
-        return TanhMap(bounded[0], location + quantiles, log_steepness, slope), prior
+        return TanhMap(bounded[..., 0, :], location + quantiles, log_steepness, slope), prior
 
 
 def _within(limit: float, values: Tensor) -> Tensor:

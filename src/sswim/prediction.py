@@ -15,13 +15,13 @@ from sswim.record import Record
 class Prediction(Record):
     """Gaussian predictions, one for every row and target."""
 
-    mean: Float[Tensor, "N T"]
-    latent_variance: Float[Tensor, "N T"]
+    mean: Float[Tensor, "*B N T"]
+    latent_variance: Float[Tensor, "*B N T"]
     """Of the function itself."""
-    observation_variance: Float[Tensor, "N T"]
+    observation_variance: Float[Tensor, "*B N T"]
     """Of a new observation: the latent variance and the noise."""
 
-    def log_density(self, targets: Float[Tensor, "N T"]) -> Float[Tensor, "N T"]:
+    def log_density(self, targets: Float[Tensor, "*#B N T"]) -> Float[Tensor, "*B N T"]:
         """log p(y) of an observation under the prediction."""
         squared = (targets - self.mean).square() / self.observation_variance
         return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))

@@ -13,7 +13,8 @@ from sswim.training import Step
 
 @contextmanager
 def training_progress(n_members: int, n_steps: int) -> Iterator[Callable[[int, Step], None]]:
-    """Show steps, objective and time left on the standard error stream."""
+    """Show steps, the members' mean objective and time left on the standard error stream."""
+    latest: dict[int, Step] = {}
     with Progress(
         TextColumn("training"),
         BarColumn(),
@@ -25,7 +26,10 @@ def training_progress(n_members: int, n_steps: int) -> Iterator[Callable[[int, S
         task = bar.add_task("training", total=n_members * n_steps, objective="…")
 
         def show(member: int, step: Step) -> None:
-            bar.update(task, completed=member * n_steps + step.index, objective=f"{step.value:.4f}")
+            latest[member] = step
+            completed = sum(each.index for each in latest.values())
+            mean = sum(each.value for each in latest.values()) / len(latest)
+            bar.update(task, completed=completed, objective=f"{mean:.4f}")
 
         yield show
         bar.update(task, completed=n_members * n_steps)

@@ -48,11 +48,17 @@ class Record:
         return self.map(lambda tensor: tensor.detach().requires_grad_())
 
 
-def chunks(record: RecordT, size: int) -> Iterator[RecordT]:
-    """Cut a record whose tensors have one entry per row into chunks of at most so many rows."""
-    n_rows = len(record.tensors()[0])
-    for start in range(0, n_rows, size):
-        yield record.map(itemgetter(slice(start, start + size)))
+def chunks(record: RecordT, size: int, axis: int = 0) -> Iterator[RecordT]:
+    """Cut a record whose tensors have one entry per row into chunks of at most so many rows.
+
+    Args:
+        record: Of rows.
+        size: The most rows of a chunk.
+        axis: That of the rows, in every tensor; those of members come before it.
+    """
+    before = (slice(None),) * axis
+    for start in range(0, record.tensors()[0].shape[axis], size):
+        yield record.map(itemgetter((*before, slice(start, start + size))))
 
 
 def map_chunks(function: Callable[[RecordT], ResultT], record: RecordT, size: int) -> ResultT:
@@ -77,9 +83,18 @@ def map_chunks(function: Callable[[RecordT], ResultT], record: RecordT, size: in
 
 def concatenate(records: Iterable[RecordT]) -> RecordT:
     """Put chunks together again."""
+    return _join(records, torch.cat)
+
+
+def stack(records: Iterable[RecordT]) -> RecordT:
+    """One record of several of the same shape, along a new first axis: that of members."""
+    return _join(records, torch.stack)
+
+
+def _join(records: Iterable[RecordT], function: Callable[[tuple[Tensor, ...]], Tensor]) -> RecordT:
     parts = list(records)
     columns = zip(*(part.tensors() for part in parts), strict=True)
-    joined = iter([torch.cat(column) for column in columns])
+    joined = iter([function(column) for column in columns])
     return parts[0].map(lambda _: next(joined))
 
 

@@ -16,7 +16,6 @@ from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import warn_of_targets
 from sswim.ensemble import Ensemble
 from sswim.fitting import (
-    MemberCallback,
     RandomState,
     draw_generator,
     shown_progress,
@@ -32,7 +31,7 @@ from sswim.rows import Rows, as_measure, as_rows
 from sswim.scaling import learn_scaling
 from sswim.spectral import Kernel
 from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
-from sswim.training import Adam, resolve_device
+from sswim.training import Adam, MemberCallback, resolve_device
 from sswim.validation import require_choice, require_integer
 
 Array = NDArray[np.float64]
@@ -65,8 +64,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         device: ``"auto"`` (CUDA where there is one), ``"cpu"``, ``"cuda"``, …
         random_state: An integer for results that can be repeated.
         verbose: Show progress.
-        callback: Called as ``callback(member, step)`` after every training step; returning True
-            ends the training of that member and of those to come, if one is done.
+        callback: Called as ``callback(member, step)`` after every training step of every member;
+            returning True ends the training. (Small members are trained together; of others those
+            to come are left out.)
 
     Attributes:
         history_: For each member, the objective at every step, in nats per row.

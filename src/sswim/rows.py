@@ -16,15 +16,24 @@ from sswim.record import Record
 
 @dataclass(frozen=True)
 class Rows(Record):
-    """Inputs with targets. The precision of the inputs is that of the features."""
+    """Inputs with targets. The precision of the inputs is that of the features.
+
+    A batch of members shares rows, unless these have the members' axes in front, in every tensor:
+    then each has rows of its own, as many as the others.
+    """
 
     inputs: Measure
-    targets: Float64[Tensor, "N T"]
-    weight: Float64[Tensor, " N"] | None = None
+    targets: Float64[Tensor, "*B N T"]
+    weight: Float64[Tensor, "*B N"] | None = None
     """How many times each row counts; None for once."""
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return self.targets.shape[-2]
+
+    @property
+    def axis(self) -> int:
+        """Along which the rows lie: after the axes of members."""
+        return self.targets.ndim - 2
 
 
 def as_rows(

@@ -110,16 +110,16 @@ class Spectrum(nn.Module):
 
     unit_frequencies: Tensor
 
-    def __init__(self, n_frequencies: int, n_inputs: int) -> None:
+    def __init__(self, n_frequencies: int, n_inputs: int, batch: tuple[int, ...] = ()) -> None:
         super().__init__()
         self.register_buffer(
-            "unit_frequencies", torch.zeros(n_frequencies, n_inputs, dtype=torch.float64)
+            "unit_frequencies", torch.zeros(*batch, n_frequencies, n_inputs, dtype=torch.float64)
         )
-        self.log_length_scales = nn.Parameter(torch.zeros(n_inputs, dtype=torch.float64))
+        self.log_length_scales = nn.Parameter(torch.zeros(*batch, n_inputs, dtype=torch.float64))
 
-    def frequencies(self) -> Float[Tensor, "M D"]:
+    def frequencies(self) -> Float[Tensor, "*B M D"]:
         """Ω: the unit frequencies divided by the length-scales."""
-        return self.unit_frequencies * (-self.log_length_scales).exp()
+        return self.unit_frequencies * (-self.log_length_scales).exp()[..., None, :]
 
     @torch.no_grad()
     def start(
@@ -129,7 +129,7 @@ class Spectrum(nn.Module):
         length_scales: Float64[Tensor, " D"],
         generator: torch.Generator,
     ) -> None:
-        """Draw the frequencies and set the length-scales."""
+        """Draw the frequencies and set the length-scales, of one member."""
         n_frequencies, n_inputs = self.unit_frequencies.shape
         self.unit_frequencies.copy_(
             draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector
 
 from sswim.factorisation import FactorisationError
 from sswim.model import SSWIM
 from sswim.objective import MAP, Objective, backward
 from sswim.rows import Rows
+from sswim.steps import Callback, MemberCallback, MemberSteps, Step, Stopping, Training
+
+__all__ = [
+    "LBFGS",
+    "Adam",
+    "MemberCallback",
+    "Step",
+    "Stopping",
+    "Training",
+    "resolve_device",
+    "train",
+    "train_batch",
+]
 
 
 @dataclass(frozen=True)
@@ -47,43 +59,6 @@ class LBFGS:
             raise ValueError(f"steps must not be negative, memory at least 1. Got {self}.")
 
 
-@dataclass(frozen=True)
-class Stopping:
-    """End early when ``patience`` steps have not improved the objective by ``tolerance``."""
-
-    patience: int = 50
-    tolerance: float = 1e-6
-    """In nats per row."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is known after a step."""
-
-    index: int
-    value: float
-    """The objective, in nats per row."""
-    gradient_norm: float
-    seconds: float
-    """Since training began."""
-
-
-Ending = Literal["steps", "converged", "callback"]
-
-
-@dataclass(frozen=True)
-class Training:
-    """How training went; the model has the parameters of its best step."""
-
-    history: tuple[Step, ...]
-    best: Step
-    ended: Ending
-
-
-Callback = Callable[[Step], object]
-"""Called after every step; returning True ends the training."""
-
-
 def train(
     model: SSWIM,
     rows: Rows | Iterable[Rows],
@@ -100,7 +75,7 @@ def train(
     Nothing here is random: the same start gives the same result.
 
     Args:
-        model: Started by :func:`sswim.model.start`; moved to the device.
+        model: Started by :func:`sswim.model.start`; moved to the device. Not a batch.
         rows: Rows in memory (moved to the device), or chunks on the device in any iterable that can
             be started again.
         objective: What to minimise.
@@ -110,20 +85,72 @@ def train(
         device: ``"auto"`` is CUDA where there is one.
         chunk_rows: See :func:`sswim.objective.backward`.
     """
+    if model.batch:
+        raise ValueError(
+            f"A batch of models {model.batch} is trained by train_batch, which says of each how it "
+            "went; train takes a single model."
+        )
+    after_step = None if callback is None else lambda _, step: callback(step)
+    [training] = train_batch(
+        model,
+        rows,
+        objective,
+        optimiser,
+        stopping=stopping,
+        callback=after_step,
+        device=device,
+        chunk_rows=chunk_rows,
+    )
+    return training
+
+
+def train_batch(
+    model: SSWIM,
+    rows: Rows | Iterable[Rows],
+    objective: Objective = MAP,
+    optimiser: Adam | LBFGS | None = None,
+    *,
+    stopping: Stopping | None = None,
+    callback: MemberCallback | None = None,
+    device: str | torch.device = "auto",
+    chunk_rows: int | None = None,
+) -> list[Training]:
+    """Train a batch of members together, each as it would be alone; see :func:`train`.
+
+    A member that no longer improves waits at its best for the others. A callback is called for
+    every member after each of its steps, and ends the training of all.
+
+    Args:
+        model: Members put together by :func:`sswim.members.stack`, in place; or a single model.
+        rows: Shared by all members, or with their axes in front.
+        objective: What to minimise.
+        optimiser: ``Adam()`` by default; ``LBFGS`` takes a single model.
+        stopping: When a member ends before the last step.
+        callback: Called with the number of a member and its step.
+        device: ``"auto"`` is CUDA where there is one.
+        chunk_rows: See :func:`sswim.objective.backward`.
+    """
     optimiser = optimiser or Adam()
+    if model.batch and isinstance(optimiser, LBFGS):
+        raise ValueError(
+            f"L-BFGS trains a single model, because its line search is one for all parameters. Got "
+            f"a batch {model.batch}; use Adam, or train its members one by one."
+        )
     place = resolve_device(device)
     model.to(place)
     if isinstance(rows, Rows):
         rows = rows.to(device=place)
     run = _Run(model, rows, objective, chunk_rows, stopping or Stopping(), callback)
     try:
-        ended = _adam(run, optimiser) if isinstance(optimiser, Adam) else _lbfgs(run, optimiser)
-    except _Stop as stop:
-        ended = stop.reason
+        if isinstance(optimiser, Adam):
+            _adam(run, optimiser)
+        else:
+            _lbfgs(run, optimiser)
+    except _Stop:
+        pass
     finally:
         run.restore_best()
-    assert run.best is not None
-    return Training(tuple(run.history), run.best, ended)
+    return [member.training() for member in run.members]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -136,69 +163,83 @@ def resolve_device(device: str | torch.device) -> torch.device:
 class _Stop(Exception):  # noqa: N818 (not an error)
     """Ends an optimiser from within."""
 
-    def __init__(self, reason: Ending) -> None:
-        self.reason = reason
-
 
 @dataclass
 class _Run:
-    """One training: evaluates the objective, keeps the history and the best parameters."""
+    """One training: evaluates the objective, keeps members' histories and best parameters."""
 
     model: SSWIM
     rows: Rows | Iterable[Rows]
     objective: Objective
     chunk_rows: int | None
     stopping: Stopping
-    callback: Callback | None
-    history: list[Step] = field(default_factory=list)
-    best: Step | None = None
+    callback: MemberCallback | None
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
+        self.members = [MemberSteps() for _ in range(math.prod(self.model.batch))]
         self.best_position = self.position()
         self.began = time.perf_counter()
-        self.progress = (0, math.inf)  # the step and value of the last clear improvement
+        self.steps = 0
 
-    def evaluate(self) -> float:
-        """The objective at the model's parameters, with its gradient in them."""
+    def evaluate(self) -> list[float]:
+        """The members' objectives at the model's parameters, with their gradients in these."""
         self.model.zero_grad()
         value = backward(self.model, self.rows, self.objective, self.chunk_rows)
-        if not math.isfinite(value):
+        values: list[float] = value.flatten().tolist()
+        wrong = [one for one in values if not math.isfinite(one)]
+        if wrong:
             raise FactorisationError(
-                f"The objective must be finite; it is {value} at step {len(self.history)}. Likely "
+                f"The objective must be finite; it is {wrong[0]} at step {self.steps}. Likely "
                 "cause: parameters that diverged. Lower the learning rate, or standardise the rows."
             )
-        return value
+        return values
 
-    def gradient(self) -> Tensor:
-        """The gradient of the last evaluation, flattened."""
-        gradients = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in self.parameters]
-        return parameters_to_vector(gradients)
+    def gradient(self) -> Float64[Tensor, "members parameters"]:
+        """The gradients of the last evaluation, flattened."""
+        return self._flat(
+            [p.new_zeros(p.shape) if p.grad is None else p.grad for p in self.parameters]
+        )
 
-    def position(self) -> Tensor:
+    def position(self) -> Float64[Tensor, "members parameters"]:
         """The parameters, flattened."""
-        return parameters_to_vector(self.parameters).detach()
+        return self._flat([parameter.detach() for parameter in self.parameters])
+
+    def _flat(self, tensors: list[Tensor]) -> Tensor:
+        return torch.cat([tensor.reshape(len(self.members), -1) for tensor in tensors], dim=1)
 
     @torch.no_grad()
-    def move_to(self, position: Tensor) -> None:
-        """Set the parameters from a flattened vector."""
-        parts = position.split([parameter.numel() for parameter in self.parameters])
-        for parameter, part in zip(self.parameters, parts, strict=True):
-            parameter.copy_(part.view_as(parameter))
+    def move_to(self, position: Float64[Tensor, "members parameters"]) -> None:
+        """Set the parameters from flattened ones."""
+        sizes = [parameter.numel() // len(self.members) for parameter in self.parameters]
+        for parameter, part in zip(self.parameters, position.split(sizes, dim=1), strict=True):
+            parameter.copy_(part.reshape(parameter.shape))
 
-    def finish_step(self, value: float) -> None:
-        """Record a step whose objective and gradient have been evaluated; may raise _Stop."""
-        norm = self.gradient().norm().item()
-        step = Step(len(self.history), value, norm, time.perf_counter() - self.began)
-        self.history.append(step)
-        if self.best is None or value < self.best.value:
-            self.best, self.best_position = step, self.position()
-        if value < self.progress[1] - self.stopping.tolerance:
-            self.progress = (step.index, value)
-        if self.callback is not None and self.callback(step) is True:
-            raise _Stop("callback")
-        if step.index - self.progress[0] >= self.stopping.patience:
-            raise _Stop("converged")
+    def finish_step(self, values: list[float]) -> None:
+        """Record a step whose objectives and gradients have been evaluated; may raise _Stop."""
+        norms: list[float] = self.gradient().norm(dim=1).tolist()
+        seconds = time.perf_counter() - self.began
+        running = [number for number, member in enumerate(self.members) if member.ended is None]
+        steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
+        better = [n for n in running if self.members[n].finish_step(steps[n], self.stopping)]
+        if better:
+            self.best_position[better] = self.position()[better]
+        self.steps += 1
+        callback = self.callback or (lambda member, step: None)
+        answers = [callback(n, step) for n, step in steps.items()]  # of all, before one is heard
+        if any(answer is True for answer in answers):
+            for n in running:
+                self.members[n].ended = "callback"
+        if all(member.ended for member in self.members):
+            raise _Stop
+
+    def hold_ended(self) -> None:
+        """Keep members that have ended at their best, wherever the optimiser goes on to."""
+        ended = [number for number, member in enumerate(self.members) if member.ended]
+        if ended:
+            position = self.position()
+            position[ended] = self.best_position[ended]
+            self.move_to(position)
 
     def restore_best(self) -> None:
         """Give the model the best parameters seen."""
@@ -206,7 +247,7 @@ class _Run:
         self.model.zero_grad()
 
 
-def _adam(run: _Run, settings: Adam) -> Ending:
+def _adam(run: _Run, settings: Adam) -> None:
     optimiser = torch.optim.Adam(run.parameters, lr=settings.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, max_lr=settings.learning_rate, total_steps=settings.steps + 1
@@ -215,33 +256,35 @@ def _adam(run: _Run, settings: Adam) -> Ending:
     for _ in range(settings.steps):
         optimiser.step()
         schedule.step()
+        run.hold_ended()
         run.finish_step(run.evaluate())
-    return "steps"
 
 
-def _lbfgs(run: _Run, settings: LBFGS) -> Ending:
-    """SciPy's L-BFGS-B on the flattened parameters."""
+def _lbfgs(run: _Run, settings: LBFGS) -> None:
+    """SciPy's L-BFGS-B on the flattened parameters of a single model."""
+    [member] = run.members
 
     def evaluate(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        run.move_to(torch.from_numpy(point))
+        run.move_to(torch.from_numpy(point)[None])
         try:
-            value = run.evaluate()
+            [value] = run.evaluate()
         except FactorisationError:
             # The line search went too far; a high value, but finite, makes it turn back.
             return 1e10, np.zeros_like(point)
-        return value, run.gradient().cpu().numpy()
+        return value, run.gradient()[0].cpu().numpy()
 
     def finish_step(intermediate_result: optimize.OptimizeResult) -> None:
         # The line search accepts the point it evaluated last, where the model still stands.
-        run.finish_step(float(intermediate_result.fun))
+        run.finish_step([float(intermediate_result.fun)])
 
     run.finish_step(run.evaluate())
     result = optimize.minimize(
         evaluate,
-        run.position().cpu().numpy(),
+        run.position()[0].cpu().numpy(),
         jac=True,
         method="L-BFGS-B",
         callback=finish_step,
         options={"maxiter": settings.steps, "maxcor": settings.memory, "ftol": 0, "gtol": 0},
     )
-    return "steps" if result.nit >= settings.steps else "converged"
+    if result.nit < settings.steps:
+        member.ended = "converged"

@@ -27,13 +27,13 @@ PseudoPrior = Literal["whitened", "evidence"]
 class ProcessFactors(Record):
     """All that rows need of a process conditioned on its pseudo-data."""
 
-    frequencies: Float[Tensor, "M D"]
+    frequencies: Float[Tensor, "*B M D"]
     """Ω"""
-    projection: Float[Tensor, "F K"]
+    projection: Float[Tensor, "*B F K"]
     """B"""
-    coefficients: Float[Tensor, "K Q"]
+    coefficients: Float[Tensor, "*B K Q"]
     """s·C⁻¹Y"""
-    signal: Float[Tensor, ""]
+    signal: Float[Tensor, "*B"]
     """s²"""
 
 
@@ -41,10 +41,10 @@ class ProcessFactors(Record):
 class ProcessMoments(Record):
     """A process at a measure."""
 
-    mean: Float[Tensor, "N Q"]
-    variance: Float[Tensor, "N 1"]
+    mean: Float[Tensor, "*B N Q"]
+    variance: Float[Tensor, "*B N 1"]
     """The outputs share their features, hence one variance for all of them."""
-    slopes: Float[Tensor, "N Q D"] | None = None
+    slopes: Float[Tensor, "*B N Q D"] | None = None
     """∂mean/∂m, where the raw input is uncertain."""
 
 
@@ -59,7 +59,7 @@ def process_moments(factors: ProcessFactors, measure: Measure) -> ProcessMoments
     point = measure.variance is None and measure.input_variance is None
     norm = 1.0 if point else features.square().sum(-1, keepdim=True)
     explained = projected.square().sum(-1, keepdim=True)
-    variance = factors.signal * (norm - explained).clamp(min=0)
+    variance = factors.signal[..., None, None] * (norm - explained).clamp(min=0)
     slopes = None
     if measure.input_variance is not None:
         weights = factors.projection @ factors.coefficients
@@ -79,16 +79,26 @@ class PseudoProcess(nn.Module):
     """
 
     def __init__(
-        self, n_inputs: int, n_outputs: int, n_frequencies: int, n_pseudo: int, prior: PseudoPrior
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        n_frequencies: int,
+        n_pseudo: int,
+        prior: PseudoPrior,
+        batch: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.prior = prior
-        self.spectrum = Spectrum(n_frequencies, n_inputs)
-        self.log_signal = nn.Parameter(torch.tensor(math.log(0.1), dtype=torch.float64))
-        self.log_noise = nn.Parameter(torch.tensor(math.log(0.01), dtype=torch.float64))
-        self.pseudo_inputs = nn.Parameter(torch.zeros(n_pseudo, n_inputs, dtype=torch.float64))
+        self.spectrum = Spectrum(n_frequencies, n_inputs, batch)
+        self.log_signal = nn.Parameter(torch.full(batch, math.log(0.1), dtype=torch.float64))
+        self.log_noise = nn.Parameter(torch.full(batch, math.log(0.01), dtype=torch.float64))
+        self.pseudo_inputs = nn.Parameter(
+            torch.zeros(*batch, n_pseudo, n_inputs, dtype=torch.float64)
+        )
         # Y (a deviation from the prior mean), or ε if whitened; zero is the identity warp.
-        self.pseudo_targets = nn.Parameter(torch.zeros(n_pseudo, n_outputs, dtype=torch.float64))
+        self.pseudo_targets = nn.Parameter(
+            torch.zeros(*batch, n_pseudo, n_outputs, dtype=torch.float64)
+        )
 
     @torch.no_grad()
     def start(
@@ -97,38 +107,37 @@ class PseudoProcess(nn.Module):
         spread: Float64[Tensor, " D"],
         generator: torch.Generator,
     ) -> None:
-        """Place the pseudo-inputs near rows of the sample."""
+        """Place the pseudo-inputs near rows of the sample, of one member."""
         n_pseudo, n_inputs = self.pseudo_inputs.shape
         rows = torch.randperm(max(len(sample), n_pseudo), generator=generator)[:n_pseudo]
         # A little off the rows, because a sample may hold the same row twice.
         offset = 0.1 * torch.randn(n_pseudo, n_inputs, generator=generator, dtype=torch.float64)
         self.pseudo_inputs.copy_(sample[rows % len(sample)] + offset * spread)
 
-    def condition(self) -> tuple[ProcessFactors, Float64[Tensor, ""]]:
+    def condition(self) -> tuple[ProcessFactors, Float64[Tensor, "*B"]]:
         """The factors that rows need, and the negative log prior of the pseudo-targets."""
-        signal = self.log_signal.exp()  # s²
+        signal = self.log_signal.exp()[..., None, None]  # s²
+        noise = self.log_noise.exp()[..., None, None]  # σ²
         frequencies = self.spectrum.frequencies()
         features = expected_features(frequencies, Measure(self.pseudo_inputs))  # Φ_K
-        identity = torch.eye(len(features), dtype=features.dtype, device=features.device)
+        identity = torch.eye(features.shape[-2], dtype=features.dtype, device=features.device)
         factor = cholesky(  # C
-            signal * features @ features.mT + self.log_noise.exp() * identity,
+            signal * features @ features.mT + noise * identity,
             name="covariance s²ΦΦᵀ + σ²I of a warp's pseudo-points",
         )
+        n_pseudo, n_outputs = self.pseudo_targets.shape[-2:]
+        log_normaliser: Tensor | float = 0.5 * n_pseudo * n_outputs * math.log(2 * math.pi)
         if self.prior == "whitened":
             whitened = self.pseudo_targets  # ε = C⁻¹Y
-            log_normaliser = torch.zeros_like(signal)
         else:
             whitened = torch.linalg.solve_triangular(factor, self.pseudo_targets, upper=False)
-            log_normaliser = whitened.shape[1] * factor.diagonal().log().sum()
-        negative_log_prior = (
-            0.5 * whitened.square().sum()
-            + log_normaliser
-            + 0.5 * whitened.numel() * math.log(2 * math.pi)
-        )
+            log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|CCᵀ|
+            log_normaliser = log_normaliser + n_outputs * log_root
+        negative_log_prior = 0.5 * whitened.square().sum((-2, -1)) + log_normaliser
         scale = signal.sqrt()  # s
         projection = scale * torch.linalg.solve_triangular(factor, features, upper=False).mT
         return (
-            ProcessFactors(frequencies, projection, scale * whitened, signal),
+            ProcessFactors(frequencies, projection, scale * whitened, signal[..., 0, 0]),
             negative_log_prior,
         )
 
@@ -178,13 +187,19 @@ class WarpLayer(nn.Module):
     """The parameters of one warp: the pseudo-processes δ = g − 1 and h."""
 
     def __init__(
-        self, n_inputs: int, n_frequencies: int, n_pseudo: int, prior: PseudoPrior
+        self,
+        n_inputs: int,
+        n_frequencies: int,
+        n_pseudo: int,
+        prior: PseudoPrior,
+        batch: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
-        self.multiplicative = PseudoProcess(n_inputs, n_inputs, n_frequencies, n_pseudo, prior)
-        self.additive = PseudoProcess(n_inputs, n_inputs, n_frequencies, n_pseudo, prior)
+        sizes = (n_inputs, n_inputs, n_frequencies, n_pseudo)
+        self.multiplicative = PseudoProcess(*sizes, prior, batch)
+        self.additive = PseudoProcess(*sizes, prior, batch)
 
-    def condition(self) -> tuple[WarpFactors, Float64[Tensor, ""]]:
+    def condition(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
         """The factors that rows need, and the negative log prior of the pseudo-targets."""
         multiplicative, multiplicative_prior = self.multiplicative.condition()
         additive, additive_prior = self.additive.condition()

@@ -1,0 +1,1 @@
+"""The accuracy bench: the named data sets, this package, other methods and published numbers."""

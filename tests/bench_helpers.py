@@ -1,0 +1,83 @@
+"""Small data sets under real names, and methods that take no time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sswim.bench.accuracy import Row
+from sswim.bench.protocol import Fitted, Gaussian
+
+Array = NDArray[np.float64]
+
+
+def rows(n: int = 150, seed: int = 0) -> tuple[Array, Array]:
+    """Inputs on scales of their own, one of them constant, and a small noisy target."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2, 2, (n, 2))
+    y = 1e-4 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.2 * random.normal(size=n)) + 0.01
+    return np.column_stack([x * [1, 1000], np.ones(n)]), y
+
+
+def write_set(folder: Path, name: str = "airfoil", n: int = 150) -> None:
+    x, y = rows(n)
+    columns = {f"x{number}": values for number, values in enumerate(x.T)}
+    pq.write_table(pa.table({**columns, "y": y}), folder / f"{name}.parquet")
+
+
+@dataclass(frozen=True)
+class MeanOnly:
+    """Predicts the moments of the training targets; fails where it is told to."""
+
+    fails_on: tuple[int, ...] = ()
+    libraries: tuple[str, ...] = ("numpy",)
+    max_rows: int | None = None
+    offset: float = 0.0
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"offset": self.offset}
+
+    def device(self, wanted: str) -> str:
+        return "cpu"
+
+    def fit(self, x: Array, y: Array, seed: int, device: str) -> Fitted:
+        if seed in self.fails_on:
+            raise RuntimeError("no luck")
+        return Moments(float(y.mean()) + self.offset, float(y.var()))
+
+
+@dataclass(frozen=True)
+class Moments:
+    mean: float
+    variance: float
+
+    def predict(self, x: Array) -> Gaussian:
+        return Gaussian(np.full(len(x), self.mean), np.full(len(x), self.variance))
+
+
+def row(set_: str, method: str, repeat: int = 0, **scores: float) -> Row:
+    """A result of which only some scores matter."""
+    values: dict[str, Any] = {
+        **{"rmse": 1.0, "mnlp": 1.0, "mse_original": 1.0, "mnlp_original": 1.0},
+        **{"coverage_90": 0.9, "fit_seconds": 0.1, "predict_seconds": 0.1},
+        **scores,
+    }
+    return Row(
+        set=set_,
+        method=method,
+        repeat=repeat,
+        n_train=2,
+        n_test=1,
+        n_inputs=1,
+        device="cpu",
+        settings='{"text":"with, comma"}',
+        version="sswim 0",
+        **values,
+    )

@@ -1,0 +1,100 @@
+"""The methods of the bench, each on 150 rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_helpers import rows
+from scipy import stats
+
+from sswim.bench.baselines import ExactGP, HeldOut
+from sswim.bench.methods import ABLATIONS, METHODS, SSWIM, require_method, versions
+from sswim.bench.protocol import Fitted, Gaussian, Method
+
+BASELINES = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp"]
+QUICK = SSWIM({"n_features": 32, "n_pseudo": 4, "max_iter": 20})
+
+
+@pytest.mark.parametrize("name", [*BASELINES, "sswim"])
+def test_scores_are_finite_and_sane(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    method = QUICK if name == "sswim" else require_method(name)
+    x, y = rows()
+    test_x, test_y = rows(300, seed=1)
+    fitted = method.fit(x, y, 0, "cpu")
+    assert isinstance(fitted, Fitted)
+    predictive = fitted.predict(test_x)
+    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.6 * y.std()
+    gain = (
+        predictive.log_density(test_y).mean() - stats.norm.logpdf(test_y, y.mean(), y.std()).mean()
+    )
+    assert gain > 0.2  # over a Gaussian without inputs
+    lower, upper = predictive.interval(0.9)
+    assert 0.7 < np.mean((lower <= test_y) & (test_y <= upper)) <= 1
+    assert (lower < predictive.mean).all()
+    again = method.fit(x, y, 0, "cpu").predict(test_x)
+    assert np.array_equal(again.mean, predictive.mean)
+    assert os.listdir(tmp_path) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_say_how_they_are_made(name: str) -> None:
+    method = require_method(name)
+    assert isinstance(method, Method)
+    assert method.device("cpu") == "cpu"
+    assert method.settings() == ABLATIONS.get(name, {}) or name in BASELINES
+    assert all(library in versions(method) for library in ("sswim 0", *method.libraries))
+    assert method.max_rows == (5000 if name == "exact-gp" else None)
+
+
+def test_settings_are_those_that_differ_from_the_defaults() -> None:
+    assert SSWIM({"depth": 0, "kernel": "matern32"}).settings() == {"depth": 0}
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be one of sswim, .*exact-gp\. Got 'xgboost'"):
+        require_method("xgboost")
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "catboost", "exact-gp"])
+def test_a_missing_library_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = METHODS[name].libraries[0]
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[bench\]"):
+        require_method(name)
+
+
+def test_a_tenth_is_held_out_and_the_target_standardised() -> None:
+    x, y = rows(100)
+    held = HeldOut.of(x, y, 3)
+    assert len(held.held_y) == 10
+    together = np.concatenate([held.y, held.held_y])
+    assert np.allclose(np.sort(held.centre + held.scale * together), np.sort(y))
+    assert np.allclose([together.mean(), together.std()], [0, 1])
+    assert np.array_equal(HeldOut.of(x, y, 3).held_y, held.held_y)
+    assert not np.array_equal(HeldOut.of(x, y, 4).held_y, held.held_y)
+
+
+def test_gaussian_densities() -> None:
+    mean, variance, y = np.array([0.0, 1.0]), np.array([1.0, 4.0]), np.array([0.5, -3.0])
+    gaussian = Gaussian(mean, variance)
+    assert np.allclose(gaussian.log_density(y), stats.norm.logpdf(y, mean, np.sqrt(variance)))
+    expected = stats.norm.interval(0.9, mean, np.sqrt(variance))
+    assert np.allclose(gaussian.interval(0.9), expected)
+
+
+def test_the_exact_process_predicts_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = rows(40)
+    fitted = ExactGP().fit(x, y, 0, "cpu")
+    whole = fitted.predict(x)
+    monkeypatch.setattr("sswim.bench.exact_gp.BATCH", 7)
+    parts = fitted.predict(x)
+    assert np.allclose(whole.mean, parts.mean, rtol=1e-8)
+    assert np.allclose(whole.interval(0.5), parts.interval(0.5), rtol=1e-8)
