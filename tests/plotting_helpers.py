@@ -19,7 +19,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def small(**settings: Any) -> SSWIMRegressor:
-    common: dict[str, Any] = {"n_features": 32, "n_pseudo": 8, "max_iter": 5, "random_state": 0}
+    common: dict[str, Any] = {"depth": 1, "n_features": 32, "n_pseudo": 8, "max_iter": 5}
+    common["random_state"] = 0
     return SSWIMRegressor(**common | settings)
 
 

@@ -64,3 +64,20 @@ def test_members_are_trained_together_where_they_are_small(generator: torch.Gene
     assert members_together(architecture, rows, most) == most > 1
     assert members_together(architecture, rows, most + 1) == most
     assert members_together(architecture, small_rows(generator, n=10_000), 4) == 1
+
+
+def test_fewer_frequencies_in_the_warps_take_less(generator: torch.Generator) -> None:
+    inputs = small_rows(generator).inputs
+    fewer, plain = (
+        graph_bytes_per_row(Architecture(n_warp_frequencies=n), inputs) for n in (64, None)
+    )
+    assert fewer < plain
+
+
+def test_linear_features_take_more(generator: torch.Generator) -> None:
+    inputs = small_rows(generator).inputs
+    plain, linear = (
+        graph_bytes_per_row(Architecture(depth=0, linear=linear), inputs)
+        for linear in (False, True)
+    )
+    assert plain + 4 * 4 * 8 <= linear

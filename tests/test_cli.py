@@ -24,6 +24,8 @@ from sswim.tables import read_table, write_table
 
 PREDICTED = ("mean", "std", "median", "lower", "upper")
 FAST = [
+    "--depth",
+    "1",
     "--max-iter",
     "3",
     "--n-features",
@@ -35,7 +37,13 @@ FAST = [
     "--quiet",
 ]
 
-QUICK: dict[str, Any] = {"n_features": 16, "n_pseudo": 4, "max_iter": 2, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "depth": 1,
+    "n_features": 16,
+    "n_pseudo": 4,
+    "max_iter": 2,
+    "random_state": 0,
+}
 
 
 def invoke(*arguments: str | Path) -> Result:

@@ -15,6 +15,7 @@ from sswim import SSWIMRegressor
 from sswim.chunking import chunk_size, graph_bytes_per_row
 from sswim.ensemble import Ensemble
 from sswim.measure import Measure
+from sswim.mixture import equal_weights
 from sswim.model import Architecture, start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
@@ -38,13 +39,13 @@ def test_value_and_gradient_are_those_of_the_cpu(
 ) -> None:
     rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
     model = small_model(rows, generator, depth=depth)
-    value = backward(model, rows, objective)
+    value = backward(model, rows, objective).item()
     expected = gradients(model)
     model.zero_grad()
     model.to(CUDA)
     for size in (7, len(rows)):
         model.zero_grad()
-        on_gpu = backward(model, rows.to(device=CUDA), objective, size)
+        on_gpu = backward(model, rows.to(device=CUDA), objective, size).item()
         assert on_gpu == pytest.approx(value, rel=1e-10)
         for name, gradient in gradients(model).items():
             assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
@@ -58,12 +59,12 @@ def test_value_and_gradient_of_densities_are_those_of_the_cpu(
 ) -> None:
     rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
     model = small_model(rows, generator, depth=depth, **density)
-    value = backward(model, rows, objective)
+    value = backward(model, rows, objective).item()
     expected = gradients(model)
     model.to(CUDA)
     for size in (7, len(rows)):
         model.zero_grad()
-        on_gpu = backward(model, rows.to(device=CUDA), objective, size)
+        on_gpu = backward(model, rows.to(device=CUDA), objective, size).item()
         assert on_gpu == pytest.approx(value, rel=1e-10)
         for name, gradient in gradients(model).items():
             assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
@@ -76,9 +77,13 @@ def test_predicted_densities_are_those_of_the_cpu(
     rows = small_rows(generator, n_targets=2)
     model = small_model(rows, generator, **density)
     scaling = learn_scaling(rows)
-    on_cpu = Ensemble(scaling, (condition(model, scaling.rows(rows)),))
+    on_cpu = Ensemble(scaling, (condition(model, scaling.rows(rows)),), equal_weights(1))
     there, its_scaling = rows.to(device=CUDA), scaling.to(device=CUDA)
-    on_gpu = Ensemble(its_scaling, (condition(model.to(CUDA), its_scaling.rows(there)),))
+    on_gpu = Ensemble(
+        its_scaling,
+        (condition(model.to(CUDA), its_scaling.rows(there)),),
+        equal_weights(1).to(CUDA),
+    )
     expected, ours = on_cpu.predict(rows.inputs), on_gpu.predict(there.inputs)
     for name in ("mean", "latent_variance", "observation_variance", "noise_variance"):
         assert torch.allclose(getattr(ours, name).cpu(), getattr(expected, name), rtol=1e-8)
@@ -155,9 +160,9 @@ def test_rows_that_do_not_fit_are_cut(
 ) -> None:
     rows = small_rows(generator, n=5000).to(device=CUDA)
     torch.cuda.empty_cache()
-    assert chunk_size(Architecture(), rows) >= 5000
+    assert chunk_size(Architecture(), rows, 1) >= 5000
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**28, 2**37))
-    assert 1000 <= chunk_size(Architecture(), rows) < 5000
+    assert 1000 <= chunk_size(Architecture(), rows, 1) < 5000
 
 
 @pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
@@ -165,8 +170,8 @@ def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path
     random = np.random.default_rng(0)
     x = random.normal(size=(200, 2))
     y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
-    settings: dict[str, Any] = {"n_features": 64, "n_pseudo": 8, "max_iter": 20, "random_state": 0}
-    settings |= density
+    settings: dict[str, Any] = {"depth": 1, "n_features": 64, "n_pseudo": 8, "max_iter": 20}
+    settings |= {"random_state": 0} | density
     on_gpu = SSWIMRegressor(**settings, n_members=2, device="cuda").fit(x, y)
     on_cpu = SSWIMRegressor(**settings, n_members=2, device="cpu").fit(x, y)
     for uncertainty in (None, 0.1):

@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from sswim.ensemble import Ensemble
 from sswim.measure import Measure
+from sswim.mixture import equal_weights
 from sswim.model import SSWIM, log_precision, row_features
 from sswim.predictor import condition
 from sswim.rows import Rows, as_rows
@@ -35,7 +36,8 @@ def models(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> l
 
 def conditioned(models: list[SSWIM], rows: Rows, scaled_by: Rows) -> Ensemble:
     scaling = learn_scaling(scaled_by)
-    return Ensemble(scaling, tuple(condition(model, scaling.rows(rows)) for model in models))
+    members = tuple(condition(model, scaling.rows(rows)) for model in models)
+    return Ensemble(scaling, members, equal_weights(len(members)))
 
 
 @pytest.fixture
@@ -96,8 +98,10 @@ def test_each_function_comes_from_one_member_in_the_order_drawn(
             )
             for member in ensemble.members
         ),
+        ensemble.weights,
     )
-    chosen = torch.randint(3, (50,), generator=torch.Generator().manual_seed(3))
+    drawing = torch.Generator().manual_seed(3)
+    chosen = torch.multinomial(ensemble.weights, 50, replacement=True, generator=drawing)
     medians = torch.stack([member.quantile(0.5) for member in ensemble.predict(inputs).members])
     for noisy in (False, True):
         draws = certain.sample(50, torch.Generator().manual_seed(3), noisy=noisy)(inputs)
@@ -134,7 +138,10 @@ def test_the_joint_covariance_is_that_of_drawn_functions_or_observations(
 
 
 def test_the_evidence_of_one_member_is_its_own(ensemble: Ensemble) -> None:
-    alone = [Ensemble(ensemble.scaling, (member,)).log_evidence() for member in ensemble.members]
+    alone = [
+        Ensemble(ensemble.scaling, (member,), equal_weights(1)).log_evidence()
+        for member in ensemble.members
+    ]
     together = ensemble.log_evidence()
     assert min(alone) <= together <= max(alone)
     best = max(alone)  # beside which the exponential of none overflows or vanishes
@@ -159,7 +166,7 @@ def test_the_evidence_against_the_dense_density_of_the_targets(
                 noise = noise / precision[:, t].exp()
             covariance = member.signal[t] * features @ features.mT + noise.diag()
             expected += float(multivariate_normal.logpdf(z[:, t].numpy(), cov=covariance.numpy()))
-        ours = Ensemble(ensemble.scaling, (member,)).log_evidence().item()
+        ours = Ensemble(ensemble.scaling, (member,), equal_weights(1)).log_evidence().item()
         assert ours == pytest.approx(expected, rel=1e-10)
 
 

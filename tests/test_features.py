@@ -5,7 +5,7 @@ import torch
 from helpers import normal
 from torch import Tensor
 
-from sswim.features import expected_features, expected_quadratic, feature_slopes
+from sswim.features import expected_features, expected_quadratic, feature_slopes, product
 from sswim.measure import Measure
 
 
@@ -65,6 +65,31 @@ def test_gradients(kind: str, generator: torch.Generator) -> None:
         lambda *tensors: expected_features(tensors[0], Measure(*tensors[1:])),
         [tensor for tensor in (frequencies, mean, variance) if tensor is not None],
     )
+
+
+@pytest.mark.parametrize("asked", range(1, 8))
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_gradients_of_members_in_whatever_is_asked_for(
+    asked: int, own: bool, generator: torch.Generator
+) -> None:
+    """With rows that members share, or of their own."""
+    rows = (2,) if own else ()
+    given = [normal(generator, 2, 3, 2), *normal(generator, 2, *rows, 4, 2)]
+    given[2] = given[2].square()
+    for index, tensor in enumerate(given):
+        tensor.requires_grad_(bool(asked >> index & 1))
+    torch.autograd.gradcheck(lambda w, m, v: expected_features(w, Measure(m, v)), given)
+
+
+@pytest.mark.parametrize("sizes", [(5, 2), (2, 5), (3, 3)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_products_have_gradients(
+    sizes: tuple[int, int], shared: bool, generator: torch.Generator
+) -> None:
+    rows = normal(generator, *(() if shared else (2,)), 4, sizes[0]).requires_grad_()
+    matrix = normal(generator, 2, *sizes).requires_grad_()
+    assert torch.allclose(product(rows, matrix), rows @ matrix, rtol=1e-13)
+    torch.autograd.gradcheck(product, (rows, matrix))
 
 
 def test_both_causes_of_uncertainty_add_up(generator: torch.Generator) -> None:

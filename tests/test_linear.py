@@ -17,7 +17,6 @@ from sswim.linear import (
     Observations,
     Posterior,
     Statistics,
-    gram,
     leave_one_out,
     negative_log_evidence,
     posterior,
@@ -360,13 +359,24 @@ def test_gradients(
     torch.autograd.gradcheck(evidence, inputs)
     torch.autograd.gradcheck(left_out, inputs)
     torch.autograd.gradcheck(constant_noise, inputs[:3] + inputs[4:5] + inputs[6:])
-    for groups in (1, 2):  # matrices for all targets, or for each
-        weights = normal(generator, 5, groups).requires_grad_()
-        torch.autograd.gradgradcheck(
-            gram,
-            (inputs[0], weights),
-            grad_outputs=normal(generator, groups, 6, 6).requires_grad_(),
-        )
+
+
+@pytest.mark.parametrize("n_weights", [0, 1, 2])
+def test_the_gradient_of_sums_does_not_need_their_values(
+    features: Tensor, targets: Tensor, log_precision: Tensor, weight: Tensor, n_weights: int
+) -> None:
+    given = [features, targets, torch.zeros_like(targets)]
+    given += [[], [log_precision], [log_precision, weight]][n_weights]
+    results = []
+    for gradients_only in (False, True):
+        leaves = [tensor.clone().requires_grad_() for tensor in given]
+        sums = statistics(Observations(*leaves), gradients_only)
+        directions = [normal(torch.Generator().manual_seed(3), *s.shape) for s in sums.tensors()]
+        pairs = [(s, d) for s, d in zip(sums.tensors(), directions, strict=True) if s.requires_grad]
+        results.append(torch.autograd.grad([s for s, _ in pairs], leaves, [d for _, d in pairs]))
+    assert not sums.gram.any()
+    for ours, expected in zip(*results, strict=True):
+        assert torch.equal(ours, expected)
 
 
 def test_float32_features_are_summed_and_factorised_in_float64(
@@ -391,3 +401,67 @@ def test_float32_chunks_do_not_lose_rows_among_many() -> None:
     total = many + statistics(observations(one, target))
     assert total.gram.item() == 2.0**24 + 1
     assert math.isclose(total.count.item(), 2)
+
+
+def autograd_evidence(total: Statistics, noise: Tensor, signal: Tensor) -> Tensor:
+    """The formula as it is written, differentiated through the factorisation."""
+    n_features = total.gram.shape[-1]
+    ridge = noise / signal
+    identity = torch.eye(n_features, dtype=torch.float64)
+    factor = torch.linalg.cholesky(total.gram + ridge[..., None, None] * identity)
+    moment = total.moment.mT[..., None]
+    explained = torch.linalg.solve_triangular(factor, moment, upper=False).square().sum((-2, -1))
+    return (
+        0.5 * (total.energy - explained) / noise
+        + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        - 0.5 * n_features * ridge.log()
+        + 0.5 * total.count[..., None] * (2 * math.pi * noise).log()
+        - total.log_scale
+    ).sum(-1)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_gradients_in_closed_form_are_those_of_autograd(
+    batch: tuple[int, ...],
+    n_targets: int,
+    weighted: bool,
+    shared: bool,
+    generator: torch.Generator,
+) -> None:
+    """For features enough that their products are taken in panels, and not a multiple of these."""
+    n, n_features = 40, 131
+    rows = () if shared else batch
+    phi = normal(generator, *batch, n, n_features)
+    z = normal(generator, *rows, n, n_targets)
+    log_slope, log_precision = normal(generator, 2, *rows, n, n_targets)
+    count = normal(generator, *rows, n).exp()
+    noise, signal = normal(generator, 2, *batch, n_targets).exp()
+    given = [phi, z, log_slope, noise, signal] + ([log_precision, count] if weighted else [])
+    given = [tensor.clone().requires_grad_() for tensor in given]
+
+    def observed(values: list[Tensor]) -> Observations:
+        return Observations(*values[:3], *values[5:])
+
+    ours = negative_log_evidence(statistics(observed(given)), given[3], given[4])
+    ours_gradients = torch.autograd.grad(ours.sum(), given)
+    others = [tensor.detach().clone().requires_grad_() for tensor in given]
+    again = observed(others)
+    weight = again.weight()
+    wide = torch.ones(n, 1, dtype=torch.float64) if weight is None else weight
+    total = statistics(again)
+    exact = Statistics(
+        gram=torch.einsum("...ni,...ng,...nj->...gij", again.features, wide, again.features),
+        moment=again.features.mT @ (wide * again.targets),
+        energy=(wide * again.targets.square()).sum(-2).expand(*batch, -1),
+        log_scale=total.log_scale,
+        count=total.count,
+    )
+    expected = autograd_evidence(exact, others[3], others[4])
+    assert torch.allclose(ours, expected, rtol=1e-10)
+    for mine, theirs in zip(
+        ours_gradients, torch.autograd.grad(expected.sum(), others), strict=True
+    ):
+        assert relative_error(mine, theirs) < 1e-10

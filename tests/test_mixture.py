@@ -5,7 +5,7 @@ import torch
 from helpers import normal, random_warp, target_scaling
 
 from sswim.density import Density
-from sswim.mixture import Mixture
+from sswim.mixture import Mixture, equal_weights
 from sswim.output_warp import OutputMap
 from sswim.prediction import Prediction
 
@@ -24,7 +24,7 @@ def gaussian(generator: torch.Generator) -> Density:
 
 @pytest.fixture
 def mixture(generator: torch.Generator) -> Mixture:
-    return Mixture(tuple(gaussian(generator) for _ in range(3)))
+    return Mixture(tuple(gaussian(generator) for _ in range(3)), equal_weights(3))
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def warped(generator: torch.Generator) -> Mixture:
             random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.4).condition()[0],
             random_warp("tanh", 3, generator, n_targets=2, spread=0.4).condition()[0],
         ]
-    return Mixture(tuple(Density(prediction(generator), output, scaling) for output in maps))
+    members = tuple(Density(prediction(generator), output, scaling) for output in maps)
+    return Mixture(members, equal_weights(len(members)))
 
 
 def draws(mixture: Mixture, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -121,7 +122,7 @@ def test_the_cumulative_is_the_mean_of_the_members(warped: Mixture) -> None:
 
 def test_one_member_is_the_gaussian_itself(generator: torch.Generator) -> None:
     alone = gaussian(generator)
-    mixture = Mixture((alone,))
+    mixture = Mixture((alone,), equal_weights(1))
     assert torch.equal(mixture.mean, alone.mean)
     assert torch.equal(mixture.observation_variance, alone.observation_variance)
     normal_of_y = torch.distributions.Normal(alone.mean, alone.observation_variance.sqrt())
@@ -132,7 +133,7 @@ def test_one_member_is_the_gaussian_itself(generator: torch.Generator) -> None:
 
 def test_one_warped_member_is_itself(warped: Mixture) -> None:
     for member in warped.members:
-        alone = Mixture((member,))
+        alone = Mixture((member,), equal_weights(1))
         y = member.quantile(0.3)
         assert torch.equal(alone.quantile(0.3), y)
         assert torch.equal(alone.cumulative(y), member.cumulative(y))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -255,10 +256,108 @@ def test_parameters_have_a_limit(kind: OutputWarpName, n_terms: int, sign: int) 
         assert (n_terms * output.slope > -1).all()
     else:
         assert isinstance(output, SinhArcsinhMap)
-        assert all(tensor.abs().max() <= 4 for tensor in output.tensors())
+        parameters = output.shift, output.log_scale, output.skewness, output.log_tail
+        assert all(tensor.abs().max() <= 4 for tensor in parameters)
         assert output.log_tail.exp().max() <= 4
         assert output.log_tail.exp().min() >= 1 / 4
     _, log_slope = output.forward(torch.zeros(1, 2, dtype=torch.float64))
     (log_slope.sum() + prior).backward()
     assert module.coordinates.grad is not None
     assert module.coordinates.grad.isfinite().all()
+
+
+def ranged(n_terms: int, generator: torch.Generator, n_targets: int) -> tuple[OutputWarp, Tensor]:
+    """A warp with a range, and targets within it that touch its ends."""
+    module = random_warp("sinh-arcsinh", n_terms, generator, n_targets, spread=0.5)
+    y = normal(generator, 50, n_targets)
+    module.set_range(y.amin(0), y.amax(0))
+    return module, y
+
+
+@pytest.mark.parametrize("n_terms", [1, 2])
+def test_within_the_range_of_the_targets_nothing_changes(
+    n_terms: int, generator: torch.Generator
+) -> None:
+    """The values, and the gradients that training follows, at the ends of the range as well."""
+    module, y = ranged(n_terms, generator, 3)
+    gradients = []
+    results = []
+    for bounded in (True, False):
+        if not bounded:
+            everything = torch.full((3,), torch.inf, dtype=torch.float64)
+            module.set_range(-everything, everything)
+        output, _ = module.condition()
+        z, log_slope = output.forward(y)
+        gradients.append(torch.autograd.grad((z.square() + log_slope).sum(), module.coordinates)[0])
+        results.append((z, log_slope, output.inverse(z)))
+    assert isinstance(output, SinhArcsinhMap)
+    plain = replace(output, low=None, high=None)
+    for one, other in zip(*results, strict=True):
+        assert torch.allclose(one, other, rtol=1e-13, atol=1e-13)
+    assert torch.allclose(gradients[0], gradients[1], rtol=1e-13)
+    far = 1e6 * normal(generator, 50, 3)  # without a range, anywhere
+    assert torch.equal(output.forward(far)[0], plain.forward(far)[0])
+    assert torch.equal(output.forward(far)[1], plain.forward(far)[1])
+    assert torch.equal(output.inverse(far), plain.inverse(far))
+
+
+@pytest.mark.parametrize("n_terms", [1, 2])
+@torch.no_grad()
+def test_beyond_the_targets_a_map_is_its_tangent(n_terms: int, generator: torch.Generator) -> None:
+    module, _ = ranged(n_terms, generator, 3)
+    output = module.condition()[0]
+    for edge, sign in ((module.low, -1), (module.high, 1)):
+        value, log_slope = output.forward(edge[None])
+        for distance in (1e-3, 1.0, 1e3, 1e30):
+            z, its_log_slope = output.forward(edge[None] + sign * distance)
+            assert torch.allclose(z, value + sign * distance * log_slope.exp(), rtol=1e-12)
+            assert torch.equal(its_log_slope, log_slope)
+            back = output.inverse(value + sign * distance)
+            expected = edge + sign * distance * (-log_slope).exp()
+            assert torch.allclose(back, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_terms", [1, 2])
+@torch.no_grad()
+def test_with_tangents_the_inverse_undoes_the_map(n_terms: int, generator: torch.Generator) -> None:
+    module, _ = ranged(n_terms, generator, 3)
+    output = module.condition()[0]
+    y = torch.linspace(-30, 30, 2001, dtype=torch.float64)[:, None].expand(-1, 3)
+    z, _ = output.forward(y)
+    assert (z.diff(dim=0) > 0).all()
+    assert torch.allclose(output.inverse(z), y, rtol=1e-10, atol=1e-10)
+    back = output.inverse(y)
+    assert (back.diff(dim=0) > 0).all()
+    assert torch.allclose(output.forward(back)[0], y, rtol=1e-10, atol=1e-10)
+
+
+def test_tangents_have_gradients(generator: torch.Generator) -> None:
+    module, _ = ranged(2, generator, 2)
+    module.forward = lambda y: (
+        *module.condition()[0].forward(y),
+        module.condition()[0].inverse(y),
+    )
+
+    def called(coordinates: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.functional_call(module, {"coordinates": coordinates}, (y,))
+
+    y = torch.tensor([[-7.0, -5.0], [0.1, 0.2], [6.0, 9.0]], dtype=torch.float64).requires_grad_()
+    start = module.coordinates.detach().clone().requires_grad_()
+    torch.autograd.gradcheck(called, (start, y))
+
+
+@torch.no_grad()
+def test_members_have_ranges_of_their_own(generator: torch.Generator) -> None:
+    singles = [ranged(2, generator, 3)[0] for _ in range(2)]
+    batch = OutputWarp("sinh-arcsinh", 2, 3, (2,))
+    states = [single.state_dict() for single in singles]
+    batch.load_state_dict({name: torch.stack([s[name] for s in states]) for name in states[0]})
+    y = 5 * normal(generator, 11, 3)
+    output = batch.condition()[0]
+    z, log_slope = output.forward(y)
+    back = output.inverse(y)
+    for index, single in enumerate(singles):
+        alone = single.condition()[0]
+        assert torch.allclose(z[index], alone.forward(y)[0], rtol=1e-13)
+        assert torch.allclose(log_slope[index], alone.forward(y)[1], rtol=1e-12)
+        assert torch.allclose(back[index], alone.inverse(y), rtol=1e-12)

@@ -26,7 +26,7 @@ def density(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> Predictor:
-    return condition(small_model(rows, generator, depth=2, **density), rows)
+    return condition(small_model(rows, generator, **{"depth": 2, **density}), rows)
 
 
 @pytest.fixture
@@ -59,6 +59,15 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
             assert torch.allclose(mine, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "density",
+    [
+        *DENSITIES.values(),
+        {"inputs": "scored", "n_warp_frequencies": 4},
+        {"depth": 0, "inputs": "scored", "linear": True, "noise": "input-dependent"},
+    ],
+    ids=str,
+)
 def test_chunks_change_nothing(
     predictor: Predictor,
     rows: Rows,
@@ -69,6 +78,7 @@ def test_chunks_change_nothing(
         draws = predictor.sample(3, torch.Generator().manual_seed(0))
         return [
             *predictor.predict(inputs).tensors(),
+            *predictor.predict(Measure(inputs.mean, None, inputs.variance)).tensors(),
             *predictor.leave_one_out(rows).tensors(),
             *predictor.update(rows).posterior.tensors(),
             draws(inputs),
@@ -76,6 +86,7 @@ def test_chunks_change_nothing(
 
     at_once = everything()
     monkeypatch.setattr(predictor_module, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(predictor_module, "PAIRS", 4 * 6**2)
     for ours, theirs in zip(everything(), at_once, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 

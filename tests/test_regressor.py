@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ Array = np.ndarray[Any, Any]
 
 def small(**changes: Any) -> SSWIMRegressor:
     settings: dict[str, Any] = {
+        "depth": 1,
         "n_features": 32,
         "n_pseudo": 8,
         "max_iter": 5,
@@ -86,13 +88,14 @@ def run(program: str) -> str:
 
 
 def test_scikit_learns_own_checks() -> None:
-    run_checks("n_features=16, n_pseudo=4")
+    run_checks("depth=1, n_features=16, n_pseudo=4")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
 def test_scikit_learns_own_checks_of_densities(output_warp: OutputWarpName) -> None:
-    run_checks(f"n_features=16, n_pseudo=4, output_warp={output_warp!r}, noise='input-dependent'")
+    density = f"output_warp={output_warp!r}, noise='input-dependent'"
+    run_checks(f"depth=1, n_features=16, n_pseudo=4, {density}")
 
 
 @pytest.mark.slow
@@ -404,8 +407,8 @@ def test_leave_one_out_with_warped_targets_against_models_of_the_others(
         others = np.arange(30) != row
         kept = scaling.rows(regressor._rows(x[others], y[others], None, None, reset=False))
         refitted = copy.copy(regressor)
-        refitted._ensemble = type(regressor._ensemble)(
-            scaling, (condition(regressor._models[0], kept),)
+        refitted._ensemble = replace(
+            regressor._ensemble, members=(condition(regressor._models[0], kept),)
         )
         expected = refitted.predict(x[row : row + 1], return_std=True)
         assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
@@ -497,7 +500,7 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._rows(x[:6], y[:6], None, None, reset=False))
     start = make_predictor(pieces._models[0], statistics(observe(member.factors, first)))
-    pieces._ensemble = type(pieces._ensemble)(pieces._ensemble.scaling, (start,))
+    pieces._ensemble = replace(pieces._ensemble, members=(start,))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])
     ours, theirs = (m.predict(x, return_std=True) for m in (pieces, whole))
@@ -732,7 +735,8 @@ import resource, numpy as np
 from sswim import SSWIMRegressor
 random = np.random.default_rng(0)
 x = random.normal(size=(1_000_000, 20))
-regressor = SSWIMRegressor(n_features=128, n_pseudo=32, max_iter=2, random_state=0, device="cpu")
+settings = dict(depth=1, n_features=128, n_pseudo=32, max_iter=2)
+regressor = SSWIMRegressor(**settings, random_state=0, device="cpu")
 regressor.fit(x[:500], x[:500, 0])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 mean, std = regressor.predict(x, return_std=True)

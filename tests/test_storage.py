@@ -37,6 +37,7 @@ def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> SSWIMRegress
     """Of two targets, with densities of every kind."""
     y = np.exp(np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1))
     settings: dict[str, Any] = {
+        "depth": 1,
         "n_features": 12,
         "n_pseudo": 4,
         "n_members": 2,
@@ -120,6 +121,7 @@ def test_a_fresh_process_predicts_the_same_to_the_last_bit(
 
 def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> None:
     regressor = SSWIMRegressor(
+        depth=1,
         n_pseudo=2,
         max_iter=1,
         random_state=np.random.RandomState(0),
@@ -200,12 +202,13 @@ def test_another_format_is_refused_as_such(
 @pytest.mark.parametrize(
     "change",
     [
-        {"parameters": {"depth": 3}},
         {"parameters": {"colour": "red"}},
         {"parameters": {"kernel": "cosine"}},
-        {"parameters": {"output_warp": "tanh"}},
         {"parameters": {"output_warp": "log"}},
-        {"parameters": {"noise": "input-dependent"}},
+        {"architectures": []},
+        {"architectures": [{"depth": 3}, {"depth": 3}]},
+        {"architectures": [{"noise": "input-dependent"}, {}]},
+        {"architectures": [{"colour": "red"}, {}]},
         {"history": []},
         {"history": [[1.0], [1.0], [1.0]]},
     ],

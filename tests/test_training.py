@@ -71,6 +71,26 @@ def test_same_seed_same_result_bit_for_bit(
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(run(), run(), strict=True))
 
 
+def test_the_noise_has_a_rate_of_its_own(model: SSWIM, rows: Rows) -> None:
+    """Adam's first step is as long as the learning rate, in every parameter."""
+    models = [copy.deepcopy(model) for _ in range(2)]
+    before = dict(model.named_parameters())
+    moved = []
+    for one, rate in zip(models, (1.0, 0.1), strict=True):
+        train(one, rows, MAP, Adam(steps=1, noise_rate=rate), device="cpu")
+        after = dict(one.named_parameters())
+        moved.append({name: (after[name] - before[name]).detach() for name in before})
+    for name, step in moved[0].items():
+        expected = 0.1 * step if name == "log_noise" else step
+        assert torch.allclose(moved[1][name], expected, rtol=1e-9, atol=0), name
+    assert moved[0]["log_noise"].abs().min() > 0
+
+
+def test_a_noise_rate_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="rates positive"):
+        Adam(noise_rate=0.0)
+
+
 def test_chunked_training_is_the_same_training(model: SSWIM, rows: Rows) -> None:
     other = copy.deepcopy(model)
     train(model, rows, MAP, Adam(steps=20), device="cpu", chunk_rows=len(rows))

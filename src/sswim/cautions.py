@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from jaxtyping import Float64
 
 from sswim.rows import Rows
 
@@ -13,6 +14,12 @@ _TIED_SHARE = 0.25
 
 _FAR = 1e4
 """In widths of the middle half of the targets; a log-normal one of σ = 3 stays within."""
+
+
+def has_ties(rows: Rows) -> bool:
+    """Whether so many targets are equal that no output warp can make them Gaussian."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    return any(_largest_share(column) >= _TIED_SHARE for column in targets.cpu().numpy().T)
 
 
 def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
@@ -31,7 +38,7 @@ def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
             )
         if not output_warp:
             continue
-        share = np.unique(column, return_counts=True)[1].max() / len(column)
+        share = _largest_share(column)
         if share >= _TIED_SHARE:
             warnings.warn(
                 f"{share:.0%} of {name} is one and the same value, where an output warp would make "
@@ -39,3 +46,9 @@ def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
                 "these rows apart from the others.",
                 stacklevel=3,
             )
+
+
+def _largest_share(column: Float64[np.ndarray, " N"]) -> float:
+    """Of the targets, that of their most frequent value; zero if none occurs twice."""
+    most = np.unique(column, return_counts=True)[1].max()
+    return float(most / len(column)) if most > 1 else 0.0

@@ -23,14 +23,20 @@ FEWEST_ROWS = 250
 
 def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     """What the graph of one row takes: some tensors of F and of K numbers for each process."""
-    n_features = 2 * architecture.n_frequencies
-    per_process = 3 * n_features + 3 * architecture.n_pseudo
+    n_inputs = inputs.mean.shape[-1]
+    n_features, n_warp_features = 2 * architecture.n_frequencies, 2 * architecture.warp_frequencies
+    if architecture.linear:
+        n_features += n_inputs + 1
+    per_process = 3 * n_warp_features + 3 * architecture.n_pseudo
     numbers = 2 * architecture.depth * per_process + 4 * n_features
+    if architecture.linear:
+        numbers += n_features  # the Fourier and linear features, put together
+    if architecture.inputs == "scored":
+        numbers += n_inputs
     if architecture.noise == "input-dependent":
         numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features
     if inputs.input_variance is not None:
-        n_inputs = inputs.mean.shape[-1]
-        numbers += 4 * architecture.depth * (n_features + 4 * n_inputs**2) + 2 * n_features
+        numbers += 4 * architecture.depth * (n_warp_features + 4 * n_inputs**2) + 2 * n_features
     return numbers * inputs.mean.dtype.itemsize
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -56,25 +56,26 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where to write the model.")],
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; repeatable.")] = None,
     drop_missing: DropMissing = False,
-    depth: Annotated[int, typer.Option(help="Warps; 0 is stationary.")] = _defaults.depth,
-    n_features: Annotated[int, typer.Option(help="Fourier features.")] = _defaults.n_features,
-    n_pseudo: Annotated[int, typer.Option(help="Pseudo-points per warp.")] = _defaults.n_pseudo,
-    kernel: Annotated[
-        str, typer.Option(help="rbf, matern12, matern32 or matern52.")
-    ] = _defaults.kernel,
-    n_members: Annotated[int, typer.Option(help="Models to combine.")] = _defaults.n_members,
+    depth: Annotated[
+        int | None, typer.Option(help="Train one model of so many warps, not the ensemble.")
+    ] = None,
+    n_features: Annotated[int | None, typer.Option(help="Fourier features.")] = None,
+    n_pseudo: Annotated[int | None, typer.Option(help="Pseudo-points per warp.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="rbf, matern12, matern32 or matern52.")] = None,
+    n_members: Annotated[int | None, typer.Option(help="Models of each kind.")] = None,
     output_warp: Annotated[
-        str, typer.Option(help="none, sinh-arcsinh or tanh: for skewed or heavy-tailed noise.")
-    ] = _defaults.output_warp,
+        str | None,
+        typer.Option(help="none, sinh-arcsinh or tanh: for skewed or heavy-tailed noise."),
+    ] = None,
     n_output_terms: Annotated[
         int, typer.Option(help="Terms of the output warp.")
     ] = _defaults.n_output_terms,
-    noise: Annotated[str, typer.Option(help="constant or input-dependent.")] = _defaults.noise,
-    objective: Annotated[str, typer.Option(help=f"{', '.join(OBJECTIVES)}.")] = _defaults.objective,
-    max_iter: Annotated[int, typer.Option(help="Training steps.")] = _defaults.max_iter,
+    noise: Annotated[str | None, typer.Option(help="constant or input-dependent.")] = None,
+    objective: Annotated[str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     learning_rate: Annotated[
-        float, typer.Option(help="The largest step of the schedule.")
-    ] = _defaults.learning_rate,
+        float | None, typer.Option(help="The largest step of the schedule.")
+    ] = None,
     length_scale: Annotated[
         float | None, typer.Option(help="Where length-scales start, in spreads of the inputs.")
     ] = None,
@@ -85,8 +86,13 @@ def fit(
     ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
 ) -> None:
-    """Learn to predict a column of a table from the others."""
-    settings = {name: value for name, value in locals().items() if name in _defaults.get_params()}
+    """Learn to predict a column of a table from the others.
+
+    What is not given is chosen from the data.
+    """
+    names = _defaults.get_params()
+    given = {name: value for name, value in locals().items() if name in names}
+    settings = {name: value for name, value in given.items() if value is not None}
     with user_errors(), _stop_on_interrupt() as interrupted:
         require_folder(out)
         rows = read_table(table)
@@ -98,8 +104,8 @@ def fit(
         regressor.feature_names_in_ = np.array(schema.feature_names, dtype=object)
         regressor.table_schema_ = schema.to_dict()
         regressor.save(out)
-        if regressor.n_iter_ < max_iter:
-            say(messages, f"Training ended after {regressor.n_iter_} of {max_iter} steps.")
+        if interrupted.stopped:
+            say(messages, f"Training ended after {regressor.n_iter_} steps.")
     say(output, f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
 
 
@@ -228,20 +234,28 @@ def _print_table(title: str, facts: dict[str, Any]) -> None:
     output.print(table)
 
 
-@contextmanager
-def _stop_on_interrupt() -> Iterator[Callable[[int, Step], bool]]:
-    """What to call after every step: Ctrl-C ends training after it, a second one everything."""
+class _Interrupted:
+    """Whether training should end, asked after every step."""
+
     stopped = False
+
+    def __call__(self, member: int, step: Step) -> bool:
+        return self.stopped
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[_Interrupted]:
+    """What to call after every step: Ctrl-C ends training after it, a second one everything."""
+    interrupted = _Interrupted()
     previous = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
+        interrupted.stopped = True
         signal.signal(signal.SIGINT, previous)
         say(messages, "Stopping after this step and keeping the best; Ctrl-C again to give up.")
 
     signal.signal(signal.SIGINT, stop)
     try:
-        yield lambda member, step: stopped
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, previous)

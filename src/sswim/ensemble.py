@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -27,6 +26,8 @@ class Ensemble(Record):
 
     scaling: Scaling
     members: tuple[Predictor, ...]
+    weights: Float64[Tensor, " members"]
+    """Of the mixture, adding up to one."""
 
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets of inputs, certain or not."""
@@ -57,20 +58,22 @@ class Ensemble(Record):
         mixture = self.predict(inputs)
         densities = (mixture if noisy else mixture.function()).members
         means = torch.stack([density.mean for density in densities])
-        centred = (means - means.mean(0)).permute(2, 1, 0)  # (T, N, members)
-        total = centred @ centred.mT / len(self.members)  # between the members
-        for member, density in zip(self.members, densities, strict=True):
+        average = torch.einsum("m,mnt->nt", self.weights, means)
+        centred = (means - average).permute(2, 1, 0)  # (T, N, members)
+        total = (centred * self.weights) @ centred.mT  # between the members
+        for member, density, weight in zip(self.members, densities, self.weights, strict=True):
             within = member.covariance(standardised)
             noise = density.gaussian.observation_variance - density.gaussian.latent_variance
             within = within + noise.mT.diag_embed()
-            total = total + density.covariance(within) / len(self.members)
+            total = total + weight * density.covariance(within)
         return total
 
     def sample(
         self, n: int, generator: torch.Generator, *, noisy: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions, each from a member chosen at random; or observations of them."""
-        chosen = torch.randint(len(self.members), (n,), generator=generator)
+        """Draw n functions, each from a member chosen by its weight; or observations of them."""
+        weights = self.weights.cpu()
+        chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
         counts = chosen.bincount(minlength=len(self.members)).tolist()
         draws = [
             member.sample(count, generator, noisy=noisy)
@@ -94,12 +97,12 @@ class Ensemble(Record):
         return [self.scaling.original_warps(measure) for measure in measures]
 
     def log_evidence(self) -> Float64[Tensor, ""]:
-        """log p(y) of all rows, under an equal mixture of the members."""
+        """log p(y) of all rows, under the mixture of the members."""
         evidences = [
             -negative_log_evidence(member.statistics, member.posterior.noise, member.signal)
             for member in self.members
         ]
-        mixture = torch.stack(evidences).logsumexp(0) - math.log(len(evidences))
+        mixture = (torch.stack(evidences) + self.weights.log()).logsumexp(0)
         # log p(y) = log p(z) − Σ log spread for the standardised targets z.
         return mixture - self.members[0].statistics.count * self.scaling.target_spread.log().sum()
 
@@ -108,4 +111,4 @@ class Ensemble(Record):
             Density(prediction, member.factors.output, self.scaling)
             for prediction, member in zip(predictions, self.members, strict=True)
         )
-        return Mixture(tuple(densities))
+        return Mixture(tuple(densities), self.weights)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from sswim.measure import Measure, Variance, full_covariance
 
@@ -21,12 +24,82 @@ def expected_features(
 
     Here and below a measure may be shared by all members, or have one of its rows for each.
     """
-    phase = measure.mean @ frequencies.mT  # Ωm
-    scale: Tensor | float = frequencies.shape[-2] ** -0.5
-    damping = _log_damping(frequencies, measure)
-    if damping is not None:
-        scale = scale * damping.exp()
-    return torch.cat((phase.cos() * scale, phase.sin() * scale), dim=-1)
+    phase = product(measure.mean, frequencies.mT)  # Ωm
+    features: Tensor = _Waves.apply(phase, _log_damping(frequencies, measure))
+    return features
+
+
+def product(
+    rows: Float[Tensor, "*#B N I"], matrix: Float[Tensor, "*B I J"]
+) -> Float[Tensor, "*B N J"]:
+    """XA of many rows X."""
+    result: Tensor = _Product.apply(rows, matrix)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    """XA with X̄ = ȲAᵀ and Ā = XᵀȲ, each the way round in which it is wider than the other.
+
+    Of two products that are each other's transpose, a CPU is slow in the one of few columns.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, matrix)
+        n_before, n_after = matrix.shape[-2:]
+        return (matrix.mT @ rows.mT).mT if n_after < n_before else rows @ matrix
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        rows, matrix = ctx.saved_tensors
+        narrows = matrix.shape[-1] < matrix.shape[-2]
+        of_rows = of_matrix = None
+        if ctx.needs_input_grad[0]:
+            of_rows = gradient @ matrix.mT if narrows else (matrix @ gradient.mT).mT
+            of_rows = of_rows.sum_to_size(rows.shape)
+        if ctx.needs_input_grad[1]:
+            of_matrix = (gradient.mT @ rows).mT if narrows else rows.mT @ gradient
+            of_matrix = of_matrix.sum_to_size(matrix.shape)
+        return of_rows, of_matrix
+
+
+class _Waves(torch.autograd.Function):
+    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] of phases p and log dampings d.
+
+    The features are their own derivatives, so the backward takes no trigonometry:
+
+        p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄
+    """
+
+    @staticmethod
+    def forward(ctx: Any, phase: Tensor, log_damping: Tensor | None) -> Tensor:
+        *rows, m = phase.shape
+        features = phase.new_empty(*rows, 2 * m)
+        cosine, sine = features.chunk(2, dim=-1)
+        torch.cos(phase, out=cosine)
+        torch.sin(phase, out=sine)
+        if log_damping is None:
+            features *= m**-0.5
+        else:
+            scale = log_damping.exp().mul_(m**-0.5)
+            cosine *= scale
+            sine *= scale
+        ctx.save_for_backward(features)
+        return features
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        [features] = ctx.saved_tensors
+        cosine, sine = features.chunk(2, dim=-1)
+        of_cosine, of_sine = gradient.chunk(2, dim=-1)
+        phase = log_damping = None
+        if ctx.needs_input_grad[0]:
+            phase = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
+        if ctx.needs_input_grad[1]:
+            log_damping = (cosine * of_cosine).addcmul_(sine, of_sine)
+        return phase, log_damping
 
 
 def feature_slopes(
@@ -70,12 +143,12 @@ def expected_quadratic(
     form = form[..., None, :, :]
     cc, ss, cs = form[..., :m, :m], form[..., m:, m:], form[..., :m, m:]
 
-    def product(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
+    def form_of(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
         return torch.einsum("...i,...ij,...j->...", left, matrix, right)
 
-    cosines = product(c, even * cc + odd * ss, c)
-    sines = product(s, even * ss + odd * cc, s)
-    crossed = product(c, even * cs, s) - product(s, odd * cs, c)
+    cosines = form_of(c, even * cc + odd * ss, c)
+    sines = form_of(s, even * ss + odd * cc, s)
+    crossed = form_of(c, even * cs, s) - form_of(s, odd * cs, c)
     return (cosines + sines + 2 * crossed) / m
 
 
@@ -96,6 +169,6 @@ def _phase_variance(
 ) -> Float[Tensor, "*B N M"]:
     """diag(ΩΣΩᵀ), the variance of Ωx: one product of Σ, its entries in a line, with all ωωᵀ."""
     if variance.ndim == mean.ndim:
-        return variance @ frequencies.square().mT
+        return product(variance, frequencies.square().mT)
     products = frequencies[..., :, None] * frequencies[..., None, :]  # ωωᵀ
-    return variance.flatten(-2) @ products.flatten(-2).mT
+    return product(variance.flatten(-2), products.flatten(-2).mT)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -12,20 +14,19 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from sswim.batches import Batch, train_batches
 from sswim.chunking import members_together
+from sswim.cross_fitting import Combined, NoiseStart, combine
+from sswim.folds import draw_folds, leave_out, take
 from sswim.members import stack, unstack
-from sswim.model import SSWIM, Architecture, start
+from sswim.mixture import equal_weights
+from sswim.model import SSWIM, Architecture, enrich, start
 from sswim.noise_learning import learn_noise
-from sswim.objective import Objective
+from sswim.predictor import condition
+from sswim.recipe import Kind, Plan
 from sswim.rows import Rows
-from sswim.training import (
-    Adam,
-    MemberCallback,
-    Step,
-    Training,
-    resolve_device,
-    train_batch,
-)
+from sswim.screening import StartingPoint, starting_points
+from sswim.training import MemberCallback, Step, Training, resolve_device
 
 START_SAMPLE_ROWS = 50_000
 """Rows looked at to start length-scales and pseudo-points."""
@@ -33,51 +34,148 @@ START_SAMPLE_ROWS = 50_000
 RandomState = int | np.random.RandomState | None
 
 
-def train_members(
-    n_members: int,
-    architecture: Architecture,
-    rows: Rows,
-    objective: Objective,
-    optimiser: Adam,
-    random_state: RandomState,
-    length_scale: float | None,
-    device: str,
-    callback: MemberCallback,
-) -> tuple[list[SSWIM], list[Training]]:
-    """Train members, each from draws of its own and as it would be alone.
+@dataclass(frozen=True)
+class Members:
+    """Members of an ensemble, and how their training went."""
 
-    As many as is fast are trained together, and so on until all are. A callback that returns True
-    ends the training of those, and no further ones are trained. Input-dependent noise is learnt
-    last.
+    combined: Combined
+    trainings: list[Training]
+
+
+def fit_members(
+    plan: Plan, rows: Rows, random_state: RandomState, device: str, callback: MemberCallback
+) -> Members:
+    """Train members as planned, each from draws of its own, and condition them on all rows.
+
+    A callback that returns True ends the training; members that have not begun are left out.
+
+    Args:
+        plan: What to train, and how.
+        rows: Standardised, on the CPU.
+        random_state: Decides all that is random.
+        device: Where to train.
+        callback: Called with the number of a member and each of its steps.
     """
     random = check_random_state(random_state)
-    constant = replace(architecture, noise="constant")
-    place = resolve_device(device)
-    placed = rows.to(device=place)
-    size = members_together(constant, placed, n_members)
-    models: list[SSWIM] = []
-    trainings: list[Training] = []
-    for first in range(0, n_members, size):
-        started: list[SSWIM] = []
-        for _ in range(min(size, n_members - first)):
-            generator = draw_generator(random)
-            sample = start_sample(rows, generator)
-            started.append(start(constant, sample, rows.targets.shape[1], generator, length_scale))
-
-        def after_step(number: int, step: Step, first: int = first) -> object:
-            return callback(first + number, step)
-
-        # A single model is faster than a batch of one.
-        batch = started[0] if len(started) == 1 else stack(started)
-        trainings += train_batch(
-            batch, placed, objective, optimiser, callback=after_step, device=place
+    if rows.weight is not None:
+        rows = take(rows, rows.weight.nonzero()[:, 0])
+    placed = rows.to(device=resolve_device(device))
+    folds, seen = None, placed
+    if plan.cross_fitting:
+        folds = draw_folds(rows, plan.n_members, draw_generator(random))
+    if folds is not None:
+        folds = [fold.to(placed.targets.device) for fold in folds]
+        seen = leave_out(placed, folds)
+    starts: Mapping[str, StartingPoint] = {}
+    if plan.screening:
+        generator = draw_generator(random)
+        architectures = [kind.architecture for kind in plan.kinds]
+        starts = starting_points(architectures, rows, start_sample(rows, generator), generator)
+    batches = [
+        batch
+        for number, kind in enumerate(plan.kinds)
+        for batch in _batches(kind, number * plan.n_members, plan, rows, seen, starts, random)
+    ]
+    results = train_batches(batches, plan.optimiser, callback)
+    batches, results = _complete(batches, results, plan.n_members)
+    models = [
+        model
+        for batch in batches
+        for model in (unstack(batch.model) if batch.model.batch else [batch.model])
+    ]
+    trainings = [training for result in results for training in result]
+    if plan.n_more:
+        models = [enrich(model, plan.n_more, draw_generator(random)) for model in models]
+    noise = None
+    if plan.kinds[0].architecture.noise == "input-dependent":
+        generator = draw_generator(random)
+        noise = NoiseStart(start_sample(rows, generator), generator)
+    if folds is not None and len(models) >= plan.n_members:
+        combined = combine(
+            models,
+            placed,
+            folds,
+            weighing=plan.weighing,
+            calibration=plan.calibration,
+            noise=noise,
         )
-        models += unstack(batch) if batch.batch else started
-        if any(training.ended == "callback" for training in trainings):
-            break
-    if architecture.noise == "input-dependent":
-        models = learn_noise(models, placed, sample, generator)
-    return models, trainings
+        return Members(combined, trainings)
+    if noise is not None and not plan.cross_fitting:  # of few rows it is not learnt
+        models = learn_noise(models, placed, noise.sample, noise.generator)
+    predictors = tuple(condition(model, placed) for model in models)
+    weights = equal_weights(len(models)).to(placed.targets.device)
+    return Members(Combined(models, predictors, weights), trainings)
+
+
+def _batches(
+    kind: Kind,
+    number: int,
+    plan: Plan,
+    rows: Rows,
+    seen: Rows,
+    starts: Mapping[str, StartingPoint],
+    random: np.random.RandomState,
+) -> Iterator[Batch]:
+    """The members of a kind, as many together as is fast.
+
+    Args:
+        kind: Of the members.
+        number: Of the first of them among all.
+        plan: How to train.
+        rows: All rows, on the CPU, to start from.
+        seen: What is trained on: rows for all members, or for each its own.
+        starts: Where members start, by what they see of the inputs.
+        random: What draws come from.
+    """
+    architecture = replace(kind.architecture, noise="constant")  # the rest of it is learnt last
+    size = members_together(architecture, seen, plan.n_members)
+    for first in range(0, plan.n_members, size):
+        last = min(first + size, plan.n_members)
+        started = [_started(architecture, plan, rows, starts, random) for _ in range(first, last)]
+        # A model alone is faster than a batch of one.
+        model = (started[0] if len(started) == 1 else stack(started)).to(seen.targets.device)
+        chosen = itemgetter(slice(first, last) if model.batch else first)
+        its_rows = seen.map(chosen) if seen.axis else seen
+        yield Batch(number + first, model, its_rows, kind.objective)
+
+
+def _complete(
+    batches: list[Batch], results: list[list[Training]], n_members: int
+) -> tuple[list[Batch], list[list[Training]]]:
+    """Of training that ended early: the kinds whose members all began, or what there is of one."""
+    begun = [(batch, result) for batch, result in zip(batches, results, strict=True) if result]
+    counts = Counter(batch.first // n_members for batch, result in begun for _ in result)
+    whole = [pair for pair in begun if counts[pair[0].first // n_members] == n_members]
+    kept = whole or begun[:1]
+    return [batch for batch, _ in kept], [result for _, result in kept]
+
+
+def _started(
+    architecture: Architecture,
+    plan: Plan,
+    rows: Rows,
+    starts: Mapping[str, StartingPoint],
+    random: np.random.RandomState,
+) -> SSWIM:
+    generator = draw_generator(random)
+    sample = start_sample(rows, generator)
+    n_targets = rows.targets.shape[1]
+    point = starts.get(architecture.inputs)
+    if point is None:
+        model = start(architecture, sample, n_targets, generator, plan.length_scale)
+    else:
+        model = start(
+            architecture,
+            sample,
+            n_targets,
+            generator,
+            point.length_scale,
+            signal=point.signal,
+            noise=point.noise,
+        )
+    if model.output_warp is not None and plan.cross_fitting:
+        model.output_warp.set_range(rows.targets.amin(0), rows.targets.amax(0))
+    return model
 
 
 @contextmanager

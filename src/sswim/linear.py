@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sswim.factorisation import cholesky
 from sswim.prediction import Prediction
 from sswim.record import Record
+from sswim.sums import evidence, factorised, weighted_sums
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,22 @@ class Statistics(Record):
         )
 
 
-def statistics(rows: Observations) -> Statistics:
-    """Sum rows up. Differentiable in features, targets and weights alike."""
+def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:
+    """Sum rows up. Differentiable in features, targets and weights alike.
+
+    Args:
+        rows: Features, targets and weights.
+        gradients_only: Leave ΦᵀWΦ zero, with its gradient; for rows that were summed up before.
+    """
     features, targets = rows.features, rows.targets
     weight, log_weight, multiplicity = rows.weight(), rows.log_weight(), rows.multiplicity
     weighted = targets if weight is None else targets * weight  # Wz
-    moment = features.mT @ weighted.to(features.dtype)
+    gram, moment = weighted_sums(
+        features,
+        weighted.to(features.dtype),
+        None if weight is None else weight.to(features.dtype),
+        gradients_only,
+    )
     log_scale = rows.log_slope
     if log_weight is not None:
         log_scale = log_scale + 0.5 * log_weight
@@ -97,52 +106,14 @@ def statistics(rows: Observations) -> Statistics:
         log_scale = log_scale * multiplicity[..., None]
     batch = features.shape[:-2]  # what members share is a sum for each of them
     return Statistics(
-        gram=gram(features, None if weight is None else weight.to(features.dtype)),
-        moment=moment.to(torch.float64),
+        gram=gram,
+        moment=moment,
         energy=(targets * weighted).sum(-2).expand(*batch, -1),
         log_scale=log_scale.sum(-2).expand(*batch, -1),
         count=targets.new_full(batch, targets.shape[-2])
         if multiplicity is None
         else multiplicity.sum(-1).expand(batch),
     )
-
-
-def gram(
-    features: Float[Tensor, "*B N F"], weight: Float[Tensor, "*#B N G"] | None = None
-) -> Float64[Tensor, "*B G F F"]:
-    """ΦᵀWΦ: the one product of size N·F² that cannot be avoided."""
-    product: Tensor = _Gram.apply(features, weight)
-    return product
-
-
-class _Gram(torch.autograd.Function):
-    """ΦᵀWΦ with the single product WΦ(Ḡ + Ḡᵀ) as its backward, where autograd would take two."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor | None) -> Tensor:
-        ctx.save_for_backward(features, weight)
-        if weight is None:
-            product = (features.mT @ features)[..., None, :, :]
-        else:
-            columns = weight[..., None].unbind(-2)
-            products = [features.mT @ (features * column) for column in columns]
-            product = torch.stack(products, dim=-3)
-        return product.to(torch.float64)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:
-        features, weight = ctx.saved_tensors
-        symmetric = (gradient + gradient.mT).to(features.dtype)
-        products = [features @ matrix for matrix in symmetric.unbind(-3)]  # Φ(Ḡ + Ḡᵀ)
-        if weight is None:
-            return products[0], None
-        columns = weight[..., None].unbind(-2)
-        weighted = [product * column for product, column in zip(products, columns, strict=True)]
-        slopes = None
-        if ctx.needs_input_grad[1]:
-            each = [0.5 * (product * features).sum(-1) for product in products]
-            slopes = torch.stack(each, dim=-1).sum_to_size(weight.shape)
-        return sum(weighted[1:], weighted[0]), slopes
 
 
 @dataclass(frozen=True)
@@ -155,6 +126,8 @@ class Posterior(Record):
     """L"""
     noise: Float64[Tensor, "*B T"]
     """σ²"""
+    calibration: Float64[Tensor, "*B T"] | None = None
+    """c: observations turned out to have the noise e^c·σ², while rows are weighed by σ²."""
 
     def predict(
         self,
@@ -169,8 +142,10 @@ class Posterior(Record):
     def noise_at(
         self, log_precision: Float64[Tensor, "*B N T"] | None
     ) -> Float64[Tensor, "*B N T"] | Float64[Tensor, "*B 1 T"]:
-        """σ²/w, the variance of the noise where an input is."""
+        """e^c·σ²/w, the variance of the noise where an input is."""
         noise = self.noise[..., None, :]
+        if self.calibration is not None:
+            noise = noise * self.calibration.exp()[..., None, :]
         return noise if log_precision is None else noise * (-log_precision).exp()
 
     def leverage(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B N T"]:
@@ -202,7 +177,10 @@ class Posterior(Record):
 
 
 def posterior(
-    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
+    statistics: Statistics,
+    noise: Float64[Tensor, "*B T"],
+    signal: Float64[Tensor, "*B T"],
+    calibration: Float64[Tensor, "*B T"] | None = None,
 ) -> Posterior:
     """Condition the weights on the rows behind the statistics.
 
@@ -212,11 +190,13 @@ def posterior(
         statistics: Sums over all rows.
         noise: σ² of every target.
         signal: s² of every target.
+        calibration: c of every target; None for zero.
     """
-    factor = _factorise(statistics, noise, signal)
+    _check_targets(statistics, noise)
+    factor = factorised(statistics.gram, noise / signal)
     moment = statistics.moment.mT[..., None]  # (T, F, 1)
     mean = torch.cholesky_solve(moment, factor)[..., 0].mT
-    return Posterior(mean=mean, factor=factor, noise=noise)
+    return Posterior(mean=mean, factor=factor, noise=noise, calibration=calibration)
 
 
 def negative_log_evidence(
@@ -229,15 +209,10 @@ def negative_log_evidence(
     A row counts c times; N = Σc.
     (The paper's line has D where F belongs, and M where N belongs.)
     """
-    factor = _factorise(statistics, noise, signal)
-    moment = statistics.moment.mT[..., None]
-    explained = torch.linalg.solve_triangular(factor, moment, upper=False).square().sum((-2, -1))
-    log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
-    n_features = factor.shape[-1]
+    _check_targets(statistics, noise)
+    sums = statistics.gram, statistics.moment, statistics.energy
     return (
-        0.5 * (statistics.energy - explained) / noise
-        + log_determinant
-        - 0.5 * n_features * (noise / signal).log()
+        evidence(*sums, noise, signal)
         + 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
         - statistics.log_scale
     ).sum(-1)
@@ -267,16 +242,7 @@ def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
     return Prediction(rows.targets - residual, latent, observation)
 
 
-def _factorise(
-    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
-) -> Float64[Tensor, "*B T F F"]:
-    """L of A = ΦᵀWΦ + λI, for every target's λ."""
+def _check_targets(statistics: Statistics, noise: Float64[Tensor, "*B T"]) -> None:
     n_targets, given = noise.shape[-1], statistics.moment.shape[-1]
     if given != n_targets:
         raise ValueError(f"Rows must have the model's {n_targets} targets. Got {given}.")
-    ridge = noise / signal  # λ
-    identity = torch.eye(statistics.gram.shape[-1], dtype=ridge.dtype, device=ridge.device)
-    return cholesky(
-        statistics.gram + ridge[..., None, None] * identity,
-        name="matrix ΦᵀΦ + λI of the top-level regression",
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -18,24 +17,27 @@ _BISECTIONS = 60
 
 @dataclass(frozen=True)
 class Mixture(Record):
-    """The members' densities with equal weights; that of the member if there is one."""
+    """The members' densities, weighted; that of the member if there is one."""
 
     members: tuple[Density, ...]
+    weights: Float64[Tensor, " members"]
+    """Adding up to one."""
 
     @property
     def mean(self) -> Float64[Tensor, "N T"]:
         """The mean of the members' means."""
-        return self._means().mean(0)
+        return self._average(self._means())
 
     @property
     def observation_variance(self) -> Float64[Tensor, "N T"]:
         """Of a new observation: the members' variances, and how much their means disagree."""
         variances = torch.stack([member.observation_variance for member in self.members])
-        return variances.mean(0) + self._means().var(0, correction=0)
+        between = (self._means() - self.mean).square()
+        return self._average(variances + between)
 
     def function(self) -> Mixture:
         """The mixture for the function itself, without the noise."""
-        return Mixture(tuple(member.function() for member in self.members))
+        return Mixture(tuple(member.function() for member in self.members), self.weights)
 
     @property
     def latent_variance(self) -> Float64[Tensor, "N T"]:
@@ -45,16 +47,16 @@ class Mixture(Record):
     @property
     def noise_variance(self) -> Float64[Tensor, "N T"]:
         """Of the noise alone: the mean of the members'."""
-        return torch.stack([member.noise_variance for member in self.members]).mean(0)
+        return self._average(torch.stack([member.noise_variance for member in self.members]))
 
     def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """log p(y) of an observation under the mixture, exactly."""
         densities = torch.stack([member.log_density(targets) for member in self.members])
-        return densities.logsumexp(0) - math.log(len(self.members))
+        return (densities + self.weights.log()[:, None, None]).logsumexp(0)
 
     def cumulative(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """The probability that an observation is at most y."""
-        return torch.stack([member.cumulative(targets) for member in self.members]).mean(0)
+        return self._average(torch.stack([member.cumulative(targets) for member in self.members]))
 
     def quantile(self, probability: float) -> Float64[Tensor, "N T"]:
         """The value that an observation stays below with a probability.
@@ -71,5 +73,13 @@ class Mixture(Record):
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
         return 0.5 * (low + high)
 
+    def _average(self, values: Float64[Tensor, "members N T"]) -> Float64[Tensor, "N T"]:
+        return torch.einsum("m,mnt->nt", self.weights, values)
+
     def _means(self) -> Float64[Tensor, "members N T"]:
         return torch.stack([member.mean for member in self.members])
+
+
+def equal_weights(n_members: int) -> Float64[Tensor, " members"]:
+    """Each member as good as another."""
+    return torch.full((n_members,), 1 / n_members, dtype=torch.float64)

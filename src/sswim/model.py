@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sswim.features import expected_features
+from sswim.features import expected_features, expected_quadratic
 from sswim.linear import Observations
-from sswim.measure import Measure
+from sswim.measure import Measure, full_covariance
 from sswim.noise import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.output_warp import OutputMap, OutputWarp, OutputWarpName
 from sswim.record import Record
 from sswim.rows import Rows
-from sswim.spectral import Draw, Kernel, Spectrum
+from sswim.scores import InputScores, Scores
+from sswim.spectral import Draw, Kernel, Spectrum, draw_frequencies
+from sswim.trend import LinearTerms, Trend, expected_joint_quadratic, linear_features
 from sswim.validation import require_choice
 from sswim.warp import PseudoPrior, WarpFactors, WarpLayer, warp
 
 NoiseName = Literal["constant", "input-dependent"]
+InputsName = Literal["standardised", "scored"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class Architecture:
     depth: int = 1
     """J, the number of warps; 0 is the stationary sparse spectrum GP."""
     n_frequencies: int = 256
-    """M, at the top and in every warp; there are F = 2M features."""
+    """M, at the top; there are F = 2M features."""
+    n_warp_frequencies: int | None = None
+    """Those of every warp; None for as many as at the top."""
     n_pseudo: int = 128
     """K, the pseudo-points of g and of h in every warp."""
     kernel: Kernel = "matern32"
@@ -46,6 +51,15 @@ class Architecture:
     """Input-dependent, it is learnt jointly by ``train``, or after it by ``learn_noise``."""
     n_noise_frequencies: int = 32
     """Of the noise where it depends on the inputs."""
+    inputs: InputsName = "standardised"
+    """As they are given; or mapped to their normal scores before anything else."""
+    linear: bool = False
+    """Linear features beside the Fourier features, for a trend; without warps only."""
+
+    @property
+    def warp_frequencies(self) -> int:
+        """How many frequencies every warp has."""
+        return self.n_frequencies if self.n_warp_frequencies is None else self.n_warp_frequencies
 
     def __post_init__(self) -> None:
         require_choice("output_warp", self.output_warp, OutputWarpName)
@@ -59,11 +73,21 @@ class Architecture:
         require_choice("kernel", self.kernel, Kernel)
         require_choice("draw", self.draw, Draw)
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
+        require_choice("inputs", self.inputs, InputsName)
         if self.depth < 0 or self.n_frequencies < 1 or self.n_pseudo < 1:
             raise ValueError(
                 "depth must be at least 0, n_frequencies and n_pseudo at least 1. "
                 f"Got depth={self.depth}, n_frequencies={self.n_frequencies}, "
                 f"n_pseudo={self.n_pseudo}."
+            )
+        if self.warp_frequencies < 1:
+            raise ValueError(
+                f"n_warp_frequencies must be at least 1, or None. Got {self.n_warp_frequencies}."
+            )
+        if self.linear and self.depth > 0:
+            raise ValueError(
+                "Linear features are of the raw inputs, which only a model without warps sees. "
+                f"Got linear=True with depth={self.depth}."
             )
 
 
@@ -78,6 +102,10 @@ class Factors(Record):
     """T"""
     noise: NoiseFactors | None
     """Of log σ²(x)/σ²; None if the noise is constant."""
+    scores: Scores | None = None
+    """Of the inputs; None if they are seen as they are."""
+    trend: LinearTerms | None = None
+    """Of the linear features, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +127,8 @@ class SSWIM(nn.Module):
     them; see :func:`sswim.members.stack`.
     """
 
+    calibration: Tensor
+
     def __init__(
         self,
         architecture: Architecture,
@@ -112,7 +142,7 @@ class SSWIM(nn.Module):
         self.layers = nn.ModuleList(
             WarpLayer(
                 n_inputs,
-                architecture.n_frequencies,
+                architecture.warp_frequencies,
                 architecture.n_pseudo,
                 architecture.pseudo_prior,
                 batch,
@@ -124,6 +154,8 @@ class SSWIM(nn.Module):
         self.log_noise = nn.Parameter(
             torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
         )
+        # c: what the noise of observations turned out to be, on rows that training did not see.
+        self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
         self.output_warp = (
             OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets, batch)
             if architecture.output_warp != "none"
@@ -134,6 +166,8 @@ class SSWIM(nn.Module):
             if architecture.noise == "input-dependent"
             else None
         )
+        self.scores = InputScores(n_inputs, batch) if architecture.inputs == "scored" else None
+        self.trend = Trend(n_inputs, batch) if architecture.linear else None
 
     @property
     def n_inputs(self) -> int:
@@ -173,7 +207,14 @@ class SSWIM(nn.Module):
         if self.noise_field is not None:
             noise, prior = self.noise_field.condition()
             density_prior = density_prior + prior
-        factors = Factors(tuple(warps), self.spectrum.frequencies(), output, noise)
+        factors = Factors(
+            tuple(warps),
+            self.spectrum.frequencies(),
+            output,
+            noise,
+            None if self.scores is None else self.scores.condition(),
+            None if self.trend is None else self.trend.condition(),
+        )
         return factors, NegativeLogPrior(warps_prior, density_prior)
 
 
@@ -183,24 +224,38 @@ def start(
     n_targets: int,
     generator: torch.Generator,
     length_scale: float | None = None,
+    signal: Float[Tensor, " T"] | None = None,
+    noise: Float[Tensor, " T"] | None = None,
 ) -> SSWIM:
     """A model before training, on the CPU: every warp the identity.
 
     Args:
         architecture: Its shape.
         sample: Some rows of the inputs (all, or a random choice), for the starts of length-scales
-            and pseudo-inputs. Inputs and targets should be standardised.
+            and pseudo-inputs, and for what is fixed then: normal scores, and the range of linear
+            features. Inputs and targets should be standardised.
         n_targets: T.
         generator: A generator on the CPU; it alone decides every draw.
         length_scale: Where all length-scales start, in units of each input's spread; √D by
             default, because distances between standardised rows grow like √D and shorter
             length-scales would make all rows strangers to each other. A function that oscillates
             many times over the rows wants a shorter start.
+        signal: Where s² starts, for every target; one by default.
+        noise: Where σ² starts, for every target; a tenth by default.
     """
-    sample = sample.detach().to("cpu", torch.float64)
+    raw = sample = sample.detach().to("cpu", torch.float64)
+    model = SSWIM(architecture, sample.shape[1], n_targets)
+    if model.scores is not None:
+        model.scores.start(raw)
+        sample = model.scores.condition().forward(Measure(raw)).mean
+    if model.trend is not None:
+        model.trend.start(raw)
+    with torch.no_grad():
+        for parameter, value in ((model.log_signal, signal), (model.log_noise, noise)):
+            if value is not None:
+                parameter.copy_(value.log())
     spread = _spread(sample)
     length_scales = start_length_scales(sample, length_scale)
-    model = SSWIM(architecture, sample.shape[1], n_targets)
     kernel, draw = architecture.kernel, architecture.draw
     for layer in model.warp_layers():
         for process in (layer.multiplicative, layer.additive):
@@ -208,8 +263,42 @@ def start(
             process.start(sample, spread, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)
     if model.noise_field is not None:
-        model.noise_field.spectrum.start(kernel, draw, length_scales, generator)
+        # The noise sees the raw inputs.
+        raw_scales = start_length_scales(raw, length_scale)
+        model.noise_field.spectrum.start(kernel, draw, raw_scales, generator)
     return model
+
+
+def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
+    """A copy of a trained model with more frequencies at the top, all parameters kept.
+
+    The frequencies are a sample of the kernel that the parameters describe; more of them resolve
+    more of that kernel, with an error that falls like M^{-1/2}. Parameters learnt with few fit the
+    same kernel with many. So the many need not be paid for at every step of training: they cost
+    one conditioning on the rows, after it. The warps are what they were.
+
+    Args:
+        model: Not a batch.
+        n_more: How many frequencies to add.
+        generator: A generator on the CPU, for their draw.
+    """
+    if model.batch:
+        raise ValueError(
+            f"A batch of models {model.batch} cannot be enriched; take it apart with unstack first."
+        )
+    old = model.architecture
+    further = draw_frequencies(old.kernel, n_more, model.n_inputs, generator, old.draw)
+    architecture = replace(
+        old,
+        n_frequencies=old.n_frequencies + n_more,
+        n_warp_frequencies=old.warp_frequencies,
+    )
+    device = model.log_noise.device
+    richer = SSWIM(architecture, model.n_inputs, model.n_targets).to(device)
+    state = model.state_dict()
+    frequencies = (model.spectrum.unit_frequencies, further.to(device))
+    richer.load_state_dict({**state, "spectrum.unit_frequencies": torch.cat(frequencies)})
+    return richer
 
 
 def start_length_scales(
@@ -226,13 +315,16 @@ def _spread(sample: Float64[Tensor, "S D"]) -> Float64[Tensor, " D"]:
 
 
 def warped(factors: Factors, inputs: Measure) -> list[Measure]:
-    """The measures after each warp in turn, beginning with the inputs themselves."""
+    """The measures after each warp in turn, beginning with the inputs themselves.
+
+    A model of scored inputs begins with these, and all measures are in units of the scores.
+    """
     n_inputs = factors.frequencies.shape[-1]
     if inputs.mean.shape[-1] != n_inputs:
         raise ValueError(
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
         )
-    measures = [inputs]
+    measures = [inputs if factors.scores is None else factors.scores.forward(inputs)]
     for factors_of_warp in factors.warps:
         measures.append(warp(factors_of_warp.to(dtype=inputs.mean.dtype), measures[-1]))
     return measures
@@ -240,8 +332,30 @@ def warped(factors: Factors, inputs: Measure) -> list[Measure]:
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
     """Expected top-level features of rows, in the precision of the inputs."""
-    top = warped(factors, inputs)[-1]
-    return expected_features(factors.frequencies.to(top.mean.dtype), top)
+    return top_features(factors, inputs, warped(factors, inputs)[-1])
+
+
+def top_features(factors: Factors, inputs: Measure, top: Measure) -> Float[Tensor, "*B N F"]:
+    """The same, given the last of the warped measures: Fourier features, and linear ones if any."""
+    features = expected_features(factors.frequencies.to(top.mean.dtype), top)
+    if factors.trend is None:
+        return features
+    return torch.cat((features, linear_features(factors.trend, inputs)), dim=-1)
+
+
+def expected_top_quadratic(
+    factors: Factors, inputs: Measure, top: Measure, form: Float[Tensor, "*B F F"]
+) -> Float[Tensor, "*B N"]:
+    """E[φᵀQφ] of all top-level features over the raw input's uncertainty, for a symmetric Q."""
+    if factors.trend is None:
+        return expected_quadratic(factors.frequencies, top, form)
+    assert inputs.input_variance is not None
+    covariance = full_covariance(inputs.mean, inputs.input_variance)
+    if factors.scores is not None:
+        covariance = factors.scores.slopes(inputs.mean)[..., None] * covariance  # cov(u, x) = SP
+    return expected_joint_quadratic(
+        factors.frequencies, factors.trend, top, inputs, covariance, form
+    )
 
 
 def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "*B N T"] | None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sswim.density import Density
 from sswim.measure import Measure
-from sswim.mixture import Mixture
+from sswim.mixture import Mixture, equal_weights
 from sswim.model import SSWIM, start_length_scales
 from sswim.noise import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.objective import send_back
@@ -161,7 +161,8 @@ def _error(
         Density(prediction, model.condition()[0].output, no_scaling(rows))
         for model, prediction in zip(models, predictions, strict=True)
     ]
-    squared = (Mixture(tuple(densities)).mean - rows.targets).square()
+    weights = equal_weights(len(densities)).to(rows.targets.device)
+    squared = (Mixture(tuple(densities), weights).mean - rows.targets).square()
     if rows.weight is None:
         return squared.mean(0)
     return rows.weight @ squared / rows.weight.sum()

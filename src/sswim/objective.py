@@ -145,7 +145,7 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
             criterion += part.detach()
         send_back(conditioned, given)
     for chunk in rows:
-        send_back(statistics(observe(seen, chunk)), total)
+        send_back(statistics(observe(seen, chunk), gradients_only=True), total)
     penalty = _weighted(prior, objective) / summed.count
     send_back(factors, seen, penalty.sum())
     return (criterion + penalty).detach()

@@ -59,6 +59,9 @@ class SinhArcsinhMap(OutputMap):
 
     e makes one tail longer than the other and d > 0 both of them shorter or longer; a and b > 0
     say where, and on what scale.
+
+    Beyond the targets it was learnt from, l ≤ y ≤ u, a map is continued by its tangents: powers
+    and exponentials of what no target has shown would run away.
     """
 
     shift: Float[Tensor, "*B K T"]
@@ -69,11 +72,45 @@ class SinhArcsinhMap(OutputMap):
     """e"""
     log_tail: Float[Tensor, "*B K T"]
     """log d"""
+    low: Float[Tensor, "*B T"] | None = None
+    """l; None, or −∞, for no tangent."""
+    high: Float[Tensor, "*B T"] | None = None
+    """u; None, or ∞, for no tangent."""
 
     def forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
-        """T(y) and log T'(y).
+        """T(y) and log T'(y): T(t) + T'(t)(y − t) with t = min(max(y, l), u), and log T'(t)."""
+        if self.low is None or self.high is None:
+            return self._forward(targets)
+        within = targets.clamp(self.low[..., None, :], self.high[..., None, :])  # t
+        warped, log_slope = self._forward(within)
+        return warped + _slope(log_slope) * (targets - within), log_slope
+
+    def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
+        """y of z = T(y)."""
+        if self.low is None or self.high is None:
+            return self._inverse(warped)
+        below, log_slope_below = self._edge(self.low)
+        above, log_slope_above = self._edge(self.high)
+        within = warped.clamp(below, above)
+        beyond = (warped - below).clamp(max=0) / _slope(log_slope_below)
+        beyond = beyond + (warped - above).clamp(min=0) / _slope(log_slope_above)
+        return self._inverse(within) + beyond
+
+    def _edge(
+        self, edge: Float[Tensor, "*B T"]
+    ) -> tuple[Float[Tensor, "*B 1 T"], Float[Tensor, "*B 1 T"]]:
+        """T and log T' at an end of the range; an infinite one stays so, with any slope."""
+        edge = edge[..., None, :]
+        known = edge.isfinite()
+        warped, log_slope = self._forward(torch.where(known, edge, 0.0))
+        return torch.where(known, warped, edge), log_slope
+
+    def _forward(
+        self, targets: Float[Tensor, "*#N T"]
+    ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
+        """T(y) and log T'(y), without tangents.
 
         With v = a + b·y a term's log slope is log bd + log cosh(e + d·arcsinh v) − ½log(1 + v²).
         """
@@ -86,8 +123,7 @@ class SinhArcsinhMap(OutputMap):
             warped = _sinh(angle)
         return warped, log_slope
 
-    def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        """y of z = T(y)."""
+    def _inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         for shift, log_scale, skewness, log_tail in reversed(self._terms()):
             affine = _sinh((warped.asinh() - skewness) * (-log_tail).exp())
             warped = (affine - shift) * (-log_scale).exp()
@@ -95,7 +131,8 @@ class SinhArcsinhMap(OutputMap):
 
     def _terms(self) -> list[tuple[Tensor, ...]]:
         """Every parameter of a term as (*B, 1, T), to meet the rows of every member."""
-        return list(zip(*(tensor.split(1, dim=-2) for tensor in self.tensors()), strict=True))
+        parameters = (self.shift, self.log_scale, self.skewness, self.log_tail)
+        return list(zip(*(tensor.split(1, dim=-2) for tensor in parameters), strict=True))
 
 
 @dataclass(frozen=True)
@@ -159,7 +196,12 @@ class OutputWarp(nn.Module):
     """The parameters of a map, for every target; zero is the identity.
 
     Each has a standard normal prior, which keeps the map there unless the data ask, and a limit.
+    The range of the targets says where tangents continue a sinh-arcsinh map; it is infinite until
+    it is set. (The tails of the others are linear as they are.)
     """
+
+    low: Tensor
+    high: Tensor
 
     def __init__(
         self, kind: OutputWarpName, n_terms: int, n_targets: int, batch: tuple[int, ...] = ()
@@ -170,6 +212,15 @@ class OutputWarp(nn.Module):
         self.coordinates = nn.Parameter(
             torch.zeros(*batch, n_coordinates, n_targets, dtype=torch.float64)
         )
+        everything = torch.full((*batch, n_targets), torch.inf, dtype=torch.float64)
+        self.register_buffer("low", -everything)
+        self.register_buffer("high", everything)
+
+    @torch.no_grad()
+    def set_range(self, low: Float64[Tensor, "*#B T"], high: Float64[Tensor, "*#B T"]) -> None:
+        """Say where the targets are, of every member or of all."""
+        self.low.copy_(low)
+        self.high.copy_(high)
 
     def condition(self) -> tuple[OutputMap, Float64[Tensor, "*B"]]:
         """The map, and the negative log prior of its parameters."""
@@ -177,7 +228,8 @@ class OutputWarp(nn.Module):
         bounded = _within(_LIMIT, self.coordinates)
         if self.kind == "sinh-arcsinh":
             shift, log_scale, skewness, log_tail = bounded.chunk(4, dim=-2)
-            return SinhArcsinhMap(shift, log_scale, skewness, _within(_TAIL_LIMIT, log_tail)), prior
+            parameters = (shift, log_scale, skewness, _within(_TAIL_LIMIT, log_tail))
+            return SinhArcsinhMap(*parameters, self.low, self.high), prior
         location, log_steepness, log_slope = bounded[..., 1:, :].chunk(3, dim=-2)
         # At the start the terms differ by where they are, over the bulk of a standardised target.
         middles = (torch.arange(self.n_terms, dtype=torch.float64) + 0.5) / self.n_terms
@@ -193,6 +245,11 @@ def _within(limit: float, values: Tensor) -> Tensor:
 
 def _sinh(angle: Tensor) -> Tensor:
     return angle.clamp(-_LARGEST_ANGLE, _LARGEST_ANGLE).sinh()
+
+
+def _slope(log_slope: Tensor) -> Tensor:
+    """T'(y), finite like all else."""
+    return log_slope.clamp(-_LARGEST_ANGLE, _LARGEST_ANGLE).exp()
 
 
 def _log_cosh(angle: Tensor) -> Tensor:

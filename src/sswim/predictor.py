@@ -9,10 +9,18 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.features import expected_features, expected_quadratic
 from sswim.linear import Posterior, Statistics, leave_one_out, posterior
 from sswim.measure import Measure
-from sswim.model import SSWIM, Factors, log_precision, observe, row_features, warped
+from sswim.model import (
+    SSWIM,
+    Factors,
+    expected_top_quadratic,
+    log_precision,
+    observe,
+    row_features,
+    top_features,
+    warped,
+)
 from sswim.objective import total_statistics
 from sswim.prediction import Prediction
 from sswim.record import Record, chunks, concatenate, map_chunks
@@ -57,15 +65,16 @@ class Predictor(Record):
         alpha, noise = self.posterior.mean.mT, self.posterior.noise
         forms = noise[:, None, None] * torch.cholesky_inverse(self.posterior.factor)
         forms = forms + alpha[:, :, None] * alpha[:, None, :]
-        frequencies = self.factors.frequencies
-        size = max(1, PAIRS // len(frequencies) ** 2)
+        factors = self.factors
+        size = max(1, PAIRS // len(factors.frequencies) ** 2)
 
         def predict(chunk: Measure) -> Prediction:
-            top = warped(self.factors, chunk)[-1].to(dtype=torch.float64)
-            mean = expected_features(frequencies, top) @ self.posterior.mean
-            second = [expected_quadratic(frequencies, top, form) for form in forms]
+            top = warped(factors, chunk)[-1].to(dtype=torch.float64)
+            raw = chunk.to(dtype=torch.float64)
+            mean = top_features(factors, raw, top) @ self.posterior.mean
+            second = [expected_top_quadratic(factors, raw, top, form) for form in forms]
             latent = (torch.stack(second, dim=-1) - mean.square()).clamp(min=0)
-            observed = self.posterior.noise_at(log_precision(self.factors, chunk))
+            observed = self.posterior.noise_at(log_precision(factors, chunk))
             return Prediction(mean, latent, latent + observed)
 
         return map_chunks(predict, inputs, size)
@@ -124,7 +133,7 @@ class Predictor(Record):
 
     @torch.no_grad()
     def warp(self, inputs: Measure) -> list[Measure]:
-        """The measures after each warp in turn, beginning with the inputs themselves."""
+        """The measures after each warp in turn, beginning with the inputs; see ``warped``."""
         parts = [warped(self.factors, chunk) for chunk in chunks(inputs, CHUNK_ROWS)]
         return [concatenate(measures) for measures in zip(*parts, strict=True)]
 
@@ -132,11 +141,9 @@ class Predictor(Record):
     def update(self, rows: Rows) -> Predictor:
         """Condition on more rows as well; exact, parameters kept, old rows not needed."""
         total = self.statistics + total_statistics(self.factors, chunks(rows, CHUNK_ROWS))
-        return replace(
-            self,
-            statistics=total,
-            posterior=posterior(total, self.posterior.noise, self.signal),
-        )
+        old = self.posterior
+        updated = posterior(total, old.noise, self.signal, old.calibration)
+        return replace(self, statistics=total, posterior=updated)
 
 
 @torch.no_grad()
@@ -150,5 +157,6 @@ def condition(model: SSWIM, rows: Rows) -> Predictor:
 def predictor(model: SSWIM, statistics: Statistics) -> Predictor:
     """Condition a model on the rows behind statistics that were taken with its parameters."""
     factors = model.condition()[0].map(torch.clone)  # some are parameters of the model themselves
-    signal, noise = model.signal(), model.noise()
-    return Predictor(factors, signal, statistics, posterior(statistics, noise, signal))
+    signal, noise, calibration = model.signal(), model.noise(), model.calibration.clone()
+    conditioned = posterior(statistics, noise, signal, calibration)
+    return Predictor(factors, signal, statistics, conditioned)

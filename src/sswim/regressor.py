@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,30 +14,23 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from sswim.arrays import as_numpy, squared_deviation
-from sswim.cautions import warn_of_targets
+from sswim.cautions import has_ties, warn_of_targets
 from sswim.ensemble import Ensemble
-from sswim.fitting import (
-    RandomState,
-    draw_generator,
-    shown_progress,
-    train_members,
-)
+from sswim.fitting import RandomState, draw_generator, fit_members, shown_progress
 from sswim.measure import Measure
 from sswim.mixture import Mixture
 from sswim.model import Architecture, NoiseName
-from sswim.objective import OBJECTIVES
 from sswim.output_warp import OutputWarpName
-from sswim.predictor import condition
+from sswim.recipe import Recipe
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.scaling import learn_scaling
+from sswim.settings import Auto, ObjectiveName, Precision, check_settings, planned
 from sswim.spectral import Kernel
 from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
-from sswim.training import Adam, MemberCallback, resolve_device
-from sswim.validation import require_choice, require_integer
+from sswim.training import MemberCallback, resolve_device
+from sswim.validation import require_integer
 
 Array = NDArray[np.float64]
-ObjectiveName = Literal["map", "evidence", "leave-one-out"]
-Precision = Literal["float32", "float64"]
 
 
 class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,22 +38,30 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
 
     Inputs and targets are standardised within, and predictions given in the units of the targets.
 
+    By default an ensemble of members of several depths and kinds is trained, and weighed by how
+    well it predicts rows that were left out; everything is chosen from the data, and any argument
+    changes its part of it. With a number for ``depth`` one model of that depth is trained instead,
+    on all rows and as the other arguments say.
+
     Args:
-        depth: Warps between the inputs and the regression; 0 is a stationary model.
-        n_features: Fourier features, an even number. More resolve more detail.
-        n_pseudo: Pseudo-points of each warp.
-        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
-        n_members: Independent models to train and combine. More are slower and more robust.
+        depth: ``"auto"``, or the number of warps between the inputs and the regression; 0 is a
+            stationary model.
+        n_features: Fourier features, an even number. More resolve more detail. (512 for a model of
+            a given depth.)
+        n_pseudo: Pseudo-points of each warp. (128.)
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``. (``"matern32"``.)
+        n_members: Models of each kind, to train and combine. More are slower and more robust. (1.)
         output_warp: A monotone map of the target, learnt with the rest, for skewed or heavy-tailed
-            noise: ``"none"``, ``"sinh-arcsinh"`` or ``"tanh"``.
+            noise: ``"none"``, ``"sinh-arcsinh"`` or ``"tanh"``. (``"none"``.)
         n_output_terms: Terms of that map.
         noise: ``"constant"``, or ``"input-dependent"`` for noise that varies over the inputs.
+            (``"constant"``.)
         objective: ``"map"`` (the evidence with a prior on the warps), ``"evidence"`` (without it,
-            as published) or ``"leave-one-out"``.
-        max_iter: Training steps.
-        learning_rate: The largest step of the schedule.
+            as published) or ``"leave-one-out"``. (``"map"``.)
+        max_iter: Training steps. (150.)
+        learning_rate: The largest step of the schedule. (0.03.)
         length_scale: Where length-scales start, in units of each input's spread; by default the
-            root of the number of inputs. Shorter for a function that oscillates many times.
+            data decide, or the root of the number of inputs for a model of a given depth.
         dtype: ``"float64"``, or ``"float32"`` for features in single precision.
         device: ``"auto"`` (CUDA where there is one), ``"cpu"``, ``"cuda"``, …
         random_state: An integer for results that can be repeated.
@@ -67,12 +69,14 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         callback: Called as ``callback(member, step)`` after every training step of every member;
             returning True ends the training. (Small members are trained together; of others those
             to come are left out.)
+        recipe: The ingredients of the default, to leave some out.
 
     Attributes:
         history_: For each member, the objective at every step, in nats per row.
         n_iter_: Training steps taken, of the member that took most.
-        log_marginal_likelihood_: The log evidence of the targets, in their units (that of an
-            equal mixture of models if there are several members). Where the noise depends on the
+        weights_: How much each member counts.
+        log_marginal_likelihood_: The log evidence of the targets, in their units (that of the
+            mixture of models if there are several members). Where the noise depends on the
             input, it is that of the noise which the regression weighs rows by.
         n_features_in_, feature_names_in_: As in scikit-learn.
         table_schema_: How the command line reads tables for this model, if it made it.
@@ -82,23 +86,24 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
 
     def __init__(
         self,
-        depth: int = 1,
-        n_features: int = 512,
-        n_pseudo: int = 128,
-        kernel: Kernel = "matern32",
-        n_members: int = 1,
-        output_warp: OutputWarpName = "none",
+        depth: int | Auto = "auto",
+        n_features: int | Auto = "auto",
+        n_pseudo: int | Auto = "auto",
+        kernel: Kernel | Auto = "auto",
+        n_members: int | Auto = "auto",
+        output_warp: OutputWarpName | Auto = "auto",
         n_output_terms: int = 2,
-        noise: NoiseName = "constant",
-        objective: ObjectiveName = "map",
-        max_iter: int = 150,
-        learning_rate: float = 0.03,
+        noise: NoiseName | Auto = "auto",
+        objective: ObjectiveName | Auto = "auto",
+        max_iter: int | Auto = "auto",
+        learning_rate: float | Auto = "auto",
         length_scale: float | None = None,
         dtype: Precision = "float64",
         device: str = "auto",
         random_state: RandomState = None,
         verbose: bool = False,
         callback: MemberCallback | None = None,
+        recipe: Recipe | None = None,
     ) -> None:
         self.depth = depth
         self.n_features = n_features
@@ -117,6 +122,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.recipe = recipe
 
     def fit(
         self,
@@ -133,35 +139,28 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             sample_weight: How many times each row counts, (N,).
             X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
         """
-        architecture, optimiser = self._settings()
+        check_settings(self)
         rows = self._rows(X, y, sample_weight, X_std, reset=True)
-        warn_of_targets(rows, output_warp=self.output_warp != "none")
+        n_rows = len(rows) if rows.weight is None else round(rows.weight.sum().item())
+        plan = planned(self, n_rows, rows.inputs.mean.shape[1], tied=has_ties(rows))
+        warn_of_targets(rows, output_warp=plan.kinds[0].architecture.output_warp != "none")
         scaling = learn_scaling(rows)
-        standardised = scaling.rows(rows)
         with shown_progress(
-            self.verbose, self.n_members, optimiser.steps, self.callback
+            self.verbose, plan.total_members, plan.optimiser.steps, self.callback
         ) as callback:
-            models, trainings = train_members(
-                self.n_members,
-                architecture,
-                standardised,
-                OBJECTIVES[self.objective],
-                optimiser,
-                self.random_state,
-                self.length_scale,
-                self.device,
-                callback,
+            members = fit_members(
+                plan, scaling.rows(rows), self.random_state, self.device, callback
             )
         device = resolve_device(self.device)
-        standardised = standardised.to(device=device)
-        members = tuple(condition(model, standardised) for model in models)
         if hasattr(self, "table_schema_"):
             del self.table_schema_  # of a table that an earlier fit saw
-        self._models = models
-        self._ensemble = Ensemble(scaling.to(device=device), members)
-        self._loo: Mixture | None = self._ensemble.leave_one_out(rows.to(device=device))
+        combined = members.combined
+        self._models = combined.models
+        self._ensemble = Ensemble(scaling.to(device=device), combined.predictors, combined.weights)
+        self._fitted_rows: Rows | None = rows.to(device=device)
         self._flat_targets = np.asarray(as_numpy(y)).ndim == 1
-        self.history_ = [np.array([step.value for step in t.history]) for t in trainings]
+        histories = [training.history for training in members.trainings]
+        self.history_ = [np.array([step.value for step in history]) for history in histories]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
 
@@ -180,7 +179,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             return self.fit(X, y, sample_weight, X_std)
         rows = self._rows(X, y, sample_weight, X_std, reset=False)
         self._ensemble = self._ensemble.update(rows.to(device=self._device))
-        self._loo = None
+        self._fitted_rows = None
         return self
 
     def predict(
@@ -287,13 +286,14 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def loo_predict(self, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predictions of the rows given to ``fit``, each from all the others."""
         check_is_fitted(self)
-        if self._loo is None:
+        if self._fitted_rows is None:
             raise ValueError(
                 "loo_predict is about the rows given to fit, which are not kept after partial_fit "
                 "or in a model file. Call it right after fit."
             )
-        mean = self._shaped(self._loo.mean)
-        return (mean, self._shaped(self._loo.observation_variance.sqrt())) if return_std else mean
+        mixture = self._ensemble.leave_one_out(self._fitted_rows)
+        mean = self._shaped(mixture.mean)
+        return (mean, self._shaped(mixture.observation_variance.sqrt())) if return_std else mean
 
     def warp(self, X: Any, X_std: Any = None, member: int = 0) -> list[tuple[Array, Array]]:
         """Mean and variance of the inputs after each warp in turn, in the units of the inputs."""
@@ -325,6 +325,18 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         return self._ensemble.log_evidence().item()
 
     @property
+    def warps_targets_(self) -> bool:
+        """Whether there is an output warp."""
+        check_is_fitted(self)
+        return any(model.output_warp is not None for model in self._models)
+
+    @property
+    def weights_(self) -> Array:
+        """How much each member counts; they add up to one."""
+        check_is_fitted(self)
+        return self._ensemble.weights.cpu().numpy()
+
+    @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
         check_is_fitted(self)
@@ -345,10 +357,13 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         }
         # A device is a matter of the machine; a callback and a running generator cannot be kept.
         parameters |= {"device": "auto", "callback": None}
+        if self.recipe is not None:
+            parameters["recipe"] = asdict(self.recipe)
         if isinstance(self.random_state, np.random.RandomState):
             parameters["random_state"] = None
         content = {
             "parameters": parameters,
+            "architectures": [asdict(model.architecture) for model in self._models],
             "flat_targets": self._flat_targets,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "history": [values.tolist() for values in self.history_],
@@ -361,7 +376,11 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """Read a model that ``save`` wrote. Nothing in the file is executed."""
         tensors, content = read_model_file(path)
         try:
-            regressor = cls(**content["parameters"])
+            parameters = content["parameters"]
+            if parameters["recipe"] is not None:
+                parameters["recipe"] = Recipe.from_dict(parameters["recipe"])
+            regressor = cls(**parameters)
+            check_settings(regressor)
             regressor._restore(tensors, content)
         except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
             raise ModelFileError(
@@ -371,11 +390,13 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         return regressor
 
     def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
-        architecture, _ = self._settings()
         device = resolve_device(self.device)
         self.history_ = [np.array(values) for values in content["history"]]
-        self._models, self._ensemble = unpack(tensors, architecture, len(self.history_), device)
-        self._loo = None
+        architectures = [Architecture(**each) for each in content["architectures"]]
+        self._models, self._ensemble = unpack(tensors, architectures, device)
+        if len(self.history_) != len(self._models):
+            raise ValueError(f"{len(self.history_)} histories for {len(self._models)} members")
+        self._fitted_rows = None
         self._flat_targets = bool(content["flat_targets"])
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         self.n_features_in_ = len(self._ensemble.scaling.input_mean)
@@ -384,41 +405,16 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         if content["table_schema"] is not None:
             self.table_schema_ = content["table_schema"]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickling keeps: nothing of the rows."""
+        return {**super().__getstate__(), "_fitted_rows": None}
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ensemble")
 
     @property
     def _device(self) -> torch.device:
         return self._ensemble.scaling.input_mean.device
-
-    def _settings(self) -> tuple[Architecture, Adam]:
-        """Check the arguments of the constructor."""
-        for name, smallest in (("depth", 0), ("n_pseudo", 1), ("n_members", 1), ("max_iter", 0)):
-            require_integer(name, getattr(self, name), smallest)
-        require_integer("n_output_terms", self.n_output_terms, 1)
-        require_integer("n_features", self.n_features, 2)
-        if self.n_features % 2:
-            raise ValueError(
-                "n_features must be even, because features come in pairs of cosine and sine. "
-                f"Got {self.n_features}."
-            )
-        require_choice("kernel", self.kernel, Kernel)
-        require_choice("output_warp", self.output_warp, OutputWarpName)
-        require_choice("noise", self.noise, NoiseName)
-        require_choice("objective", self.objective, ObjectiveName)
-        require_choice("dtype", self.dtype, Precision)
-        if self.length_scale is not None and not self.length_scale > 0:
-            raise ValueError(f"length_scale must be positive or None. Got {self.length_scale}.")
-        architecture = Architecture(
-            depth=int(self.depth),
-            n_frequencies=int(self.n_features) // 2,
-            n_pseudo=int(self.n_pseudo),
-            kernel=self.kernel,
-            output_warp=self.output_warp,
-            n_output_terms=int(self.n_output_terms),
-            noise=self.noise,
-        )
-        return architecture, Adam(int(self.max_iter), float(self.learning_rate))
 
     def _rows(
         self,

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from sswim.record import Record, RecordT
 from sswim.scaling import Scaling
 
 KEY = "sswim model"
-VERSION = 2
+VERSION = 3
 
 
 class ModelFileError(ValueError):
@@ -83,7 +84,7 @@ def read_model_file(
 
 def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:
     """Everything that predictions and further rows need, under names."""
-    tensors = _fields("scaling", ensemble.scaling)
+    tensors = _fields("scaling", ensemble.scaling) | {"weights": ensemble.weights}
     for number, (model, member) in enumerate(zip(models, ensemble.members, strict=True)):
         for name, tensor in model.state_dict().items():
             tensors[f"members.{number}.model.{name}"] = tensor
@@ -92,23 +93,25 @@ def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:
 
 
 def unpack(
-    tensors: dict[str, Tensor], architecture: Architecture, n_members: int, device: torch.device
+    tensors: dict[str, Tensor], architectures: Sequence[Architecture], device: torch.device
 ) -> tuple[list[SSWIM], Ensemble]:
-    """Undo :func:`pack`."""
+    """Undo :func:`pack`, given the members' architectures."""
 
     def restored(kind: type[RecordT], prefix: str) -> RecordT:
         names = [field.name for field in dataclasses.fields(kind)]
         return kind(*(tensors[f"{prefix}.{name}"].to(device) for name in names))
 
     scaling = restored(Scaling, "scaling")
+    if len(architectures) != len(tensors["weights"]):
+        raise ValueError(f"{len(tensors['weights'])} weights for {len(architectures)} members")
     models, members = [], []
-    for number in range(n_members):
+    for number, architecture in enumerate(architectures):
         model = SSWIM(architecture, len(scaling.input_mean), len(scaling.target_mean))
         prefix = f"members.{number}.model."
         model.load_state_dict({name: tensors[prefix + name] for name in model.state_dict()})
         models.append(model.to(device))
         members.append(predictor(model, restored(Statistics, f"members.{number}.statistics")))
-    return models, Ensemble(scaling, tuple(members))
+    return models, Ensemble(scaling, tuple(members), tensors["weights"].to(device))
 
 
 def _fields(prefix: str, record: Record) -> dict[str, Tensor]:

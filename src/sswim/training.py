@@ -40,10 +40,12 @@ class Adam:
     steps: int = 150
     learning_rate: float = 0.03
     """The highest of the cycle."""
+    noise_rate: float = 1.0
+    """How many times as far the noise level steps: it may have to fall by orders of magnitude."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.learning_rate <= 0:
-            raise ValueError(f"steps must not be negative, learning_rate positive. Got {self}.")
+        if self.steps < 0 or self.learning_rate <= 0 or self.noise_rate <= 0:
+            raise ValueError(f"steps must not be negative, rates positive. Got {self}.")
 
 
 @dataclass(frozen=True)
@@ -248,9 +250,14 @@ class _Run:
 
 
 def _adam(run: _Run, settings: Adam) -> None:
-    optimiser = torch.optim.Adam(run.parameters, lr=settings.learning_rate)
+    noise = run.model.log_noise
+    others = [parameter for parameter in run.parameters if parameter is not noise]
+    rates = [settings.learning_rate, settings.noise_rate * settings.learning_rate]
+    groups = [{"params": parameters} for parameters in (others, [noise])]
+    # One call for all parameters, where there are many of them and most are small.
+    optimiser = torch.optim.Adam(groups, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=settings.learning_rate, total_steps=settings.steps + 1
+        optimiser, max_lr=rates, total_steps=settings.steps + 1
     )
     run.finish_step(run.evaluate())
     for _ in range(settings.steps):

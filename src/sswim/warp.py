@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.factorisation import cholesky
-from sswim.features import expected_features, feature_slopes
+from sswim.features import expected_features, feature_slopes, product
 from sswim.measure import Measure, full_covariance
 from sswim.record import Record
 from sswim.spectral import Spectrum
@@ -54,7 +54,7 @@ def process_moments(factors: ProcessFactors, measure: Measure) -> ProcessMoments
     mean (φᵀB)(s·C⁻¹Y),    variance s²(‖φ‖² − ‖φᵀB‖²)
     """
     features = expected_features(factors.frequencies, measure)  # φ
-    projected = features @ factors.projection  # φᵀB
+    projected = product(features, factors.projection)  # φᵀB
     # ‖φ‖² is one for a point and less for an uncertain input.
     point = measure.variance is None and measure.input_variance is None
     norm = 1.0 if point else features.square().sum(-1, keepdim=True)
@@ -64,7 +64,7 @@ def process_moments(factors: ProcessFactors, measure: Measure) -> ProcessMoments
     if measure.input_variance is not None:
         weights = factors.projection @ factors.coefficients
         slopes = feature_slopes(factors.frequencies, features, weights)
-    return ProcessMoments(projected @ factors.coefficients, variance, slopes)
+    return ProcessMoments(product(projected, factors.coefficients), variance, slopes)
 
 
 class PseudoProcess(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -15,12 +15,26 @@ from jaxtyping import Float64
 from sswim import SSWIMRegressor, __version__
 from sswim.bench.baselines import CatBoost, ExactGP, HistGradientBoosting, LightGBM
 from sswim.bench.protocol import Fitted, Method
+from sswim.recipe import Recipe
 from sswim.training import resolve_device
 
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "sswim-stationary": {"depth": 0},
+    "sswim-one-member": {"n_members": 1},
+    "sswim-no-warps": {"recipe": Recipe(depths=(0,))},
+    "sswim-one-depth": {"recipe": Recipe(depths=(2,))},
+    "sswim-one-kernel": {"recipe": Recipe(kernels=("matern32",))},
+    "sswim-no-scores": {"recipe": Recipe(scores=False)},
+    "sswim-no-whitening": {"recipe": Recipe(whitening=False)},
+    "sswim-no-linear": {"recipe": Recipe(linear=False)},
+    "sswim-no-output-warp": {"recipe": Recipe(output_warp="none")},
+    "sswim-constant-noise": {"recipe": Recipe(noise="constant")},
+    "sswim-no-screening": {"recipe": Recipe(screening=False)},
+    "sswim-no-enrichment": {"recipe": Recipe(enrichment=False)},
+    "sswim-no-cross-fitting": {"recipe": Recipe(cross_fitting=False)},
+    "sswim-no-weighing": {"recipe": Recipe(weighing=False)},
+    "sswim-no-calibration": {"recipe": Recipe(calibration=False)},
 }
-"""Variants of this package's estimator: names that begin with ``sswim-``, and their settings."""
+"""The default without one of its ingredients: names that begin with ``sswim-``, and settings."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +48,12 @@ class SSWIM:
 
     def settings(self) -> Mapping[str, Any]:
         """What differs from the defaults."""
-        defaults = SSWIMRegressor().get_params()
-        return {name: value for name, value in self.changes.items() if value != defaults[name]}
+        changes = dict(self.changes)
+        recipe = changes.pop("recipe", None)
+        if recipe is not None:
+            default, given = asdict(Recipe()), asdict(recipe)
+            changes |= {name: given[name] for name in given if given[name] != default[name]}
+        return changes
 
     def device(self, wanted: str) -> str:
         """Any that PyTorch has."""

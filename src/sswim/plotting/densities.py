@@ -116,7 +116,7 @@ def plot_output_map(
         ax: Where to draw.
     """
     check_is_fitted(regressor)
-    if regressor.output_warp == "none":
+    if not regressor.warps_targets_:
         raise ValueError(
             "This figure is of a model with an output warp. Got output_warp='none'; fit one with "
             "output_warp='sinh-arcsinh'."

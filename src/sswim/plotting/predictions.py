@@ -54,7 +54,7 @@ def plot_prediction(
         mean = np.asarray(regressor.predict(x[:, None]))
         lower, upper = regressor.predict_interval(x[:, None], coverage)
         floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
-        warped = regressor.output_warp != "none"
+        warped = regressor.warps_targets_
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
     mean, centre = single_target(mean), single_target(centre)
     lower, upper = single_target(lower), single_target(upper)

@@ -1,0 +1,190 @@
+"""The two functions of the regression that training spends its time in, with their own gradients.
+
+Both are plain functions of tensors, for any axes *B of members in front; see :mod:`sswim.linear`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sswim.factorisation import cholesky
+
+_PANELS = 4
+"""Of a symmetric product on a CPU, whose lower blocks are copies: 5/8 of the operations."""
+
+_FEWEST_FEATURES = 128
+"""For which panels pay."""
+
+
+def weighted_sums(
+    features: Float[Tensor, "*B N F"],
+    weighted: Float[Tensor, "*#B N T"],
+    weight: Float[Tensor, "*#B N G"] | None = None,
+    gradients_only: bool = False,
+) -> tuple[Float64[Tensor, "*B G F F"], Float64[Tensor, "*B F T"]]:
+    """ΦᵀWΦ, the one product of size N·F² that cannot be avoided, and ΦᵀWz from Wz.
+
+    Where nothing but the gradient is wanted it can be: then ΦᵀWΦ is zero, its gradient the same.
+    """
+    gram, moment = _WeightedSums.apply(features, weighted, weight, gradients_only)
+    return gram, moment
+
+
+class _WeightedSums(torch.autograd.Function):
+    """ΦᵀWΦ and ΦᵀWz, with one product of size N·F² as their backward where autograd takes two.
+
+    Φ̄ = WΦ(Ḡ + Ḡᵀ) + (Wz)m̄ᵀ
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weighted: Tensor,
+        weight: Tensor | None,
+        gradients_only: bool,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(features, weighted, weight)
+        if gradients_only:
+            n_matrices, n_features = 1 if weight is None else weight.shape[-1], features.shape[-1]
+            shape = (*features.shape[:-2], n_matrices, n_features, n_features)
+            product = features.new_zeros(()).expand(shape)
+        elif weight is None:
+            product = _symmetric(features, features)[..., None, :, :]
+        else:
+            products = [_symmetric(features, features * column) for column in _columns(weight)]
+            product = torch.stack(products, dim=-3)
+        moment = (weighted.mT @ features).mT  # much faster than the product ΦᵀWz as it stands
+        return product.to(torch.float64), moment.to(torch.float64)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_gram: Tensor, of_moment: Tensor) -> tuple[Tensor | None, ...]:
+        features, weighted, weight = ctx.saved_tensors
+        of_gram, of_moment = of_gram.to(features.dtype), of_moment.to(features.dtype)
+        symmetric = (of_gram + of_gram.mT).unbind(-3)
+        of_weight = None
+        if weight is None:
+            [matrix] = symmetric
+            slopes = _add_product(_outer(weighted, of_moment), features, matrix)
+        else:
+            products = [features @ matrix for matrix in symmetric]  # Φ(Ḡ + Ḡᵀ)
+            slopes = _outer(weighted, of_moment)
+            for product, column in zip(products, _columns(weight), strict=True):
+                slopes = slopes.addcmul_(product, column)
+            if ctx.needs_input_grad[2]:
+                each = [0.5 * (product * features).sum(-1) for product in products]
+                of_weight = torch.stack(each, dim=-1).sum_to_size(weight.shape)
+        of_weighted = None
+        if ctx.needs_input_grad[1]:
+            of_weighted = (of_moment.mT @ features.mT).mT.sum_to_size(weighted.shape)
+        return slopes, of_weighted, of_weight, None
+
+
+def _columns(weight: Tensor) -> tuple[Tensor, ...]:
+    return weight[..., None].unbind(-2)
+
+
+def _symmetric(left: Float[Tensor, "*B N F"], right: Float[Tensor, "*B N F"]) -> Tensor:
+    """LᵀR that is known to be symmetric, in panels of rows from the diagonal to the right."""
+    n_features = left.shape[-1]
+    if left.device.type != "cpu" or n_features < _FEWEST_FEATURES:
+        return left.mT @ right
+    product = left.new_empty(*left.shape[:-2], n_features, n_features)
+    width = math.ceil(n_features / _PANELS)
+    for begin in range(0, n_features, width):
+        end = min(begin + width, n_features)
+        panel = left[..., begin:end].mT @ right[..., begin:]
+        product[..., begin:end, begin:] = panel
+        product[..., end:, begin:end] = panel[..., end - begin :].mT
+    return product
+
+
+def _outer(weighted: Float[Tensor, "*#B N T"], moment: Float[Tensor, "*B F T"]) -> Tensor:
+    """(Wz)m̄ᵀ"""
+    if weighted.shape[-1] == 1:
+        return weighted * moment.mT
+    return weighted @ moment.mT
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """T + LR in the memory of T."""
+    flat = total.flatten(0, -3) if total.ndim > 2 else total[None]
+    flat.baddbmm_(left.reshape(flat.shape), right.reshape(-1, *right.shape[-2:]))
+    return total
+
+
+def regularised(
+    gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B T F F"]:
+    """A = ΦᵀWΦ + λI, for every target's λ."""
+    matrix = gram.expand(*ridge.shape, *gram.shape[-2:]).clone()
+    matrix.diagonal(dim1=-2, dim2=-1).add_(ridge[..., None])
+    return matrix
+
+
+def factorised(
+    gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B T F F"]:
+    """L of A = LLᵀ."""
+    return cholesky(regularised(gram, ridge), name="matrix ΦᵀΦ + λI of the top-level regression")
+
+
+def evidence(
+    gram: Float64[Tensor, "*B G F F"],
+    moment: Float64[Tensor, "*B F T"],
+    energy: Float64[Tensor, "*B T"],
+    noise: Float64[Tensor, "*B T"],
+    signal: Float64[Tensor, "*B T"],
+) -> Float64[Tensor, "*B T"]:
+    """½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ, with b = ΦᵀWz."""
+    value: Tensor = _Evidence.apply(gram, moment, energy, noise, signal)
+    return value
+
+
+class _Evidence(torch.autograd.Function):
+    """The gradient in closed form, where autograd would go back through the factorisation.
+
+    With r = zᵀWz − bᵀα the derivatives of the value v are
+
+        ∂v/∂A = ½A⁻¹ + ½σ⁻²ααᵀ,    ∂v/∂b = −σ⁻²α,    ∂v/∂(zᵀWz) = ½σ⁻²,
+        ∂v/∂λ = tr ∂v/∂A − ½F/λ,    ∂v/∂σ² = −½σ⁻⁴r + s⁻²·∂v/∂λ,    ∂v/∂s² = −λs⁻²·∂v/∂λ.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, gram: Tensor, moment: Tensor, energy: Tensor, noise: Tensor, signal: Tensor
+    ) -> Tensor:
+        ridge = noise / signal  # λ
+        factor = factorised(gram, ridge)
+        mean = torch.cholesky_solve(moment.mT[..., None], factor)[..., 0]  # α, (*B, T, F)
+        residual = energy - (moment.mT * mean).sum(-1)  # r
+        log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
+        ctx.save_for_backward(factor, mean, residual, noise, signal)
+        ctx.shared = gram.shape[-3] < noise.shape[-1]
+        return 0.5 * residual / noise + log_root - 0.5 * factor.shape[-1] * ridge.log()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        factor, mean, residual, noise, signal = ctx.saved_tensors
+        of_matrix = torch.cholesky_inverse(factor)
+        of_matrix.addcmul_(mean[..., :, None], (mean / noise[..., None])[..., None, :])
+        of_matrix *= (0.5 * gradient)[..., None, None]
+        of_residual = 0.5 * gradient / noise
+        trace = of_matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+        ridge = noise / signal
+        of_ridge = trace - 0.5 * factor.shape[-1] * gradient / ridge
+        return (
+            of_matrix.sum(-3, keepdim=True) if ctx.shared else of_matrix,
+            (-2 * of_residual[..., None] * mean).mT,
+            of_residual,
+            of_ridge / signal - of_residual * residual / noise,
+            -of_ridge * ridge / signal,
+        )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from helpers import small_model, small_rows
+
+from sswim.batches import Batch, train_batches
+from sswim.members import stack
+from sswim.objective import MAP
+from sswim.training import Adam, Step
+
+
+@pytest.fixture
+def batches(generator: torch.Generator) -> list[Batch]:
+    rows = small_rows(generator, n=40)
+    models = [small_model(rows, generator, depth=depth) for depth in (0, 0, 1, 2)]
+    together = stack(models[:2])
+    return [
+        Batch(0, together, rows, MAP),
+        *(Batch(number, models[number], rows, MAP) for number in (2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_the_number_of_cores_changes_nothing(
+    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    seen: list[tuple[int, int]] = []
+    inside = threading.Lock()
+
+    def callback(member: int, step: Step) -> None:
+        assert inside.acquire(blocking=False)  # one at a time
+        seen.append((member, step.index))
+        inside.release()
+
+    results = train_batches(batches, Adam(steps=5), callback)
+    assert [len(result) for result in results] == [2, 1, 1]
+    assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
+    values = [training.best.value for result in results for training in result]
+    monkeypatch.undo()
+    assert values == sorted(values, key=values.index)  # finite, and in the order given
+    assert all(torch.isfinite(torch.tensor(values)))
+
+
+def test_members_are_the_same_side_by_side_or_in_turn(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = small_rows(generator, n=40)
+    states = [small_model(rows, generator, depth=depth) for depth in (1, 2, 1)]
+    values = []
+    for workers in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
+        copies = [stack([model]) for model in states]
+        results = train_batches(
+            [Batch(number, model, rows, MAP) for number, model in enumerate(copies)],
+            Adam(steps=5),
+            lambda member, step: None,
+        )
+        values.append([result[0].best.value for result in results])
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_callback_ends_all(
+    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    results = train_batches(batches, Adam(steps=1000), lambda member, step: step.index == 2)
+    lengths = [len(training.history) for result in results for training in result]
+    assert lengths
+    assert max(lengths) < 100
+
+
+def test_an_error_in_one_ends_all(batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def callback(member: int, step: Step) -> None:
+        if member == 3:
+            raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        train_batches(batches, Adam(steps=100_000), callback)
