@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Lock
 
 import torch
 
+from sswim.factorisation import FactorisationError
 from sswim.model import SSWIM
 from sswim.objective import Objective
 from sswim.rows import Rows
@@ -50,10 +52,24 @@ def train_batches(
                     stop.set()
             return stop.is_set()
 
-        device = batch.rows.targets.device
-        return train_batch(
-            batch.model, batch.rows, batch.objective, optimiser, callback=after_step, device=device
-        )
+        def run(rows: Rows) -> list[Training]:
+            return train_batch(
+                batch.model,
+                rows,
+                batch.objective,
+                optimiser,
+                callback=after_step,
+                device=rows.targets.device,
+            )
+
+        if batch.rows.inputs.mean.dtype == torch.float64:
+            return run(batch.rows)
+        start = copy.deepcopy(batch.model.state_dict())
+        try:
+            return run(batch.rows)
+        except FactorisationError:  # the noise fell below what single precision resolves
+            batch.model.load_state_dict(start)
+            return run(replace(batch.rows, inputs=batch.rows.inputs.to(dtype=torch.float64)))
 
     if workers == 1:
         return [train(batch) for batch in batches]

@@ -79,7 +79,7 @@ def fit(
     length_scale: Annotated[
         float | None, typer.Option(help="Where length-scales start, in spreads of the inputs.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = _defaults.dtype,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = _defaults.device,
     random_state: Annotated[
         int | None, typer.Option(help="An integer for results that can be repeated.")

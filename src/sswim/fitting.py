@@ -31,6 +31,9 @@ from sswim.training import MemberCallback, Step, Training, resolve_device
 START_SAMPLE_ROWS = 50_000
 """Rows looked at to start length-scales and pseudo-points."""
 
+SINGLE_RIDGE = 1e-4
+"""The least λ = σ²/s² at the start that features in single precision are trusted with."""
+
 RandomState = int | np.random.RandomState | None
 
 
@@ -71,6 +74,7 @@ def fit_members(
         generator = draw_generator(random)
         architectures = [kind.architecture for kind in plan.kinds]
         starts = starting_points(architectures, rows, start_sample(rows, generator), generator)
+    seen = replace(seen, inputs=seen.inputs.to(dtype=_precision(plan, starts)))
     batches = [
         batch
         for number, kind in enumerate(plan.kinds)
@@ -105,6 +109,14 @@ def fit_members(
     predictors = tuple(condition(model, placed) for model in models)
     weights = equal_weights(len(models)).to(placed.targets.device)
     return Members(Combined(models, predictors, weights), trainings)
+
+
+def _precision(plan: Plan, starts: Mapping[str, StartingPoint]) -> torch.dtype:
+    """Of the features while training."""
+    if plan.precision != "by noise":
+        return torch.float32 if plan.precision == "float32" else torch.float64
+    ridges = [(point.noise / point.signal).min().item() for point in starts.values()]
+    return torch.float32 if starts and min(ridges) > SINGLE_RIDGE else torch.float64
 
 
 def _batches(

@@ -9,7 +9,7 @@ learnt, and its predictions of these decide how much its kind counts (see ``stac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sswim.model import Architecture, NoiseName
 from sswim.objective import Objective
@@ -19,6 +19,12 @@ from sswim.training import Adam
 
 WHITENED_WEIGHT = 16.0
 """How much the whitened prior counts: with one, point estimates of that many ε overfit."""
+
+
+LEARNING_RATE = 0.06
+
+Precision = Literal["float32", "float64", "by noise"]
+"""By noise: single, unless so little noise is found that single precision could not tell it."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class Size:
 
 def choose_size(n_rows: int, n_inputs: int) -> Size:
     """Sizes whose cost grows slowly with the rows, and that small tables cannot overfit by far."""
-    n_frequencies = min(max(32 * round(n_rows / 160), 32), 256)
     many = n_rows > 10_000
+    n_frequencies = 256 if many else min(max(32 * round(n_rows / 160), 32), 192)
     return Size(
         n_frequencies=n_frequencies,
         # In few dimensions a kernel needs more features than it has length-scales to learn.
@@ -82,7 +88,7 @@ def choose_size(n_rows: int, n_inputs: int) -> Size:
         n_warp_frequencies=n_frequencies // 2,
         n_pseudo=64 if many else 32,
         n_members=3 if n_rows <= 5000 else 2,
-        steps=150 if many else 100,
+        steps=150 if many else 80,
     )
 
 
@@ -105,6 +111,8 @@ class Plan:
     length_scale: float | None = None
     """Where length-scales start; None for the root of the number of inputs."""
     screening: bool = False
+    precision: Precision = "float64"
+    """Of the features while training."""
     n_more: int = 0
     """Frequencies added after training."""
     cross_fitting: bool = False
@@ -125,8 +133,9 @@ def make_plan(recipe: Recipe, size: Size) -> Plan:
     return Plan(
         kinds,
         size.n_members,
-        Adam(size.steps, 0.05, noise_rate=4.0),
+        Adam(size.steps, LEARNING_RATE, noise_rate=4.0),
         screening=recipe.screening,
+        precision="by noise" if recipe.screening else "float64",
         n_more=size.n_more if recipe.enrichment else 0,
         cross_fitting=recipe.cross_fitting,
         weighing=recipe.weighing,

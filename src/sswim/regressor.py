@@ -24,7 +24,7 @@ from sswim.output_warp import OutputWarpName
 from sswim.recipe import Recipe
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.scaling import learn_scaling
-from sswim.settings import Auto, ObjectiveName, Precision, check_settings, planned
+from sswim.settings import Auto, DType, ObjectiveName, check_settings, planned
 from sswim.spectral import Kernel
 from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
 from sswim.training import MemberCallback, resolve_device
@@ -62,7 +62,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         learning_rate: The largest step of the schedule. (0.03.)
         length_scale: Where length-scales start, in units of each input's spread; by default the
             data decide, or the root of the number of inputs for a model of a given depth.
-        dtype: ``"float64"``, or ``"float32"`` for features in single precision.
+        dtype: ``"float64"``, or ``"float32"`` for features in single precision; by default single
+            while the ensemble is trained, where that is enough, and double otherwise.
         device: ``"auto"`` (CUDA where there is one), ``"cpu"``, ``"cuda"``, …
         random_state: An integer for results that can be repeated.
         verbose: Show progress.
@@ -98,7 +99,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         max_iter: int | Auto = "auto",
         learning_rate: float | Auto = "auto",
         length_scale: float | None = None,
-        dtype: Precision = "float64",
+        dtype: DType | Auto = "auto",
         device: str = "auto",
         random_state: RandomState = None,
         verbose: bool = False,
@@ -439,7 +440,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         if sample_weight is not None:
             sample_weight = _check_sample_weight(as_numpy(sample_weight), inputs)
         variance = squared_deviation(X_std, inputs.shape)
-        rows = as_rows(inputs, targets, sample_weight, variance, getattr(torch, self.dtype))
+        rows = as_rows(inputs, targets, sample_weight, variance, self._precision)
         if not reset and rows.targets.shape[1] != self.n_targets_:
             raise ValueError(
                 f"y must have the {self.n_targets_} targets of fit. Got y.shape={targets.shape}."
@@ -451,7 +452,12 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         check_is_fitted(self)
         inputs = validate_data(self, as_numpy(X), dtype=np.float64, reset=False)
         variance = squared_deviation(X_std, inputs.shape)
-        return as_measure(inputs, variance, getattr(torch, self.dtype)).to(device=self._device)
+        return as_measure(inputs, variance, self._precision).to(device=self._device)
+
+    @property
+    def _precision(self) -> torch.dtype:
+        """Of features outside training."""
+        return torch.float32 if self.dtype == "float32" else torch.float64
 
     def _mixture(self, X: Any, X_std: Any, include_noise: bool = True) -> Mixture:
         """Predictions of new observations, or of the function."""

@@ -15,7 +15,7 @@ from sswim.validation import require_choice, require_integer
 
 Auto = Literal["auto"]
 ObjectiveName = Literal["map", "evidence", "leave-one-out"]
-Precision = Literal["float32", "float64"]
+DType = Literal["float32", "float64"]
 
 ValueT = TypeVar("ValueT")
 
@@ -36,7 +36,7 @@ class Settings(Protocol):
     max_iter: int | Auto
     learning_rate: float | Auto
     length_scale: float | None
-    dtype: Precision
+    dtype: DType | Auto
     recipe: Recipe | None
 
 
@@ -57,11 +57,11 @@ def check_settings(settings: Settings) -> None:
         "output_warp": OutputWarpName,
         "noise": NoiseName,
         "objective": ObjectiveName,
+        "dtype": DType,
     }
     for name, allowed in choices.items():
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
-    require_choice("dtype", settings.dtype, Precision)
     if settings.length_scale is not None and not settings.length_scale > 0:
         raise ValueError(f"length_scale must be positive or None. Got {settings.length_scale}.")
     if settings.recipe is not None and settings.depth != "auto":
@@ -96,6 +96,7 @@ def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = Fals
         int(_or(settings.n_members, 1)),
         Adam(int(_or(settings.max_iter, 150)), float(_or(settings.learning_rate, 0.03))),
         length_scale=settings.length_scale,
+        precision=_or(settings.dtype, "float64"),
     )
 
 
@@ -137,6 +138,7 @@ def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Pl
         optimiser=replace(plan.optimiser, learning_rate=rate),
         length_scale=settings.length_scale,
         screening=plan.screening and settings.length_scale is None,
+        precision=plan.precision if settings.dtype == "auto" else settings.dtype,
     )
 
 
