@@ -179,7 +179,7 @@ def test_missing_values_are_refused_or_dropped(model: Path, tmp_path: Path) -> N
         ),
         (
             ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--learning-rate", "-1"],
-            "learning_rate positive",
+            "learning_rate and noise_rate positive",
         ),
         (["predict", "{table}", "{table}", "--out", "{tmp}/o.csv"], "not a sswim model"),
         (["predict", "{model}", "{table}", "--out", "{tmp}/o.xlsx"], "must end in"),
@@ -259,7 +259,8 @@ def test_a_model_of_several_targets_is_for_python(tmp_path: Path) -> None:
 
 
 def test_demo_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sswim.demo.demo_regressor", partial(SSWIMRegressor, **QUICK))
+    quick = {name: value for name, value in QUICK.items() if name != "depth"}
+    monkeypatch.setattr("sswim.demo.demo_regressor", partial(SSWIMRegressor, **quick))
     assert invoke("demo", "--out", tmp_path / "new" / "folder").exit_code == 0
     assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [
         "demo.html",

@@ -10,7 +10,14 @@ from helpers import normal, observations, small_rows
 from sswim.linear import negative_log_evidence, statistics
 from sswim.model import Architecture
 from sswim.rows import Rows, as_rows
-from sswim.screening import MOST_ROWS, RIDGES, best_signals, screen, starting_points
+from sswim.screening import (
+    LEAST_RIDGE_OF_FEW,
+    MOST_ROWS,
+    RIDGES,
+    best_signals,
+    screen,
+    starting_points,
+)
 
 
 def standardised(x: np.ndarray, y: np.ndarray) -> Rows:
@@ -34,7 +41,7 @@ def test_the_best_signal_and_ridge_are_those_of_the_evidence(
 
         best = evidence(signals[target].item(), ridges[target].item())
         assert values[target].item() == pytest.approx(best, rel=1e-10)
-        for ridge in RIDGES.tolist():
+        for ridge in RIDGES[RIDGES >= LEAST_RIDGE_OF_FEW].tolist():
             for factor in (0.5, 0.99, 1.01, 2.0):
                 assert evidence(factor * signals[target].item(), ridges[target].item()) > best
             assert evidence(signals[target].item(), ridge) >= best - 1e-9

@@ -87,7 +87,7 @@ def test_the_noise_has_a_rate_of_its_own(model: SSWIM, rows: Rows) -> None:
 
 
 def test_a_noise_rate_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="rates positive"):
+    with pytest.raises(ValueError, match="learning_rate and noise_rate positive"):
         Adam(noise_rate=0.0)
 
 

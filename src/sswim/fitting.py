@@ -34,6 +34,9 @@ START_SAMPLE_ROWS = 50_000
 SINGLE_RIDGE = 1e-4
 """The least λ = σ²/s² at the start that features in single precision are trusted with."""
 
+SINGLE_ROWS = 256
+"""Fewer are fast in double precision."""
+
 RandomState = int | np.random.RandomState | None
 
 
@@ -74,7 +77,7 @@ def fit_members(
         generator = draw_generator(random)
         architectures = [kind.architecture for kind in plan.kinds]
         starts = starting_points(architectures, rows, start_sample(rows, generator), generator)
-    seen = replace(seen, inputs=seen.inputs.to(dtype=_precision(plan, starts)))
+    seen = replace(seen, inputs=seen.inputs.to(dtype=_precision(plan, starts, len(rows))))
     batches = [
         batch
         for number, kind in enumerate(plan.kinds)
@@ -111,12 +114,13 @@ def fit_members(
     return Members(Combined(models, predictors, weights), trainings)
 
 
-def _precision(plan: Plan, starts: Mapping[str, StartingPoint]) -> torch.dtype:
+def _precision(plan: Plan, starts: Mapping[str, StartingPoint], n_rows: int) -> torch.dtype:
     """Of the features while training."""
     if plan.precision != "by noise":
         return torch.float32 if plan.precision == "float32" else torch.float64
     ridges = [(point.noise / point.signal).min().item() for point in starts.values()]
-    return torch.float32 if starts and min(ridges) > SINGLE_RIDGE else torch.float64
+    single = bool(starts) and min(ridges) > SINGLE_RIDGE and n_rows >= SINGLE_ROWS
+    return torch.float32 if single else torch.float64
 
 
 def _batches(

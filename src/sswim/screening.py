@@ -33,6 +33,10 @@ MULTIPLES = tuple(2.0**power for power in range(-6, 4))
 RIDGES = torch.logspace(-10, 2, 37, dtype=torch.float64)
 """λ = σ²/s² tried."""
 
+FEW_ROWS = 256
+LEAST_RIDGE_OF_FEW = 1e-6
+"""Of so few rows: they cannot tell less noise from none, and rounding would be what is learnt."""
+
 N_FREQUENCIES = 128
 """Enough to tell length-scales apart."""
 
@@ -94,8 +98,9 @@ def best_signals(
     eigenvalues, vectors = torch.linalg.eigh(statistics.gram[0])
     eigenvalues = eigenvalues.clamp(min=0)  # Λ
     squared = (vectors.mT @ statistics.moment).square()  # β², (F, T)
-    shifted = eigenvalues + RIDGES[:, None]  # Λ + λ, (ridges, F)
-    ridges = RIDGES[:, None]
+    few = bool(statistics.count < FEW_ROWS)
+    ridges = (RIDGES[RIDGES >= LEAST_RIDGE_OF_FEW] if few else RIDGES)[:, None]
+    shifted = eigenvalues + ridges  # Λ + λ, (ridges, F)
     explained = (1 / shifted) @ squared  # (ridges, T)
     # Rounding may leave nothing, or less, of targets that are a function of the features.
     smallest = torch.finfo(torch.float64).eps * statistics.energy.clamp(min=1.0)
@@ -111,7 +116,7 @@ def best_signals(
     return (
         values.gather(0, least)[0],
         signals.gather(0, least)[0],
-        RIDGES[least[0]],
+        ridges[least[0], 0],
     )
 
 

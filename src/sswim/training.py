@@ -45,7 +45,9 @@ class Adam:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.learning_rate <= 0 or self.noise_rate <= 0:
-            raise ValueError(f"steps must not be negative, rates positive. Got {self}.")
+            raise ValueError(
+                f"steps must not be negative, learning_rate and noise_rate positive. Got {self}."
+            )
 
 
 @dataclass(frozen=True)
