@@ -63,6 +63,8 @@ def test_predictions_of_every_kind(fitted: SSWIMRegressor, rows: tuple[Array, Ar
     assert left_out.shape == mean.shape
     assert fitted.warp(x, member=0) == []
     assert len(fitted.warp(x, member=17)) == 2
+    assert len(fitted.warp(x)) == 2
+    assert 12 <= fitted.shown_member_ < 15
     assert np.isfinite(fitted.warp_targets(y, member=17)).all()
     assert np.isfinite(fitted.log_marginal_likelihood_)
 

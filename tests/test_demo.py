@@ -36,7 +36,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 def test_warps_help_on_the_demo_signal(outcome: Outcome) -> None:
     stationary, *warped = outcome.results
-    assert len(warped) == 2
+    assert len(warped) == 3
     for result in warped:
         assert result.rmse < 0.6 * stationary.rmse
         assert result.mnlp < stationary.mnlp - 0.5

@@ -20,12 +20,18 @@ from sswim.evaluation import evaluate
 from sswim.files import require_folder, written_whole
 from sswim.plotting import POSITIONS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.regressor import SSWIMRegressor
+from sswim.settings import Auto
 
 NOISE = 0.1
 COVERAGE = 0.9
 SEED = 0
-NAMES = ("no warp (stationary)", "one warp", "two warps")
-"""By depth."""
+MODELS: dict[str, int | Auto] = {
+    "no warp (stationary)": 0,
+    "one warp": 1,
+    "two warps": 2,
+    "the default, an ensemble": "auto",
+}
+"""And their depths."""
 
 YOUR_OWN = """\
 from sswim import SSWIMRegressor
@@ -96,7 +102,7 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "model" else "right")
     results, regressors = [], []
-    for depth, name in enumerate(NAMES):
+    for name, depth in MODELS.items():
         with console.status(f"Training: {name}"):
             began = time.perf_counter()
             regressor = demo_regressor(depth).fit(X, y)
@@ -116,8 +122,10 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     return results
 
 
-def demo_regressor(depth: int) -> SSWIMRegressor:
-    """The settings of the demonstration; only the depth differs."""
+def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
+    """The default; or one model, with settings that differ in the depth alone."""
+    if depth == "auto":
+        return SSWIMRegressor(random_state=SEED)
     return SSWIMRegressor(
         depth=depth,
         n_features=256,
@@ -183,9 +191,5 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
             report.Heading("On a table of your own"),
             report.Text("With a data frame called table that has the columns x and y:"),
             report.Code(YOUR_OWN),
-            report.Text(
-                "A function that oscillates many times over its rows, as this one does, is learnt "
-                "better from a shorter length-scale to start with, such as length_scale=0.2."
-            ),
         ],
     )

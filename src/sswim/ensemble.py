@@ -92,8 +92,13 @@ class Ensemble(Record):
         return functions
 
     def warp(self, inputs: Measure, member: int) -> list[Measure]:
-        """The inputs after each warp of a member in turn, beginning with themselves."""
+        """The inputs after each warp of a member in turn, beginning with themselves.
+
+        In the units of the inputs; of a member that sees their scores, in those of the scores.
+        """
         measures = self.members[member].warp(self.scaling.inputs(inputs))
+        if self.members[member].factors.scores is not None:
+            return measures
         return [self.scaling.original_warps(measure) for measure in measures]
 
     def log_evidence(self) -> Float64[Tensor, ""]:

@@ -17,7 +17,7 @@ from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import has_ties, warn_of_targets
 from sswim.ensemble import Ensemble
 from sswim.fitting import RandomState, draw_generator, fit_members, shown_progress
-from sswim.measure import Measure
+from sswim.measure import Measure, marginal_variance
 from sswim.mixture import Mixture
 from sswim.model import Architecture, NoiseName
 from sswim.output_warp import OutputWarpName
@@ -296,14 +296,39 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         mean = self._shaped(mixture.mean)
         return (mean, self._shaped(mixture.observation_variance.sqrt())) if return_std else mean
 
-    def warp(self, X: Any, X_std: Any = None, member: int = 0) -> list[tuple[Array, Array]]:
-        """Mean and variance of the inputs after each warp in turn, in the units of the inputs."""
+    def warp(
+        self, X: Any, X_std: Any = None, member: int | None = None
+    ) -> list[tuple[Array, Array]]:
+        """Mean and variance of the inputs after each warp of a member in turn.
+
+        In the units of the inputs; for a member that sees normal scores, in those of the scores. By
+        default the member is ``shown_member_``.
+        """
         inputs = self._inputs(X, X_std)
+        member = self.shown_member_ if member is None else member
         self._require_member(member)
         measures = [m.to(device=torch.device("cpu")) for m in self._ensemble.warp(inputs, member)]
+        variances = [marginal_variance(m) for m in measures[1:]]
         return [
-            (m.mean.numpy(), m.variance.numpy()) for m in measures[1:] if m.variance is not None
+            (measure.mean.numpy(), variance.numpy())
+            for measure, variance in zip(measures[1:], variances, strict=True)
+            if variance is not None
         ]
+
+    @property
+    def shown_member_(self) -> int:
+        """The member whose warps are shown: of the deepest that sees the inputs as they are.
+
+        That which counts most, if there are several.
+        """
+        check_is_fitted(self)
+
+        def rank(number: int) -> tuple[bool, int, float]:
+            architecture = self._models[number].architecture
+            plain = architecture.inputs == "standardised"
+            return plain, architecture.depth, self._ensemble.weights[number].item()
+
+        return max(range(len(self._models)), key=rank)
 
     def warp_targets(self, y: Any, member: int = 0) -> Array:
         """What the output warp makes of targets, (N,) or (N, T).

@@ -23,7 +23,7 @@ def plot_warps(
     regressor: SSWIMRegressor,
     X: ArrayLike,
     *,
-    member: int = 0,
+    member: int | None = None,
     column: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
@@ -35,7 +35,7 @@ def plot_warps(
     Args:
         regressor: Fitted with at least one warp.
         X: Rows, (N, D).
-        member: Which of the models, counted from 0.
+        member: Which of the models, counted from 0; by default ``shown_member_``.
         column: Which of the inputs, counted from 0.
         ax: Where to draw.
     """
@@ -70,7 +70,7 @@ def plot_warped_data(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    member: int = 0,
+    member: int | None = None,
     colour_bar: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
@@ -80,7 +80,7 @@ def plot_warped_data(
         regressor: Fitted with at least one warp, to one input and one target.
         X: Rows, (N, 1).
         y: Their targets, coloured by the input before the warps.
-        member: Which of the models, counted from 0.
+        member: Which of the models, counted from 0; by default ``shown_member_``.
         colour_bar: Say beside the axes which input a colour stands for.
         ax: Where to draw.
     """
@@ -98,7 +98,7 @@ def plot_warped_data(
 
 
 def _warps(
-    regressor: SSWIMRegressor, rows: Float64[np.ndarray, "N D"], member: int
+    regressor: SSWIMRegressor, rows: Float64[np.ndarray, "N D"], member: int | None
 ) -> list[tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]]:
     with names_checked():
         warps = regressor.warp(rows, member=member)
