@@ -8,11 +8,12 @@ them.
 from sswim.factorisation import FactorisationError
 from sswim.measure import Measure
 from sswim.metrics import mnlp, rmse
-from sswim.model import SSWIM, Architecture, start
+from sswim.model import SSWIM, Architecture, enrich, start
 from sswim.noise_learning import learn_noise
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
 from sswim.prediction import Prediction
 from sswim.predictor import Predictor, condition
+from sswim.recipe import Recipe
 from sswim.regressor import SSWIMRegressor
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.training import LBFGS, Adam, Step, Stopping, Training, train
@@ -32,6 +33,7 @@ __all__ = [
     "Objective",
     "Prediction",
     "Predictor",
+    "Recipe",
     "Rows",
     "SSWIMRegressor",
     "Step",
@@ -40,6 +42,7 @@ __all__ = [
     "as_measure",
     "as_rows",
     "condition",
+    "enrich",
     "learn_noise",
     "mnlp",
     "rmse",

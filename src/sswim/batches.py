@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 
@@ -78,7 +78,10 @@ def train_batches(
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         futures = {number: pool.submit(train, batches[number]) for number in order}
         try:
-            return [futures[number].result() for number in range(len(batches))]
+            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
         except BaseException:
             stop.set()  # or the others would be waited for to their end
             raise
+    return [futures[number].result() for number in range(len(batches))]
