@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sswim.architecture import Architecture
 from sswim.linear import Observations
-from sswim.model import SSWIM, Architecture, start
+from sswim.model import SSWIM, start
 from sswim.output_warp import OutputWarp, OutputWarpName
 from sswim.rows import Rows, as_rows
 from sswim.scaling import Scaling

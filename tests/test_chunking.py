@@ -4,6 +4,7 @@ import pytest
 import torch
 from helpers import small_rows
 
+from sswim.architecture import Architecture, NoiseName
 from sswim.chunking import (
     CPU_BATCH_BYTES,
     CPU_CHUNK_ROWS,
@@ -13,7 +14,6 @@ from sswim.chunking import (
     graph_bytes_per_row,
     members_together,
 )
-from sswim.model import Architecture, NoiseName
 
 
 def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:

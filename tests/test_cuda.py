@@ -12,11 +12,12 @@ import torch
 from helpers import DENSITIES, SMALL, gradients, normal, relative_error, small_model, small_rows
 
 from sswim import SSWIMRegressor
+from sswim.architecture import Architecture
 from sswim.chunking import chunk_size, graph_bytes_per_row
 from sswim.ensemble import Ensemble
 from sswim.measure import Measure
 from sswim.mixture import equal_weights
-from sswim.model import Architecture, start
+from sswim.model import start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
 from sswim.rows import as_rows

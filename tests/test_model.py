@@ -7,10 +7,11 @@ import pytest
 import torch
 from helpers import SMALL, normal, small_model, small_rows, unchecked
 
+from sswim.architecture import Architecture
 from sswim.features import expected_features
 from sswim.measure import Measure
 from sswim.members import stack
-from sswim.model import Architecture, enrich, row_features, start, warped
+from sswim.model import enrich, row_features, start, warped
 from sswim.predictor import condition
 from sswim.spectral import Draw, Kernel
 

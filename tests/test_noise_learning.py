@@ -5,8 +5,9 @@ import torch
 from helpers import normal, small_model, small_rows
 
 from sswim import noise_learning
+from sswim.architecture import Architecture
 from sswim.density import Density
-from sswim.model import SSWIM, Architecture, start
+from sswim.model import SSWIM, start
 from sswim.noise import log_noise_ratio
 from sswim.noise_learning import learn_noise
 from sswim.objective import MAP

@@ -8,8 +8,9 @@ import torch
 from helpers import DENSITIES, gradients, relative_error, small_model, small_rows, unchecked
 from scipy.stats import multivariate_normal
 
+from sswim.architecture import NoiseName
 from sswim.measure import Measure
-from sswim.model import SSWIM, NoiseName, log_precision, row_features
+from sswim.model import SSWIM, log_precision, row_features
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, in_chunks, whole
 from sswim.output_warp import OutputWarpName
 from sswim.predictor import condition

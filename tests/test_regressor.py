@@ -25,8 +25,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sswim import SSWIMRegressor, noise_learning
+from sswim.architecture import NoiseName
 from sswim.linear import statistics
-from sswim.model import NoiseName, observe
+from sswim.model import observe
 from sswim.output_warp import OutputWarpName
 from sswim.predictor import condition
 from sswim.predictor import predictor as make_predictor

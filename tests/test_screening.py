@@ -7,8 +7,8 @@ import pytest
 import torch
 from helpers import normal, observations, small_rows
 
+from sswim.architecture import Architecture
 from sswim.linear import negative_log_evidence, statistics
-from sswim.model import Architecture
 from sswim.rows import Rows, as_rows
 from sswim.screening import (
     LEAST_RIDGE_OF_FEW,

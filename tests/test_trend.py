@@ -6,9 +6,10 @@ import pytest
 import torch
 from helpers import normal, relative_error, small_model, small_rows
 
+from sswim.architecture import Architecture
 from sswim.features import expected_features
 from sswim.measure import Measure
-from sswim.model import SSWIM, Architecture, row_features, start
+from sswim.model import SSWIM, row_features, start
 from sswim.objective import MAP, backward
 from sswim.predictor import condition
 from sswim.rows import Rows, as_rows

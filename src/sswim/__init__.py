@@ -5,10 +5,11 @@ Data flows one way, and the modules follow it: ``rows`` → ``warp`` → ``featu
 them.
 """
 
+from sswim.architecture import Architecture
 from sswim.factorisation import FactorisationError
 from sswim.measure import Measure
 from sswim.metrics import mnlp, rmse
-from sswim.model import SSWIM, Architecture, enrich, start
+from sswim.model import SSWIM, enrich, start
 from sswim.noise_learning import learn_noise
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
 from sswim.prediction import Prediction

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from sswim.architecture import Architecture
 from sswim.measure import Measure
-from sswim.model import Architecture
 from sswim.rows import Rows
 
 CPU_GRAPH_BYTES = 2**28

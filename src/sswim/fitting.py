@@ -14,13 +14,14 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from sswim.architecture import Architecture
 from sswim.batches import Batch, train_batches
 from sswim.chunking import members_together
 from sswim.cross_fitting import Combined, NoiseStart, combine
 from sswim.folds import draw_folds, leave_out, take
 from sswim.members import stack, unstack
 from sswim.mixture import equal_weights
-from sswim.model import SSWIM, Architecture, enrich, start
+from sswim.model import SSWIM, enrich, start
 from sswim.noise_learning import learn_noise
 from sswim.predictor import condition
 from sswim.recipe import Kind, Plan

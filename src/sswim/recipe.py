@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sswim.model import Architecture, NoiseName
+from sswim.architecture import Architecture, NoiseName
 from sswim.objective import Objective
 from sswim.output_warp import OutputWarpName
 from sswim.spectral import Kernel

@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from sswim.architecture import Architecture, NoiseName
 from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import has_ties, warn_of_targets
 from sswim.ensemble import Ensemble
 from sswim.fitting import RandomState, draw_generator, fit_members, shown_progress
 from sswim.measure import Measure, marginal_variance
 from sswim.mixture import Mixture
-from sswim.model import Architecture, NoiseName
 from sswim.output_warp import OutputWarpName
 from sswim.recipe import Recipe
 from sswim.rows import Rows, as_measure, as_rows

@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sswim.architecture import Architecture
 from sswim.features import expected_features
 from sswim.linear import Observations, Statistics, statistics
 from sswim.measure import Measure
-from sswim.model import Architecture
 from sswim.rows import Rows
 from sswim.scores import learn_scores
 from sswim.spectral import Kernel, draw_frequencies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from sswim.model import Architecture, NoiseName
+from sswim.architecture import Architecture, NoiseName
 from sswim.objective import OBJECTIVES
 from sswim.output_warp import OutputWarpName
 from sswim.recipe import Kind, Plan, Recipe, choose_size, make_plan

@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sswim.architecture import Architecture
 from sswim.measure import Measure
-from sswim.model import SSWIM, Architecture, start_length_scales
+from sswim.model import SSWIM, start_length_scales
 from sswim.noise import NoiseField, log_noise_ratio
 from sswim.stacking import OutOfFold, Stacking, mixture_log_density
 

@@ -18,10 +18,11 @@ from safetensors.torch import load as parse_safetensors
 from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
+from sswim.architecture import Architecture
 from sswim.ensemble import Ensemble
 from sswim.files import written_whole
 from sswim.linear import Statistics
-from sswim.model import SSWIM, Architecture
+from sswim.model import SSWIM
 from sswim.predictor import predictor
 from sswim.record import Record, RecordT
 from sswim.scaling import Scaling
