@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from helpers import small_rows
 
+from sswim import folds as folds_module
 from sswim.folds import FEWEST, PARTS, draw_folds, leave_out, take
 from sswim.rows import Rows
 
@@ -44,7 +46,7 @@ def test_copies_of_a_row_stay_together_wherever_they_are(generator: torch.Genera
 def test_each_member_sees_the_rows_outside_its_fold(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=40, weighted=True)
     folds = folds_of(rows)
-    seen = leave_out(rows, folds)
+    seen = leave_out(rows, folds, generator)
     assert seen.targets.shape == (3, 35, 1)
     assert seen.weight is not None
     for number, fold in enumerate(folds):
@@ -59,10 +61,23 @@ def test_folds_of_different_sizes_are_filled_with_rows_that_do_not_count(
     times = torch.randint(1, 4, (60,), generator=generator)
     repeated = rows.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
     folds = folds_of(repeated)
-    seen = leave_out(repeated, folds)
+    seen = leave_out(repeated, folds, generator)
     assert seen.weight is not None
     assert rows.weight is None
     for number, fold in enumerate(folds):
         kept = len(repeated) - len(fold)
         assert seen.weight[number].sum() == kept
         assert (seen.weight[number, :kept] == 1).all()
+
+
+def test_of_many_rows_some_are_seen(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folds_module, "MOST_SEEN", 20)
+    rows = small_rows(generator, n=80)
+    folds = folds_of(rows)
+    seen = leave_out(rows, folds, generator)
+    assert seen.targets.shape == (3, 20, 1)
+    for number, fold in enumerate(folds):
+        assert len(seen.targets[number].unique()) == 20
+        assert not torch.isin(seen.targets[number], rows.targets[fold]).any()

@@ -69,10 +69,11 @@ def fit_members(
     placed = rows.to(device=resolve_device(device))
     folds, seen = None, placed
     if plan.cross_fitting:
-        folds = draw_folds(rows, plan.n_members, draw_generator(random))
-    if folds is not None:
-        folds = [fold.to(placed.targets.device) for fold in folds]
-        seen = leave_out(placed, folds)
+        generator = draw_generator(random)
+        folds = draw_folds(rows, plan.n_members, generator)
+        if folds is not None:
+            folds = [fold.to(placed.targets.device) for fold in folds]
+            seen = leave_out(placed, folds, generator)
     starts: Mapping[str, StartingPoint] = {}
     if plan.screening:
         generator = draw_generator(random)

@@ -15,6 +15,9 @@ from sswim.rows import Rows
 PARTS = 8
 """A member leaves out one row in so many."""
 
+MOST_SEEN = 50_000
+"""Rows that hyper-parameters are learnt from; more cost time and change little."""
+
 MOST = 5000
 """Distinct rows of a fold: enough for what is learnt from it."""
 
@@ -44,14 +47,14 @@ def take(rows: Rows, indices: Int64[Tensor, " n"]) -> Rows:
     return rows.map(lambda tensor: tensor[indices])
 
 
-def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]]) -> Rows:
-    """For each fold the rows outside it, along a member axis.
+def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]], generator: torch.Generator) -> Rows:
+    """For each fold the rows outside it, or some of them if they are many, along a member axis.
 
     Where copies of rows make folds of different sizes, the shorter are filled with rows that do not
     count.
     """
     everything = torch.arange(len(rows), device=rows.targets.device)
-    kept = [everything[~torch.isin(everything, fold)] for fold in folds]
+    kept = [_some(everything[~torch.isin(everything, fold)], generator) for fold in folds]
     most = max(len(indices) for indices in kept)
     if all(len(indices) == most for indices in kept):
         return stack(take(rows, indices) for indices in kept)
@@ -64,3 +67,10 @@ def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]]) -> Rows:
         part.weight[len(indices) :] = 0
         parts.append(part)
     return stack(parts)
+
+
+def _some(indices: Int64[Tensor, " n"], generator: torch.Generator) -> Int64[Tensor, " m"]:
+    if len(indices) <= MOST_SEEN:
+        return indices
+    chosen = torch.randperm(len(indices), generator=generator)[:MOST_SEEN]
+    return indices[chosen.to(indices.device)]
