@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/sswim demo
 
+# One process per core, each with one thread: small matrices are not worth sharing.
 test: lint types
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
