@@ -121,6 +121,7 @@ def test_names_have_commas_between(tmp_path: Path) -> None:
 def test_an_interruption_leaves_a_file_to_go_on_from(folder: Path, workers: int) -> None:
     bench = make_bench(folder, "hist-gradient-boosting", repeats=2, workers=workers)
     environment = dict(os.environ)
+    others = set(multiprocessing.active_children())  # another test's, kept for the next use
 
     def interrupt(result: Row | Failure) -> None:
         assert isinstance(result, Row)
@@ -130,7 +131,7 @@ def test_an_interruption_leaves_a_file_to_go_on_from(folder: Path, workers: int)
         run(bench, make_plan(bench), interrupt)
     assert len(read_results(bench.out)) == 1
     assert len(make_plan(bench).jobs) == 3
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
     assert os.environ == environment
 
 
