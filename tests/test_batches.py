@@ -39,10 +39,6 @@ def test_the_number_of_cores_changes_nothing(
     results = train_batches(batches, Adam(steps=5), callback)
     assert [len(result) for result in results] == [2, 1, 1]
     assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
-    values = [training.best.value for result in results for training in result]
-    monkeypatch.undo()
-    assert values == sorted(values, key=values.index)  # finite, and in the order given
-    assert all(torch.isfinite(torch.tensor(values)))
 
 
 def test_members_are_the_same_side_by_side_or_in_turn(
