@@ -24,7 +24,7 @@ def batches(generator: torch.Generator) -> list[Batch]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_the_number_of_cores_changes_nothing(
+def test_every_step_of_every_member_is_told_one_at_a_time(
     workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
