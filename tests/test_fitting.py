@@ -103,9 +103,9 @@ def test_no_member_is_begun_after_a_callback_ends_the_training(
     monkeypatch.setattr(fitting, "members_together", lambda *_: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    members = fit_members(plan_of(6, 5), rows, 0, "cpu", lambda member, step: member == 1)
-    assert len(members.combined.models) == 2
-    assert [len(training.history) for training in members.trainings] == [1, 1]
+    members = fit_members(plan_of(6, 5), rows, 0, "cpu", lambda member, step: member == 3)
+    assert len(members.combined.models) == 4
+    assert [len(training.history) for training in members.trainings] == [6, 6, 1, 1]
 
 
 def test_kinds_that_were_not_begun_are_left_out(

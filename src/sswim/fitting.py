@@ -86,20 +86,22 @@ def fit_members(
         for batch in _batches(kind, number * plan.n_members, plan, rows, seen, starts, random)
     ]
     results = train_batches(batches, plan.optimiser, callback)
-    batches, results = _complete(batches, results, plan.n_members)
+    begun = [pair for pair in zip(batches, results, strict=True) if pair[1]]
+    whole = _complete(begun, plan.n_members) if folds is not None else []
+    kept = whole or begun
     models = [
         model
-        for batch in batches
+        for batch, _ in kept
         for model in (unstack(batch.model) if batch.model.batch else [batch.model])
     ]
-    trainings = [training for result in results for training in result]
+    trainings = [training for _, result in kept for training in result]
     if plan.n_more:
         models = [enrich(model, plan.n_more, draw_generator(random)) for model in models]
     noise = None
     if plan.kinds[0].architecture.noise == "input-dependent":
         generator = draw_generator(random)
         noise = NoiseStart(start_sample(rows, generator), generator)
-    if folds is not None and len(models) >= plan.n_members:
+    if folds is not None and whole:
         combined = combine(
             models,
             placed,
@@ -158,14 +160,11 @@ def _batches(
 
 
 def _complete(
-    batches: list[Batch], results: list[list[Training]], n_members: int
-) -> tuple[list[Batch], list[list[Training]]]:
-    """Of training that ended early: the kinds whose members all began, or what there is of one."""
-    begun = [(batch, result) for batch, result in zip(batches, results, strict=True) if result]
+    begun: list[tuple[Batch, list[Training]]], n_members: int
+) -> list[tuple[Batch, list[Training]]]:
+    """Of training that ended early, the batches of kinds whose members all began."""
     counts = Counter(batch.first // n_members for batch, result in begun for _ in result)
-    whole = [pair for pair in begun if counts[pair[0].first // n_members] == n_members]
-    kept = whole or begun[:1]
-    return [batch for batch, _ in kept], [result for _, result in kept]
+    return [pair for pair in begun if counts[pair[0].first // n_members] == n_members]
 
 
 def _started(
