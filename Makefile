@@ -32,5 +32,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,bench]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,baselines]"
 	touch $@

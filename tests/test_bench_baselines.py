@@ -70,7 +70,7 @@ def test_an_unknown_method_is_refused() -> None:
 def test_a_missing_library_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[bench\]"):
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[baselines\]"):
         require_method(name)
 
 

@@ -7,30 +7,35 @@ from helpers import small_rows
 from sswim.architecture import Architecture, NoiseName
 from sswim.chunking import (
     CPU_BATCH_BYTES,
-    CPU_CHUNK_ROWS,
+    CPU_CHUNK_BYTES,
     CPU_GRAPH_BYTES,
     FEWEST_ROWS,
     chunk_size,
     graph_bytes_per_row,
+    kept_rows,
     members_together,
 )
 
 
 def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:
-    rows, architecture = small_rows(generator, n=10_000), Architecture()
-    assert chunk_size(architecture, rows, 1) == CPU_CHUNK_ROWS
-    assert chunk_size(architecture, rows, 4) == CPU_CHUNK_ROWS // 4
-    assert chunk_size(architecture, rows, 100) == FEWEST_ROWS
+    architecture = Architecture()
+    most = CPU_CHUNK_BYTES // (512 * 8)  # rows of 512 features in double precision
+    assert chunk_size(architecture, small_rows(generator, n=most), 1) == most
+    assert chunk_size(architecture, small_rows(generator, n=most + 1), 1) == most // 2 + 1
+    assert chunk_size(architecture, small_rows(generator, n=4 * most), 4) == most // 4
+    assert chunk_size(architecture, small_rows(generator, n=4 * FEWEST_ROWS), 100) == FEWEST_ROWS
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
-def test_a_small_graph_takes_one_pass(n_members: int, generator: torch.Generator) -> None:
+def test_graphs_are_kept_within_a_fixed_amount_of_memory(
+    n_members: int, generator: torch.Generator
+) -> None:
     architecture = Architecture()
-    row = n_members * graph_bytes_per_row(architecture, small_rows(generator).inputs)
-    most = CPU_GRAPH_BYTES // row
-    few, many = (small_rows(generator, n=n) for n in (most, most + 1))
-    assert chunk_size(architecture, few, n_members) >= most
-    assert chunk_size(architecture, many, n_members) < most
+    for n in (100, 10_000):
+        rows = small_rows(generator, n=n)
+        row = n_members * graph_bytes_per_row(architecture, rows.inputs)
+        kept = kept_rows(architecture, rows, n_members)
+        assert kept * row <= CPU_GRAPH_BYTES < (kept + 1) * row
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3])

@@ -5,7 +5,14 @@ import torch
 from helpers import normal
 from torch import Tensor
 
-from sswim.features import expected_features, expected_quadratic, feature_slopes, product
+from sswim.features import (
+    expected_features,
+    expected_quadratic,
+    feature_slopes,
+    features_and_norm,
+    multiply,
+    transposed_product,
+)
 from sswim.measure import Measure
 
 
@@ -83,13 +90,35 @@ def test_gradients_of_members_in_whatever_is_asked_for(
 
 @pytest.mark.parametrize("sizes", [(5, 2), (2, 5), (3, 3)])
 @pytest.mark.parametrize("shared", [False, True])
-def test_products_have_gradients(
+def test_products_either_way_round(
     sizes: tuple[int, int], shared: bool, generator: torch.Generator
 ) -> None:
-    rows = normal(generator, *(() if shared else (2,)), 4, sizes[0]).requires_grad_()
-    matrix = normal(generator, 2, *sizes).requires_grad_()
-    assert torch.allclose(product(rows, matrix), rows @ matrix, rtol=1e-13)
-    torch.autograd.gradcheck(product, (rows, matrix))
+    rows = normal(generator, *(() if shared else (2,)), 4, sizes[0])
+    matrix, others = normal(generator, 2, *sizes), normal(generator, 2, 4, sizes[1])
+    assert torch.allclose(multiply(rows, matrix), rows @ matrix, rtol=1e-13)
+    assert torch.allclose(transposed_product(rows, others), rows.mT @ others, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["points", "diagonal", "full"])
+def test_the_norm_and_its_gradients(kind: str, generator: torch.Generator) -> None:
+    given = [normal(generator, 3, 2).requires_grad_(), normal(generator, 4, 2).requires_grad_()]
+    if kind == "diagonal":
+        given.append(normal(generator, 4, 2).square().requires_grad_())
+    if kind == "full":
+        given.append(covariances(generator, 4, 2).requires_grad_())
+    features, norm = features_and_norm(given[0], Measure(*given[1:]))
+    if norm is None:
+        assert kind == "points"
+        return
+    assert torch.allclose(norm[:, 0], features.square().sum(-1), rtol=1e-13)
+
+    def both(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+        features, norm = features_and_norm(tensors[0], Measure(*tensors[1:]))
+        assert norm is not None
+        return features, norm
+
+    torch.autograd.gradcheck(both, given)
+    torch.autograd.gradcheck(lambda *tensors: both(*tensors)[1], given)
 
 
 def test_both_causes_of_uncertainty_add_up(generator: torch.Generator) -> None:

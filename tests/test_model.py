@@ -99,7 +99,7 @@ def test_a_model_of_scored_inputs_starts_from_them(generator: torch.Generator) -
     assert model.noise_field is not None  # of the raw inputs
     raw = model.noise_field.spectrum.log_length_scales.exp()
     assert torch.allclose(raw, two.sqrt() * x.std(0, correction=0))
-    pseudo = model.warp_layers()[0].additive.pseudo_inputs
+    pseudo = model.warp_layers()[0].processes()[1].pseudo_inputs
     assert torch.cdist(pseudo, scored.mean).amin(-1).max() < 0.5
 
 
@@ -107,8 +107,8 @@ def test_warps_may_have_fewer_frequencies(generator: torch.Generator) -> None:
     model = small_model(small_rows(generator), generator, depth=2, n_warp_frequencies=4)
     assert model.spectrum.unit_frequencies.shape == (6, 3)
     for layer in model.warp_layers():
-        assert layer.additive.spectrum.unit_frequencies.shape == (4, 3)
-        assert layer.multiplicative.spectrum.unit_frequencies.shape == (4, 3)
+        for process in layer.processes():
+            assert process.spectrum.unit_frequencies.shape == (4, 3)
 
 
 @pytest.mark.parametrize(

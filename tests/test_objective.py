@@ -47,9 +47,9 @@ def test_chunks_give_the_one_pass_gradient(
     n = len(rows)
     value, expected = value_and_gradient(model, rows, objective, chunk_rows=n)
     assert set(expected) == {name for name, _ in model.named_parameters()}
-    for size in (1, 7, n):
+    for size, n_kept in ((1, 0), (1, 5), (7, 0), (7, 2), (7, 100), (n, 0)):
         model.zero_grad()
-        chunked_value = in_chunks(model, list(chunks(rows, size)), objective)
+        chunked_value = in_chunks(model, list(chunks(rows, size)), objective, n_kept)
         assert chunked_value.item() == pytest.approx(value, rel=1e-12)
         chunked = gradients(model)
         for name, gradient in expected.items():

@@ -33,13 +33,13 @@ def started(process: PseudoProcess, generator: torch.Generator) -> PseudoProcess
 
 
 def small_process(generator: torch.Generator, prior: PseudoPrior = "evidence") -> PseudoProcess:
-    return started(PseudoProcess(3, 3, n_frequencies=10, n_pseudo=7, prior=prior), generator)
+    return started(PseudoProcess(3, 3, 1, n_frequencies=10, n_pseudo=7, prior=prior), generator)
 
 
-def small_layer(generator: torch.Generator) -> WarpLayer:
-    layer = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence")
-    started(layer.multiplicative, generator)
-    started(layer.additive, generator)
+def small_layer(generator: torch.Generator, tied: bool = False) -> WarpLayer:
+    layer = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", tied=tied)
+    for process in layer.processes():
+        started(process, generator)
     return layer
 
 
@@ -97,7 +97,7 @@ def test_the_prior_is_the_log_evidence_of_the_pseudo_targets(generator: torch.Ge
 def test_both_priors_describe_the_same_process(points: Measure, generator: torch.Generator) -> None:
     """Y = Cε: the same moments, and priors that differ by the Jacobian of ε ↦ Y."""
     literal = small_process(generator, "evidence")
-    whitened = PseudoProcess(3, 3, 10, 7, "whitened")
+    whitened = PseudoProcess(3, 3, 1, 10, 7, "whitened")
     whitened.load_state_dict(literal.state_dict())
     root = torch.linalg.cholesky(pseudo_covariance(literal))  # C
     whitened.pseudo_targets.copy_(torch.linalg.solve(root, literal.pseudo_targets))
@@ -111,12 +111,60 @@ def test_both_priors_describe_the_same_process(points: Measure, generator: torch
 
 
 @torch.no_grad()
+def test_tied_functions_are_processes_that_share_their_inputs(
+    uncertain: Measure, generator: torch.Generator
+) -> None:
+    """Each has its own prior variance, and noise in proportion to it."""
+    for prior in PRIORS:
+        tied = started(PseudoProcess(3, 3, 2, n_frequencies=10, n_pseudo=7, prior=prior), generator)
+        tied.log_signal.copy_(torch.tensor([0.4, 1.7]).log())
+        factors, negative_log_prior = tied.condition()
+        together = process_moments(factors, uncertain)
+        total = torch.zeros((), dtype=torch.float64)
+        for number in range(2):
+            outputs = slice(3 * number, 3 * number + 3)
+            alone = PseudoProcess(3, 3, 1, n_frequencies=10, n_pseudo=7, prior=prior)
+            state = dict(tied.state_dict())
+            state["log_signal"] = tied.log_signal[number : number + 1]
+            state["log_noise"] = tied.log_noise + tied.log_signal[number] - tied.log_signal[0]
+            state["pseudo_targets"] = tied.pseudo_targets[:, outputs]
+            alone.load_state_dict(state)
+            own_factors, own_prior = alone.condition()
+            moments = process_moments(own_factors, uncertain)
+            assert torch.allclose(moments.mean, together.mean[:, outputs], rtol=1e-10)
+            assert torch.allclose(moments.variance[:, 0], together.variance[:, number], rtol=1e-10)
+            total += own_prior
+        assert negative_log_prior.item() == pytest.approx(total.item(), rel=1e-12)
+
+
+@torch.no_grad()
+def test_a_tied_warp_is_that_of_its_two_functions(
+    uncertain: Measure, generator: torch.Generator
+) -> None:
+    layer = small_layer(generator, tied=True)
+    [process] = layer.processes()
+    factors = layer.condition()[0]
+    parts = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", tied=False)
+    for number, part in enumerate(parts.processes()):
+        state = dict(process.state_dict())
+        state["log_signal"] = process.log_signal[number : number + 1]
+        state["log_noise"] = process.log_noise + process.log_signal[number] - process.log_signal[0]
+        state["pseudo_targets"] = process.pseudo_targets[:, 3 * number : 3 * number + 3]
+        part.load_state_dict(state)
+    raw = Measure(uncertain.mean, input_variance=uncertain.variance)
+    for measure in (Measure(uncertain.mean), uncertain, raw):
+        ours, theirs = warp(factors, measure), warp(parts.condition()[0], measure)
+        for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
+            assert torch.allclose(mine, other, rtol=1e-9, atol=1e-12)
+
+
+@torch.no_grad()
 def test_first_layer_against_sampled_warps(points: Measure, generator: torch.Generator) -> None:
     """Draws of the functions g and h given the pseudo-data, by their weights."""
     layer = small_layer(generator)
     n = 200_000
     values = []
-    for process in (layer.multiplicative, layer.additive):
+    for process in layer.processes():
         frequencies = process.spectrum.frequencies()
         pseudo = expected_features(frequencies, Measure(process.pseudo_inputs))
         per_target = torch.ones(3, dtype=torch.float64)
@@ -142,8 +190,7 @@ def test_deeper_layers_against_draws_under_the_same_independence(
     def draw(mean: Tensor, variance: Tensor) -> Tensor:
         return mean + variance.sqrt() * normal(generator, n, 12, 3)
 
-    g = process_moments(factors.multiplicative, uncertain)
-    h = process_moments(factors.additive, uncertain)
+    g, h = (process_moments(process, uncertain) for process in factors.processes)
     draws = draw(1 + g.mean, g.variance) * draw(uncertain.mean, uncertain.variance)
     draws = draws + draw(h.mean, h.variance)
     assert_moments(warp(factors, uncertain), draws)
@@ -176,11 +223,11 @@ def test_zero_input_variance_gives_the_first_layer(
 @torch.no_grad()
 def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> None:
     """With many frequencies: the features of distant points are then nearly orthogonal."""
-    layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence")
-    started(layer.multiplicative, generator)
-    started(layer.additive, generator)
+    layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence", tied=False)
+    for process in layer.processes():
+        started(process, generator)
     factors = layer.condition()[0]
-    near = Measure(layer.multiplicative.pseudo_inputs[:3])
+    near = Measure(layer.processes()[0].pseudo_inputs[:3])
     far = Measure(near.mean + 300)
     assert (warp(factors, near).mean - near.mean).abs().max() > 0.5
     warped = warp(factors, far)
@@ -192,19 +239,23 @@ def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> Non
 
 
 @pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("tied", [False, True])
 @torch.no_grad()
 def test_a_warp_starts_as_the_identity(
-    prior: PseudoPrior, points: Measure, generator: torch.Generator
+    prior: PseudoPrior, tied: bool, points: Measure, generator: torch.Generator
 ) -> None:
-    layer = WarpLayer(3, 10, 7, prior)
-    for process in (layer.multiplicative, layer.additive):
+    layer = WarpLayer(3, 10, 7, prior, tied)
+    for process in layer.processes():
         started(process, generator).pseudo_targets.zero_()
     assert torch.equal(warp(layer.condition()[0], points).mean, points.mean)
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-def test_gradients(prior: PseudoPrior, uncertain: Measure, generator: torch.Generator) -> None:
-    process = PseudoProcess(3, 2, n_frequencies=3, n_pseudo=4, prior=prior)
+@pytest.mark.parametrize("n_functions", [1, 2])
+def test_gradients(
+    prior: PseudoPrior, n_functions: int, uncertain: Measure, generator: torch.Generator
+) -> None:
+    process = PseudoProcess(3, 2, n_functions, n_frequencies=3, n_pseudo=4, prior=prior)
     started(process, generator)
     names = [name for name, _ in process.named_parameters()]
 
@@ -236,7 +287,7 @@ def test_float32_moments_agree_with_float64(generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def test_more_pseudo_points_than_rows(generator: torch.Generator) -> None:
-    process = PseudoProcess(2, 2, n_frequencies=4, n_pseudo=9, prior="whitened")
+    process = PseudoProcess(2, 2, 1, n_frequencies=4, n_pseudo=9, prior="whitened")
     process.start(normal(generator, 3, 2), torch.ones(2, dtype=torch.float64), generator)
     assert len(process.pseudo_inputs.unique(dim=0)) == 9
 

@@ -26,6 +26,8 @@ class Architecture:
     """Those of every warp; None for as many as at the top."""
     n_pseudo: int = 128
     """K, the pseudo-points of g and of h in every warp."""
+    tied: bool = False
+    """g and h of a warp share frequencies and pseudo-inputs: half the cost of two of their own."""
     kernel: Kernel = "matern32"
     draw: Draw = "orthogonal"
     pseudo_prior: PseudoPrior = "evidence"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from sswim.architecture import Architecture
 from sswim.measure import Measure
 from sswim.rows import Rows
 
-CPU_GRAPH_BYTES = 2**28
-"""On a CPU one pass saves the features' second computation, as long as its graph is so small."""
+CPU_GRAPH_BYTES = 2**29
+"""Of the graphs that are kept on a CPU, which saves the features' second computation."""
 
-CPU_CHUNK_ROWS = 2000
-"""Of all members. Chunks that stay in cache are the fast path for many rows, not a compromise."""
+CPU_CHUNK_BYTES = 2**23
+"""Of a chunk's features, of all members. Chunks that stay in cache are the fast path for many rows,
+not a compromise."""
 
 CPU_BATCH_BYTES = 2**26
 """Of the graph of members trained together on a CPU: more would drive each other from cache."""
@@ -27,8 +30,9 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     n_features, n_warp_features = 2 * architecture.n_frequencies, 2 * architecture.warp_frequencies
     if architecture.linear:
         n_features += n_inputs + 1
-    per_process = 3 * n_warp_features + 3 * architecture.n_pseudo
-    numbers = 2 * architecture.depth * per_process + 4 * n_features
+    n_processes = architecture.depth * (1 if architecture.tied else 2)
+    numbers = n_processes * (n_warp_features + architecture.n_pseudo) + 3 * n_features
+    numbers += 20 * architecture.depth * n_inputs  # measures
     if architecture.linear:
         numbers += n_features  # the Fourier and linear features, put together
     if architecture.inputs == "scored":
@@ -51,10 +55,18 @@ def members_together(architecture: Architecture, rows: Rows, n_members: int) -> 
 def chunk_size(architecture: Architecture, rows: Rows, n_members: int) -> int:
     """Rows per chunk, each seen by all members, from the device and the memory at hand."""
     device = rows.targets.device
-    bytes_per_row = n_members * graph_bytes_per_row(architecture, rows.inputs)
     if device.type == "cpu":
-        few = max(FEWEST_ROWS, CPU_CHUNK_ROWS // n_members)
-        return max(few, len(rows)) if len(rows) * bytes_per_row <= CPU_GRAPH_BYTES else few
+        features = 2 * architecture.n_frequencies * rows.inputs.mean.dtype.itemsize
+        most = max(FEWEST_ROWS, CPU_CHUNK_BYTES // (n_members * features))
+        return math.ceil(len(rows) / math.ceil(len(rows) / most))  # all of the same size
+    bytes_per_row = n_members * graph_bytes_per_row(architecture, rows.inputs)
     free, _ = torch.cuda.mem_get_info(device)
     reusable = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return max(1000, (free + reusable) // 2 // bytes_per_row)
+
+
+def kept_rows(architecture: Architecture, rows: Rows, n_members: int) -> int:
+    """Of how many rows in chunks the graph is kept: of none on a GPU, where a chunk is large."""
+    if rows.targets.device.type != "cpu":
+        return 0
+    return CPU_GRAPH_BYTES // (n_members * graph_bytes_per_row(architecture, rows.inputs))

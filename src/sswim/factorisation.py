@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,6 +16,23 @@ JITTERS = (1e-12, 1e-10, 1e-8, 1e-6)
 
 class FactorisationError(ArithmeticError):
     """A matrix that has to be positive definite is not, even with the largest jitter."""
+
+
+_noted: ContextVar[list[Tensor] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def failures_noted() -> Iterator[list[Tensor]]:
+    """Within, no factorisation is looked at, nor repaired: which failed is noted in the list.
+
+    To look would be to wait for the device.
+    """
+    failures: list[Tensor] = []
+    token = _noted.set(failures)
+    try:
+        yield failures
+    finally:
+        _noted.reset(token)
 
 
 def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*batch F F"]:
@@ -29,6 +50,10 @@ def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*
     """
     factor, info = torch.linalg.cholesky_ex(matrix)
     failed = info > 0
+    noted = _noted.get()
+    if noted is not None:
+        noted.append(failed)
+        return factor
     if not failed.any():
         return factor
     size = matrix.shape[-1]
@@ -52,3 +77,36 @@ def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*
         "Likely cause: a noise variance far below what the precision of the features resolves. "
         "Use float64 rows, raise the noise variance, or lower the learning rate."
     )
+
+
+_LEAF = 64
+"""The size of triangular matrices that a GPU inverts at once."""
+
+
+def solve_and_invert(
+    factor: Float[Tensor, "*batch F F"], vector: Float[Tensor, "*batch F"]
+) -> tuple[Float[Tensor, "*batch F"], Float[Tensor, "*batch F F"]]:
+    """A⁻¹b and A⁻¹ of A = LLᵀ."""
+    if not factor.is_cuda:
+        solution = torch.cholesky_solve(vector[..., None], factor)[..., 0]
+        return solution, torch.cholesky_inverse(factor)
+    # The libraries' batched routines take several times as long, and some cannot be recorded.
+    root = _triangular_inverse(factor)  # L⁻¹
+    solution = (root.mT @ (root @ vector[..., None]))[..., 0]
+    return solution, root.mT @ root
+
+
+def _triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*batch F F"]:
+    """L⁻¹ by halves: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]]."""
+    size = factor.shape[-1]
+    if size <= _LEAF:
+        identity = torch.eye(size, dtype=factor.dtype, device=factor.device)
+        return torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+    half = size // 2
+    inverse = torch.zeros_like(factor)
+    first = _triangular_inverse(factor[..., :half, :half])
+    second = _triangular_inverse(factor[..., half:, half:])
+    inverse[..., :half, :half] = first
+    inverse[..., half:, half:] = second
+    inverse[..., half:, :half] = -second @ (factor[..., half:, :half] @ first)
+    return inverse

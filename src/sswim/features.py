@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -9,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sswim.measure import Measure, Variance, full_covariance
+from sswim.measure import Measure, full_covariance
 
 
 def expected_features(
@@ -24,82 +26,123 @@ def expected_features(
 
     Here and below a measure may be shared by all members, or have one of its rows for each.
     """
-    phase = product(measure.mean, frequencies.mT)  # Ωm
-    features: Tensor = _Waves.apply(phase, _log_damping(frequencies, measure))
+    features, _ = _Waves.apply(measure.mean, frequencies, *_spread(frequencies, measure), False)
     return features
 
 
-def product(
-    rows: Float[Tensor, "*#B N I"], matrix: Float[Tensor, "*B I J"]
-) -> Float[Tensor, "*B N J"]:
-    """XA of many rows X."""
-    result: Tensor = _Product.apply(rows, matrix)
-    return result
+def features_and_norm(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> tuple[Float[Tensor, "*B N F"], Float[Tensor, "*B N 1"] | None]:
+    """The expected features, and ‖E φ‖²; None for points, of which it is one."""
+    features, norm = _Waves.apply(measure.mean, frequencies, *_spread(frequencies, measure), True)
+    return features, norm
 
 
-class _Product(torch.autograd.Function):
-    """XA with X̄ = ȲAᵀ and Ā = XᵀȲ, each the way round in which it is wider than the other.
+def multiply(rows: Tensor, matrix: Tensor) -> Tensor:
+    """XA, the way round in which it is wide: of two that are transposes a CPU is slow in one."""
+    n_before, n_after = matrix.shape[-2:]
+    return (matrix.mT @ rows.mT).mT if n_after < n_before else rows @ matrix
 
-    Of two products that are each other's transpose, a CPU is slow in the one of few columns.
-    """
 
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, matrix: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, matrix)
-        n_before, n_after = matrix.shape[-2:]
-        return (matrix.mT @ rows.mT).mT if n_after < n_before else rows @ matrix
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        rows, matrix = ctx.saved_tensors
-        narrows = matrix.shape[-1] < matrix.shape[-2]
-        of_rows = of_matrix = None
-        if ctx.needs_input_grad[0]:
-            of_rows = gradient @ matrix.mT if narrows else (matrix @ gradient.mT).mT
-            of_rows = of_rows.sum_to_size(rows.shape)
-        if ctx.needs_input_grad[1]:
-            of_matrix = (gradient.mT @ rows).mT if narrows else rows.mT @ gradient
-            of_matrix = of_matrix.sum_to_size(matrix.shape)
-        return of_rows, of_matrix
+def transposed_product(left: Tensor, right: Tensor) -> Tensor:
+    """XᵀY of many rows, likewise."""
+    narrows = right.shape[-1] < left.shape[-1]
+    return (right.mT @ left).mT if narrows else left.mT @ right
 
 
 class _Waves(torch.autograd.Function):
-    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] of phases p and log dampings d.
+    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] of phases p = mΩᵀ and log dampings d = −½vQᵀ.
 
     The features are their own derivatives, so the backward takes no trigonometry:
 
-        p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄
+        p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄ + 2n̄·(c² + s²)
+
+    with n̄ that of the norm n = Σ c² + s², and from there back through the two products.
     """
 
     @staticmethod
-    def forward(ctx: Any, phase: Tensor, log_damping: Tensor | None) -> Tensor:
-        *rows, m = phase.shape
-        features = phase.new_empty(*rows, 2 * m)
-        cosine, sine = features.chunk(2, dim=-1)
-        torch.cos(phase, out=cosine)
-        torch.sin(phase, out=sine)
-        if log_damping is None:
-            features *= m**-0.5
-        else:
-            scale = log_damping.exp().mul_(m**-0.5)
-            cosine *= scale
-            sine *= scale
-        ctx.save_for_backward(features)
-        return features
+    def forward(
+        ctx: Any,
+        mean: Tensor,
+        frequencies: Tensor,
+        variance: Tensor | None,
+        forms: Tensor | None,
+        normed: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.set_materialize_grads(False)
+        kernels = _kernels(mean)
+        waves = _waves if kernels is None else kernels.waves
+        features = waves(mean, frequencies, variance, forms)
+        ctx.save_for_backward(features, mean, frequencies, variance, forms)
+        norm = None
+        if normed and variance is not None:
+            norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True).square_()
+        return features, norm
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        [features] = ctx.saved_tensors
-        cosine, sine = features.chunk(2, dim=-1)
-        of_cosine, of_sine = gradient.chunk(2, dim=-1)
-        phase = log_damping = None
+    def backward(
+        ctx: Any, gradient: Tensor | None, of_norm: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        features, mean, frequencies, variance, forms = ctx.saved_tensors
+        if gradient is None:
+            gradient = torch.zeros_like(features)
+        kernels = _kernels(features)
+        waves_backward = _waves_backward if kernels is None else kernels.waves_backward
+        damped = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
+        phase, exponent = waves_backward(features, gradient, of_norm, damped)
+        of_mean = of_frequencies = of_variance = of_forms = None
         if ctx.needs_input_grad[0]:
-            phase = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
+            of_mean = multiply(phase, frequencies).sum_to_size(mean.shape)
         if ctx.needs_input_grad[1]:
-            log_damping = (cosine * of_cosine).addcmul_(sine, of_sine)
-        return phase, log_damping
+            of_frequencies = transposed_product(phase, mean).sum_to_size(frequencies.shape)
+        if exponent is not None and ctx.needs_input_grad[2]:
+            of_variance = multiply(exponent, forms).sum_to_size(variance.shape)
+        if exponent is not None and ctx.needs_input_grad[3]:
+            of_forms = transposed_product(exponent, variance).sum_to_size(forms.shape)
+        return of_mean, of_frequencies, of_variance, of_forms, None
+
+
+def _waves(
+    mean: Tensor, frequencies: Tensor, variance: Tensor | None, forms: Tensor | None
+) -> Tensor:
+    """M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]"""
+    phase = multiply(mean, frequencies.mT)
+    *rows, m = phase.shape
+    features = phase.new_empty(*rows, 2 * m)
+    cosine, sine = features.chunk(2, dim=-1)
+    torch.cos(phase, out=cosine)
+    torch.sin(phase, out=sine)
+    if variance is None or forms is None:
+        return features.mul_(m**-0.5)
+    scale = multiply(variance, forms.mT).mul_(-0.5).exp_().mul_(m**-0.5)
+    cosine *= scale
+    sine *= scale
+    return features
+
+
+def _waves_backward(
+    features: Tensor, gradient: Tensor, of_norm: Tensor | None, damped: bool
+) -> tuple[Tensor, Tensor | None]:
+    """p̄, and −½d̄ where damped."""
+    cosine, sine = features.chunk(2, dim=-1)
+    of_cosine, of_sine = gradient.chunk(2, dim=-1)
+    phase = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
+    if not damped:
+        return phase, None
+    exponent = (cosine * of_cosine).addcmul_(sine, of_sine)
+    if of_norm is not None:
+        exponent.addcmul_(2 * of_norm, cosine.square().addcmul_(sine, sine))
+    return phase, exponent.mul_(-0.5)
+
+
+def _kernels(tensor: Tensor) -> ModuleType | None:
+    """Those of a GPU, where they can be had."""
+    if not tensor.is_cuda or find_spec("triton") is None:
+        return None
+    from sswim import kernels  # noqa: PLC0415 (it imports what only a GPU has)
+
+    return kernels if kernels.usable() else None
 
 
 def feature_slopes(
@@ -128,8 +171,10 @@ def expected_quadratic(
         E[cos sinᵀ] = eeᵀ ∘ (csᵀ ∘ cosh K − scᵀ ∘ sinh K)
     """
     assert measure.input_variance is not None
-    damping = _log_damping(frequencies, measure)
-    assert damping is not None
+    variance, products = _spread(frequencies, measure)
+    assert variance is not None
+    assert products is not None
+    damping = -0.5 * variance @ products.mT
     phase = measure.mean @ frequencies.mT
     c, s = phase.cos(), phase.sin()
     covariance = full_covariance(measure.mean, measure.input_variance)
@@ -152,23 +197,18 @@ def expected_quadratic(
     return (cosines + sines + 2 * crossed) / m
 
 
-def _log_damping(
+def _spread(
     frequencies: Float[Tensor, "*B M D"], measure: Measure
-) -> Float[Tensor, "*B N M"] | None:
-    """−½ diag(ΩΣΩᵀ), or None for points."""
-    parts = [
-        -0.5 * _phase_variance(frequencies, measure.mean, variance)
-        for variance in (measure.variance, measure.input_variance)
-        if variance is not None
-    ]
-    return sum(parts[1:], parts[0]) if parts else None
+) -> tuple[Float[Tensor, "*N E"] | None, Float[Tensor, "*B M E"] | None]:
+    """v and Q with diag(ΩΣΩᵀ) = vQᵀ, or two Nones for points.
 
-
-def _phase_variance(
-    frequencies: Float[Tensor, "*B M D"], mean: Float[Tensor, "*N D"], variance: Variance
-) -> Float[Tensor, "*B N M"]:
-    """diag(ΩΣΩᵀ), the variance of Ωx: one product of Σ, its entries in a line, with all ωωᵀ."""
-    if variance.ndim == mean.ndim:
-        return product(variance, frequencies.square().mT)
+    Of a diagonal Σ its diagonal, and Ω²; of any other its entries in a line, and those of all ωωᵀ.
+    """
+    parts = [each for each in (measure.variance, measure.input_variance) if each is not None]
+    if not parts:
+        return None, None
+    if all(part.ndim == measure.mean.ndim for part in parts):
+        return sum(parts[1:], parts[0]), frequencies.square()
+    full = [full_covariance(measure.mean, part).flatten(-2) for part in parts]
     products = frequencies[..., :, None] * frequencies[..., None, :]  # ωωᵀ
-    return product(variance.flatten(-2), products.flatten(-2).mT)
+    return sum(full[1:], full[0]), products.flatten(-2)

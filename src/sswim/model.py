@@ -78,6 +78,7 @@ class SSWIM(nn.Module):
                 architecture.warp_frequencies,
                 architecture.n_pseudo,
                 architecture.pseudo_prior,
+                architecture.tied,
                 batch,
             )
             for _ in range(architecture.depth)
@@ -191,7 +192,7 @@ def start(
     length_scales = start_length_scales(sample, length_scale)
     kernel, draw = architecture.kernel, architecture.draw
     for layer in model.warp_layers():
-        for process in (layer.multiplicative, layer.additive):
+        for process in layer.processes():
             process.spectrum.start(kernel, draw, length_scales, generator)
             process.start(sample, spread, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)

@@ -8,8 +8,9 @@ of the small factors f of the model:
 One pass keeps the graph of all rows. Two passes need the memory of a chunk: the first sums S up
 without a graph; then the evidence is differentiated with respect to S alone; the second recomputes
 the statistics of each chunk with its graph and sends ∂evidence/∂S back through it, into f. This is
-the full gradient, not an estimate. Leave-one-out also looks at each row given S and so needs one
-more pass in between.
+the full gradient, not an estimate. The graphs of the first chunks are kept from the first pass, as
+many as a fixed amount of memory holds: these are not computed twice. Leave-one-out also looks at
+each row given S and so needs one more pass in between.
 
 A batch of members has one value each. They share no parameter, so the gradient of their sum is that
 of each.
@@ -18,9 +19,10 @@ of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 from operator import add
 from typing import Literal
 
@@ -28,7 +30,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.chunking import chunk_size
+from sswim.chunking import chunk_size, kept_rows
 from sswim.linear import (
     Observations,
     Posterior,
@@ -88,19 +90,25 @@ def backward(
     if isinstance(rows, Rows):
         if chunk_rows is not None and chunk_rows < 1:
             raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
-        size = chunk_rows or chunk_size(model.architecture, rows, math.prod(model.batch))
+        n_members = math.prod(model.batch)
+        size = chunk_rows or chunk_size(model.architecture, rows, n_members)
         if len(rows) <= size:
             value = whole(model, rows, objective)
             value.sum().backward()
             return value.detach()
-        rows = list(chunks(rows, size, rows.axis))
+        n_kept = kept_rows(model.architecture, rows, n_members) // size
+        return in_chunks(model, list(chunks(rows, size, rows.axis)), objective, n_kept)
     return in_chunks(model, rows, objective)
 
 
 @torch.no_grad()
 def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
     """Sum the statistics of chunks up, one at a time and without a graph."""
-    parts = (statistics(observe(factors, chunk)) for chunk in rows)
+    return _sum(statistics(observe(factors, chunk)) for chunk in rows)
+
+
+def _sum(parts: Iterable[Statistics]) -> Statistics:
+    parts = iter(parts)
     first = next(parts, None)
     if first is None:
         raise ValueError("There must be at least one chunk of rows. Got none.")
@@ -120,8 +128,17 @@ def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B
     return (criterion + _weighted(prior, objective)) / total.count
 
 
-def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float64[Tensor, "*B"]:
-    """The objective's value, of every member; its gradient is added to that of the parameters."""
+def in_chunks(
+    model: SSWIM, rows: Iterable[Rows], objective: Objective, n_kept: int = 0
+) -> Float64[Tensor, "*B"]:
+    """The objective's value, of every member; its gradient is added to that of the parameters.
+
+    Args:
+        model: On the device of the rows.
+        rows: Chunks, in an iterable that can be started again.
+        objective: What to minimise.
+        n_kept: Of how many chunks the first pass keeps the graph.
+    """
     if iter(rows) is rows:
         raise ValueError(
             "Chunks are read more than once, so they must come in an iterable that can be started "
@@ -130,7 +147,17 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
         )
     factors, prior = model.condition()
     seen = factors.leaves()
-    summed = total_statistics(seen, rows)
+    kept: list[Statistics] = []
+
+    def first_pass() -> Iterator[Statistics]:
+        for number, chunk in enumerate(rows):
+            with torch.set_grad_enabled(number < n_kept):
+                part = statistics(observe(seen, chunk))
+            if number < n_kept:
+                kept.append(part)
+            yield part.map(torch.detach)
+
+    summed = _sum(first_pass())
     total = summed.leaves()
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
@@ -144,7 +171,10 @@ def in_chunks(model: SSWIM, rows: Iterable[Rows], objective: Objective) -> Float
             part.sum().backward()
             criterion += part.detach()
         send_back(conditioned, given)
-    for chunk in rows:
+    n_kept = len(kept)
+    while kept:
+        send_back(kept.pop(), total)  # and its graph is freed
+    for chunk in islice(rows, n_kept, None):
         send_back(statistics(observe(seen, chunk), gradients_only=True), total)
     penalty = _weighted(prior, objective) / summed.count
     send_back(factors, seen, penalty.sum())

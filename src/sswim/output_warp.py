@@ -232,8 +232,8 @@ class OutputWarp(nn.Module):
             return SinhArcsinhMap(*parameters, self.low, self.high), prior
         location, log_steepness, log_slope = bounded[..., 1:, :].chunk(3, dim=-2)
         # At the start the terms differ by where they are, over the bulk of a standardised target.
-        middles = (torch.arange(self.n_terms, dtype=torch.float64) + 0.5) / self.n_terms
-        quantiles = torch.special.ndtri(middles).to(location.device)[:, None]
+        numbers = torch.arange(self.n_terms, dtype=torch.float64, device=location.device)
+        quantiles = torch.special.ndtri((numbers + 0.5) / self.n_terms)[:, None]
         slope = log_slope.expm1() / self.n_terms
         return TanhMap(bounded[..., 0, :], location + quantiles, log_steepness, slope), prior
 

@@ -39,6 +39,8 @@ class Recipe:
     """Half of the kinds see normal scores of the inputs."""
     whitening: bool = True
     """And these have the whitened prior on their warps, the others the literal one."""
+    tied: bool = True
+    """g and h of a warp share frequencies and pseudo-inputs."""
     linear: bool = True
     """The first stationary kind has linear terms."""
     output_warp: OutputWarpName = "sinh-arcsinh"
@@ -152,6 +154,7 @@ def _kind(recipe: Recipe, size: Size, depth: int, number: int) -> Kind:
         n_frequencies=size.n_frequencies,
         n_warp_frequencies=size.n_warp_frequencies,
         n_pseudo=size.n_pseudo,
+        tied=recipe.tied,
         kernel=recipe.kernels[number % len(recipe.kernels)],
         inputs="scored" if recipe.scores and half else "standardised",
         linear=recipe.linear and depth == 0 and number == 0,

@@ -13,13 +13,16 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sswim.factorisation import cholesky
+from sswim.factorisation import cholesky, solve_and_invert
 
 _PANELS = 4
-"""Of a symmetric product on a CPU, whose lower blocks are copies: 5/8 of the operations."""
+"""Of a symmetric product, whose lower blocks are copies: 5/8 of the operations."""
 
 _FEWEST_FEATURES = 128
 """For which panels pay."""
+
+_FEWEST_ROWS_ON_GPU = 100_000
+"""Of all members: a GPU is not filled by panels of fewer."""
 
 
 def weighted_sums(
@@ -94,7 +97,8 @@ def _columns(weight: Tensor) -> tuple[Tensor, ...]:
 def _symmetric(left: Float[Tensor, "*B N F"], right: Float[Tensor, "*B N F"]) -> Tensor:
     """LᵀR that is known to be symmetric, in panels of rows from the diagonal to the right."""
     n_features = left.shape[-1]
-    if left.device.type != "cpu" or n_features < _FEWEST_FEATURES:
+    few = left.is_cuda and left.numel() // n_features < _FEWEST_ROWS_ON_GPU
+    if few or n_features < _FEWEST_FEATURES:
         return left.mT @ right
     product = left.new_empty(*left.shape[:-2], n_features, n_features)
     width = math.ceil(n_features / _PANELS)
@@ -163,24 +167,23 @@ class _Evidence(torch.autograd.Function):
     ) -> Tensor:
         ridge = noise / signal  # λ
         factor = factorised(gram, ridge)
-        mean = torch.cholesky_solve(moment.mT[..., None], factor)[..., 0]  # α, (*B, T, F)
+        mean, inverse = solve_and_invert(factor, moment.mT)  # α, (*B, T, F), and A⁻¹
         residual = energy - (moment.mT * mean).sum(-1)  # r
         log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
-        ctx.save_for_backward(factor, mean, residual, noise, signal)
+        ctx.save_for_backward(inverse, mean, residual, noise, signal)
         ctx.shared = gram.shape[-3] < noise.shape[-1]
         return 0.5 * residual / noise + log_root - 0.5 * factor.shape[-1] * ridge.log()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
-        factor, mean, residual, noise, signal = ctx.saved_tensors
-        of_matrix = torch.cholesky_inverse(factor)
-        of_matrix.addcmul_(mean[..., :, None], (mean / noise[..., None])[..., None, :])
+        inverse, mean, residual, noise, signal = ctx.saved_tensors
+        of_matrix = inverse.addcmul(mean[..., :, None], (mean / noise[..., None])[..., None, :])
         of_matrix *= (0.5 * gradient)[..., None, None]
         of_residual = 0.5 * gradient / noise
         trace = of_matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
         ridge = noise / signal
-        of_ridge = trace - 0.5 * factor.shape[-1] * gradient / ridge
+        of_ridge = trace - 0.5 * inverse.shape[-1] * gradient / ridge
         return (
             of_matrix.sum(-3, keepdim=True) if ctx.shared else of_matrix,
             (-2 * of_residual[..., None] * mean).mT,

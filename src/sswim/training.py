@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
 
+from sswim.chunking import chunk_size
 from sswim.factorisation import FactorisationError
 from sswim.model import SSWIM
 from sswim.objective import MAP, Objective, backward
+from sswim.recording import Recording
 from sswim.rows import Rows
 from sswim.steps import Callback, MemberCallback, MemberSteps, Step, Stopping, Training
 
@@ -185,19 +187,36 @@ class _Run:
         self.best_position = self.position()
         self.began = time.perf_counter()
         self.steps = 0
+        self.recording: Recording | None = None
+        if isinstance(self.rows, Rows) and self.chunk_rows is None:
+            self.chunk_rows = chunk_size(self.model.architecture, self.rows, len(self.members))
 
-    def evaluate(self) -> list[float]:
-        """The members' objectives at the model's parameters, with their gradients in these."""
-        self.model.zero_grad()
-        value = backward(self.model, self.rows, self.objective, self.chunk_rows)
-        values: list[float] = value.flatten().tolist()
+    def record(self) -> None:
+        """Have later evaluations replayed, where there is a GPU and the rows stay where they are.
+
+        After one that was not, which has compiled what there is to compile.
+        """
+        if self.model.log_noise.is_cuda and isinstance(self.rows, Rows):
+            self.recording = Recording(self._compute, self.parameters)
+
+    def evaluate(self) -> tuple[list[float], list[float]]:
+        """The members' objectives, and the norms of their gradients, which the parameters have."""
+        numbers = None if self.recording is None else self.recording.replay()
+        if numbers is None:
+            numbers = self._compute().tolist()
+        values, norms = numbers[: len(self.members)], numbers[len(self.members) :]
         wrong = [one for one in values if not math.isfinite(one)]
         if wrong:
             raise FactorisationError(
                 f"The objective must be finite; it is {wrong[0]} at step {self.steps}. Likely "
                 "cause: parameters that diverged. Lower the learning rate, or standardise the rows."
             )
-        return values
+        return values, norms
+
+    def _compute(self) -> Float64[Tensor, " numbers"]:
+        self.model.zero_grad()
+        value = backward(self.model, self.rows, self.objective, self.chunk_rows)
+        return torch.cat((value.reshape(-1), self.gradient().norm(dim=1)))
 
     def gradient(self) -> Float64[Tensor, "members parameters"]:
         """The gradients of the last evaluation, flattened."""
@@ -219,9 +238,8 @@ class _Run:
         for parameter, part in zip(self.parameters, position.split(sizes, dim=1), strict=True):
             parameter.copy_(part.reshape(parameter.shape))
 
-    def finish_step(self, values: list[float]) -> None:
-        """Record a step whose objectives and gradients have been evaluated; may raise _Stop."""
-        norms: list[float] = self.gradient().norm(dim=1).tolist()
+    def finish_step(self, values: list[float], norms: list[float]) -> None:
+        """Note a step whose objectives and gradients have been evaluated; may raise _Stop."""
         seconds = time.perf_counter() - self.began
         running = [number for number, member in enumerate(self.members) if member.ended is None]
         steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
@@ -261,12 +279,13 @@ def _adam(run: _Run, settings: Adam) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, max_lr=rates, total_steps=settings.steps + 1
     )
-    run.finish_step(run.evaluate())
+    run.finish_step(*run.evaluate())
+    run.record()
     for _ in range(settings.steps):
         optimiser.step()
         schedule.step()
         run.hold_ended()
-        run.finish_step(run.evaluate())
+        run.finish_step(*run.evaluate())
 
 
 def _lbfgs(run: _Run, settings: LBFGS) -> None:
@@ -276,7 +295,7 @@ def _lbfgs(run: _Run, settings: LBFGS) -> None:
     def evaluate(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         run.move_to(torch.from_numpy(point)[None])
         try:
-            [value] = run.evaluate()
+            [value], _ = run.evaluate()
         except FactorisationError:
             # The line search went too far; a high value, but finite, makes it turn back.
             return 1e10, np.zeros_like(point)
@@ -284,9 +303,10 @@ def _lbfgs(run: _Run, settings: LBFGS) -> None:
 
     def finish_step(intermediate_result: optimize.OptimizeResult) -> None:
         # The line search accepts the point it evaluated last, where the model still stands.
-        run.finish_step([float(intermediate_result.fun)])
+        run.finish_step([float(intermediate_result.fun)], run.gradient().norm(dim=1).tolist())
 
-    run.finish_step(run.evaluate())
+    run.finish_step(*run.evaluate())
+    run.record()
     result = optimize.minimize(
         evaluate,
         run.position()[0].cpu().numpy(),

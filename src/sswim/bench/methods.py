@@ -25,6 +25,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "sswim-one-kernel": {"recipe": Recipe(kernels=("matern32",))},
     "sswim-no-scores": {"recipe": Recipe(scores=False)},
     "sswim-no-whitening": {"recipe": Recipe(whitening=False)},
+    "sswim-separate-warps": {"recipe": Recipe(tied=False)},
     "sswim-no-linear": {"recipe": Recipe(linear=False)},
     "sswim-no-output-warp": {"recipe": Recipe(output_warp="none")},
     "sswim-constant-noise": {"recipe": Recipe(noise="constant")},
@@ -124,7 +125,7 @@ def require_method(name: str) -> Method:
         except ImportError as error:
             raise ValueError(
                 f"The method {name!r} needs {library}, which cannot be imported ({error}). "
-                "Install what the bench needs: pip install sswim[bench]."
+                "Install what the bench needs: pip install sswim[baselines]."
             ) from error
     return METHODS[name]
 

@@ -1,0 +1,173 @@
+"""The time to the test error that SVGP of GPyTorch ends with, on the data set protein.
+
+    SSWIM_DATA=folder python benchmarks/race.py [--epochs 50] [--repeat 0] [--device cuda]
+
+SVGP has 512 inducing points, single precision and mini-batches of 1024 rows; its error after every
+epoch is noted, with the seconds of training until then. Then this package fits the same rows. Each
+of these is added to the file of results as soon as it is there. Errors are root mean squares of the
+target standardised by the training rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from csv_rows import append_row
+from numpy.typing import NDArray
+from peers import SVGP_INDUCING, require_gpytorch, synthetic
+from step import DEVICES
+from timing import machine
+
+from sswim import SSWIMRegressor
+from sswim.data.named import FOLDER_VARIABLE, Split, split
+from sswim.training import resolve_device
+
+METHODS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "one warp": {"depth": 1, "n_features": 512, "max_iter": 30},
+}
+"""Settings of this package to race with, by name."""
+
+
+@dataclass(frozen=True)
+class Lap:
+    """An error, and how long it took to get there."""
+
+    method: str
+    epoch: int | None
+    """Of SVGP."""
+    seconds: float
+    """Of training; evaluation does not count."""
+    rmse: float
+    target_rmse: float | None = None
+    """That of SVGP after its last epoch."""
+    reached: bool | None = None
+    """Whether this is no higher."""
+    svgp_seconds: float | None = None
+    """After which SVGP was at its target for the first time."""
+    ratio: float | None = None
+    """Of these seconds to ours."""
+    settings: str = ""
+
+
+def svgp_laps(rows: Split, epochs: int, seed: int, device: torch.device) -> Iterator[Lap]:
+    """Train SVGP; what it has reached after each epoch."""
+    peers = require_gpytorch()
+    centre, scale = rows.train_x.mean(0), rows.train_x.std(0)
+    target_centre, target_scale = rows.train_y.mean(), rows.train_y.std()
+    train_x, test_x = (_single((x - centre) / scale) for x in (rows.train_x, rows.test_x))
+    train_y = _single((rows.train_y - target_centre) / target_scale).to(device)
+    test_y = _single((rows.test_y - target_centre) / target_scale)
+    train_x = train_x.to(device)
+    with torch.random.fork_rng():  # it starts from a draw of the global generator
+        torch.manual_seed(seed)
+        process = peers.SVGP.start(train_x, SVGP_INDUCING, seed)
+        seconds = 0.0
+        for epoch in range(1, epochs + 1):
+            began = _now(device)
+            process.epoch(train_x, train_y)
+            seconds += _now(device) - began
+            mean, _ = process.predict(test_x)
+            rmse = (mean - test_y).square().mean().sqrt().item()
+            yield Lap(f"svgp-{SVGP_INDUCING}", epoch, seconds, rmse)
+
+
+def sswim_lap(name: str, rows: Split, seed: int, device: torch.device, svgp: Sequence[Lap]) -> Lap:
+    """Fit this package, and compare with what SVGP ended at."""
+    settings = METHODS[name]
+    regressor = SSWIMRegressor(random_state=seed, device=str(device), **settings)
+    began = _now(device)
+    regressor.fit(rows.train_x, rows.train_y)
+    seconds = _now(device) - began
+    errors = np.asarray(regressor.predict(rows.test_x)) - rows.test_y
+    rmse = float(np.sqrt(np.mean(errors**2)) / rows.train_y.std())
+    target = svgp[-1].rmse
+    svgp_seconds = next(lap.seconds for lap in svgp if lap.rmse <= target)
+    return Lap(
+        f"sswim, {name}",
+        None,
+        seconds,
+        rmse,
+        target,
+        rmse <= target,
+        svgp_seconds,
+        svgp_seconds / seconds,
+        json.dumps(settings),
+    )
+
+
+def race(
+    rows: Split, names: Sequence[str], epochs: int, seed: int, device: torch.device
+) -> Iterator[Lap]:
+    """SVGP first, whose error the others are to reach."""
+    _warm_up(device)
+    svgp = []
+    for lap in svgp_laps(rows, epochs, seed, device):
+        svgp.append(lap)
+        yield lap
+    for name in names:
+        yield sswim_lap(name, rows, seed, device, svgp)
+
+
+def main() -> None:
+    """Race, print and store."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--repeat", type=int, default=0, help="of the split, and the seed")
+    parser.add_argument("--device", choices=DEVICES, default="auto")
+    parser.add_argument("--data", help=f"the folder of protein.parquet; or set {FOLDER_VARIABLE}")
+    parser.add_argument("--out", type=Path, default=Path("results/race.csv"))
+    asked = parser.parse_args()
+    device = resolve_device(asked.device)
+    rows = split("protein", asked.repeat, asked.data)
+    described = machine(device, ("gpytorch",))
+    for lap in race(rows, asked.methods, asked.epochs, asked.repeat, device):
+        append_row(asked.out, {**described, "repeat": asked.repeat, **asdict(lap)})
+        print(describe(lap), flush=True)
+
+
+def describe(lap: Lap) -> str:
+    """A line about it."""
+    text = f"{lap.method}{'' if lap.epoch is None else f', epoch {lap.epoch}'}: "
+    text += f"{lap.seconds:.1f} s, RMSE {lap.rmse:.4f}"
+    if lap.ratio is None:
+        return text
+    outcome = "reached" if lap.reached else "not reached"
+    return f"{text}; {lap.target_rmse:.4f} {outcome}, time of SVGP / sswim {lap.ratio:.2f}"
+
+
+def _warm_up(device: torch.device) -> None:
+    """Load and start what everything needs once, before a clock runs."""
+    data = synthetic(200, 4)
+    single = data.x.to(device, torch.float32)
+    with torch.random.fork_rng():
+        process = require_gpytorch().SVGP.start(single, 32)
+        process.epoch(single, data.y.to(single))
+        process.predict(single)
+    regressor = SSWIMRegressor(depth=1, max_iter=1, device=str(device), random_state=0)
+    regressor.fit(data.x.numpy(), data.y.numpy()).predict(data.x.numpy())
+
+
+def _single(values: NDArray[np.float64]) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=torch.float32)
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    main()
