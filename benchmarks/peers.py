@@ -21,6 +21,7 @@ from timing import Work
 from torch import Tensor
 
 from sswim import Adam, Architecture, Step, as_rows, start
+from sswim.architecture import WarpsName
 from sswim.members import stack
 from sswim.training import train_batch
 
@@ -51,6 +52,7 @@ class Case:
     members: int = 1
     """Trained together by this package; peers train one."""
     dtype: DType = "float64"
+    warps: WarpsName = "joint"
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,10 @@ def sswim_steps(case: Case, data: Data) -> Work:
     So whatever training does between two steps counts, and what it does once does not.
     """
     architecture = Architecture(
-        depth=case.depth, n_frequencies=case.features // 2, n_pseudo=case.pseudo
+        depth=case.depth,
+        n_frequencies=case.features // 2,
+        n_pseudo=case.pseudo,
+        warps=case.warps,
     )
     generator = torch.Generator().manual_seed(0)
     sample = data.x[:10_000]

@@ -32,7 +32,16 @@ from sswim.training import resolve_device
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
-    "one warp": {"depth": 1, "n_features": 512, "max_iter": 30},
+    "two warps": {
+        "depth": 2,
+        "n_features": 256,
+        "n_pseudo": 64,
+        "length_scale": 1.0,
+        "learning_rate": 0.1,
+        "max_iter": 40,
+        "growing": True,
+        "dtype": "float32",
+    },
 }
 """Settings of this package to race with, by name."""
 

@@ -31,6 +31,7 @@ CASES = (
     *(Case(rows, depth, dtype=dtype) for rows, depth, dtype in product(ROWS, DEPTHS, DTYPES)),
     *(Case(20_000, 1, dtype=dtype) for dtype in DTYPES),
     *(Case(10_000, 1, members=8, dtype=dtype) for dtype in DTYPES),
+    *(Case(500_000, depth, dtype=dtype, warps="separate") for depth in (1, 2) for dtype in DTYPES),
 )
 SIZES = tuple(field.name for field in fields(Case))
 COLUMNS = (

@@ -28,7 +28,16 @@ PEAKS = {"sswim_peak_bytes": "sswim, MiB", "sgpr_peak_bytes": "SGPR, MiB"}
 def table(rows: Sequence[Mapping[str, str]]) -> str:
     """The cases of one file, as GitHub reads them."""
     seconds = SECONDS if rows[0]["device"] == "cuda" else {}
-    header = ["N", "J", "members", "dtype", *seconds.values(), *RATIOS.values(), *PEAKS.values()]
+    header = [
+        "N",
+        "J",
+        "warps",
+        "members",
+        "dtype",
+        *seconds.values(),
+        *RATIOS.values(),
+        *PEAKS.values(),
+    ]
     lines = [header, ["---"] * len(header)]
     for row in sorted(rows, key=_order):
         numbers = {f"{name}_s": _number(row[f"{name}_s"]) for name in NAMES}
@@ -36,7 +45,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         lines.append(
             [
                 f"{int(row['rows']):,}",
-                *(row[name] for name in ("depth", "members", "dtype")),
+                *(row[name] for name in ("depth", "warps", "members", "dtype")),
                 *(_cell(numbers[name], 1e3) for name in seconds),
                 *(_cell(quotients[name]) for name in RATIOS),
                 *(_cell(_number(row[name]), 2**-20) for name in PEAKS),

@@ -21,6 +21,7 @@ import torch
 from peers import Case, DType, works
 from timing import Rounds, Work, compare, machine
 
+from sswim.architecture import WarpsName
 from sswim.training import resolve_device
 
 NAMES = ("sswim", "gram", "sgpr", "svgp_epoch", "exact_gp")
@@ -86,11 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    for field in fields(Case)[:-1]:
+    for field in fields(Case)[:-2]:
         required = field.name in ("rows", "depth")
         default = None if required else field.default
         parser.add_argument(f"--{field.name}", type=int, required=required, default=default)
     parser.add_argument("--dtype", choices=get_args(DType), default="float64")
+    parser.add_argument("--warps", choices=get_args(WarpsName), default="joint")
     parser.add_argument("--device", choices=DEVICES, default="auto")
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--repeats", type=int, default=Rounds.most, help="rounds at most")

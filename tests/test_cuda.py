@@ -11,18 +11,24 @@ import pytest
 import torch
 from helpers import DENSITIES, SMALL, gradients, normal, relative_error, small_model, small_rows
 
-from sswim import SSWIMRegressor
-from sswim.architecture import Architecture
+from sswim import SSWIMRegressor, recording
+from sswim.architecture import Architecture, WarpsName
 from sswim.chunking import chunk_size, graph_bytes_per_row
 from sswim.ensemble import Ensemble
+from sswim.factorisation import solve_and_invert
+from sswim.features import features_and_norm
 from sswim.measure import Measure
+from sswim.members import stack
 from sswim.mixture import equal_weights
 from sswim.model import start
 from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
 from sswim.predictor import condition
 from sswim.rows import as_rows
 from sswim.scaling import learn_scaling
-from sswim.training import Adam, train
+from sswim.training import Adam, train, train_batch
+
+if torch.cuda.is_available():
+    from sswim import kernels
 
 pytestmark = [
     pytest.mark.cuda,
@@ -119,6 +125,99 @@ def test_training_and_predictions_are_close_to_those_of_the_cpu(
     assert (ratio - 1).abs().max() < tolerance
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["points", "diagonal", "full"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_kernels_are_the_plain_path(
+    dtype: torch.dtype, kind: str, shared: bool, generator: torch.Generator
+) -> None:
+    """Values and gradients, of sizes that fill no block; far from zero as well."""
+    if not kernels.usable():
+        pytest.skip("no compiler for kernels")
+    members = () if shared else (2,)
+    mean = 30 * normal(generator, *members, 50, 3)
+    variance: dict[str, torch.Tensor | None] = {
+        "points": None,
+        "diagonal": normal(generator, *members, 50, 3).square(),
+        "full": (root := normal(generator, *members, 50, 3, 3)) @ root.mT,
+    }
+    given = [normal(generator, 2, 70, 3), mean, variance[kind]]
+    weights = normal(generator, 2, 50, 140), normal(generator, 2, 50, 1)
+
+    def run(device: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
+        leaves = [
+            None if each is None else each.to(device, dtype).requires_grad_() for each in given
+        ]
+        frequencies, mean, variance = leaves
+        assert frequencies is not None
+        assert mean is not None
+        features, norm = features_and_norm(frequencies, Measure(mean, variance))
+        value = (features * weights[0].to(features)).sum()
+        if norm is not None:
+            value = value + (norm * weights[1].to(features)).sum()
+        value.backward()
+        results = [features.detach()] + [leaf.grad for leaf in leaves if leaf is not None]
+        return [each.cpu().double() for each in results if each is not None]
+
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-4
+    for ours, expected in zip(
+        run(CUDA, dtype), run(torch.device("cpu"), torch.float64), strict=True
+    ):
+        assert relative_error(ours, expected) < tolerance
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_recorded_steps_are_the_steps(
+    objective: Objective,
+    density: dict[str, Any],
+    n_members: int,
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = small_rows(generator, n=200, weighted=True)
+    members = [small_model(rows, generator, **density) for _ in range(n_members)]
+    histories = []
+    for records in (True, False):
+        model = stack([copy.deepcopy(member) for member in members])
+        replays = 0
+        original = recording.Recording.replay
+
+        def replay(self: recording.Recording) -> list[float] | None:
+            nonlocal replays
+            replays += 1
+            return original(self) if records else None  # noqa: B023
+
+        monkeypatch.setattr(recording.Recording, "replay", replay)
+        trainings = train_batch(model, rows, objective, Adam(steps=10))
+        monkeypatch.setattr(recording.Recording, "replay", original)
+        assert replays == 10
+        histories.append([[step.value for step in each.history] for each in trainings])
+    assert np.allclose(histories[0], histories[1], rtol=1e-9)
+
+
+def test_a_recorded_step_that_fails_is_taken_with_jitter(generator: torch.Generator) -> None:
+    """Rows with one value: without jitter ΦᵀΦ + λI is singular once λ is nothing."""
+    rows = as_rows(torch.ones(200, 3), torch.ones(200))
+    model = start(Architecture(depth=0, n_frequencies=20), normal(generator, 50, 3), 1, generator)
+    with torch.no_grad():
+        model.log_noise.fill_(-60.0)
+    [training] = train_batch(model, rows, EVIDENCE, Adam(steps=5, learning_rate=1e-6))
+    assert len(training.history) == 6
+    assert all(np.isfinite(step.value) for step in training.history)
+
+
+@pytest.mark.parametrize("size", [5, 64, 65, 200, 333])
+def test_inverses_by_halves(size: int, generator: torch.Generator) -> None:
+    root = normal(generator, 3, size, 2 * size).to(CUDA)
+    matrix = root @ root.mT
+    vector = root[..., 0]
+    solution, inverse = solve_and_invert(torch.linalg.cholesky(matrix), vector)
+    assert relative_error(inverse, torch.linalg.inv(matrix)) < 1e-9
+    assert relative_error(solution, torch.linalg.solve(matrix, vector)) < 1e-9
+
+
 def test_drawn_functions_are_those_of_the_cpu(generator: torch.Generator) -> None:
     rows = small_rows(generator)
     model = small_model(rows, generator)
@@ -129,18 +228,20 @@ def test_drawn_functions_are_those_of_the_cpu(generator: torch.Generator) -> Non
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("warps", ["joint", "separate"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("uncertain", [False, True])
 @pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 def test_the_memory_of_a_graph_is_foreseen(
     depth: int,
+    warps: WarpsName,
     dtype: torch.dtype,
     uncertain: bool,
     density: dict[str, Any],
     generator: torch.Generator,
 ) -> None:
     """The estimate that decides between one pass and two is never too low, and not far too high."""
-    architecture = Architecture(depth=depth, **density)
+    architecture = Architecture(depth=depth, warps=warps, **density)
     x = normal(generator, 50_000, 20)
     variance = 0.01 * torch.ones_like(x) if uncertain else None
     rows = as_rows(x, x.sum(1).sin(), x_variance=variance, dtype=dtype).to(device=CUDA)
@@ -162,7 +263,7 @@ def test_rows_that_do_not_fit_are_cut(
     rows = small_rows(generator, n=5000).to(device=CUDA)
     torch.cuda.empty_cache()
     assert chunk_size(Architecture(), rows, 1) >= 5000
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**28, 2**37))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**27, 2**37))
     assert 1000 <= chunk_size(Architecture(), rows, 1) < 5000
 
 

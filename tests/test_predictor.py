@@ -6,6 +6,7 @@ import pytest
 import torch
 from helpers import DENSITIES, normal, small_model, small_rows
 
+from sswim import chunking
 from sswim import predictor as predictor_module
 from sswim.linear import Observations, leave_one_out, posterior, statistics
 from sswim.measure import Measure
@@ -85,7 +86,7 @@ def test_chunks_change_nothing(
         ]
 
     at_once = everything()
-    monkeypatch.setattr(predictor_module, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(chunking, "CPU_ROWS", 4)
     monkeypatch.setattr(predictor_module, "PAIRS", 4 * 6**2)
     for ours, theirs in zip(everything(), at_once, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)

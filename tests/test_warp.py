@@ -36,8 +36,8 @@ def small_process(generator: torch.Generator, prior: PseudoPrior = "evidence") -
     return started(PseudoProcess(3, 3, 1, n_frequencies=10, n_pseudo=7, prior=prior), generator)
 
 
-def small_layer(generator: torch.Generator, tied: bool = False) -> WarpLayer:
-    layer = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", tied=tied)
+def small_layer(generator: torch.Generator, joint: bool = False) -> WarpLayer:
+    layer = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", joint=joint)
     for process in layer.processes():
         started(process, generator)
     return layer
@@ -116,18 +116,20 @@ def test_tied_functions_are_processes_that_share_their_inputs(
 ) -> None:
     """Each has its own prior variance, and noise in proportion to it."""
     for prior in PRIORS:
-        tied = started(PseudoProcess(3, 3, 2, n_frequencies=10, n_pseudo=7, prior=prior), generator)
-        tied.log_signal.copy_(torch.tensor([0.4, 1.7]).log())
-        factors, negative_log_prior = tied.condition()
+        joint = started(
+            PseudoProcess(3, 3, 2, n_frequencies=10, n_pseudo=7, prior=prior), generator
+        )
+        joint.log_signal.copy_(torch.tensor([0.4, 1.7]).log())
+        factors, negative_log_prior = joint.condition()
         together = process_moments(factors, uncertain)
         total = torch.zeros((), dtype=torch.float64)
         for number in range(2):
             outputs = slice(3 * number, 3 * number + 3)
             alone = PseudoProcess(3, 3, 1, n_frequencies=10, n_pseudo=7, prior=prior)
-            state = dict(tied.state_dict())
-            state["log_signal"] = tied.log_signal[number : number + 1]
-            state["log_noise"] = tied.log_noise + tied.log_signal[number] - tied.log_signal[0]
-            state["pseudo_targets"] = tied.pseudo_targets[:, outputs]
+            state = dict(joint.state_dict())
+            state["log_signal"] = joint.log_signal[number : number + 1]
+            state["log_noise"] = joint.log_noise + joint.log_signal[number] - joint.log_signal[0]
+            state["pseudo_targets"] = joint.pseudo_targets[:, outputs]
             alone.load_state_dict(state)
             own_factors, own_prior = alone.condition()
             moments = process_moments(own_factors, uncertain)
@@ -141,10 +143,10 @@ def test_tied_functions_are_processes_that_share_their_inputs(
 def test_a_tied_warp_is_that_of_its_two_functions(
     uncertain: Measure, generator: torch.Generator
 ) -> None:
-    layer = small_layer(generator, tied=True)
+    layer = small_layer(generator, joint=True)
     [process] = layer.processes()
     factors = layer.condition()[0]
-    parts = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", tied=False)
+    parts = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", joint=False)
     for number, part in enumerate(parts.processes()):
         state = dict(process.state_dict())
         state["log_signal"] = process.log_signal[number : number + 1]
@@ -223,7 +225,7 @@ def test_zero_input_variance_gives_the_first_layer(
 @torch.no_grad()
 def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> None:
     """With many frequencies: the features of distant points are then nearly orthogonal."""
-    layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence", tied=False)
+    layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence", joint=False)
     for process in layer.processes():
         started(process, generator)
     factors = layer.condition()[0]
@@ -239,12 +241,12 @@ def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> Non
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("joint", [False, True])
 @torch.no_grad()
 def test_a_warp_starts_as_the_identity(
-    prior: PseudoPrior, tied: bool, points: Measure, generator: torch.Generator
+    prior: PseudoPrior, joint: bool, points: Measure, generator: torch.Generator
 ) -> None:
-    layer = WarpLayer(3, 10, 7, prior, tied)
+    layer = WarpLayer(3, 10, 7, prior, joint)
     for process in layer.processes():
         started(process, generator).pseudo_targets.zero_()
     assert torch.equal(warp(layer.condition()[0], points).mean, points.mean)

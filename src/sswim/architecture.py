@@ -12,6 +12,7 @@ from sswim.warp import PseudoPrior
 
 NoiseName = Literal["constant", "input-dependent"]
 InputsName = Literal["standardised", "scored"]
+WarpsName = Literal["joint", "separate"]
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class Architecture:
     """Those of every warp; None for as many as at the top."""
     n_pseudo: int = 128
     """K, the pseudo-points of g and of h in every warp."""
-    tied: bool = False
-    """g and h of a warp share frequencies and pseudo-inputs: half the cost of two of their own."""
+    warps: WarpsName = "joint"
+    """g and h of a warp share frequencies and pseudo-inputs, which is half the cost; or they have
+    their own, as published."""
     kernel: Kernel = "matern32"
     draw: Draw = "orthogonal"
     pseudo_prior: PseudoPrior = "evidence"
@@ -63,6 +65,7 @@ class Architecture:
         require_choice("draw", self.draw, Draw)
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
         require_choice("inputs", self.inputs, InputsName)
+        require_choice("warps", self.warps, WarpsName)
         if self.depth < 0 or self.n_frequencies < 1 or self.n_pseudo < 1:
             raise ValueError(
                 "depth must be at least 0, n_frequencies and n_pseudo at least 1. "

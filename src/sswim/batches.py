@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 
@@ -65,11 +66,10 @@ def train_batches(
         if batch.rows.inputs.mean.dtype == torch.float64:
             return run(batch.rows)
         start = copy.deepcopy(batch.model.state_dict())
-        try:
+        with suppress(FactorisationError):  # the noise fell below what single precision resolves
             return run(batch.rows)
-        except FactorisationError:  # the noise fell below what single precision resolves
-            batch.model.load_state_dict(start)
-            return run(replace(batch.rows, inputs=batch.rows.inputs.to(dtype=torch.float64)))
+        batch.model.load_state_dict(start)
+        return run(replace(batch.rows, inputs=batch.rows.inputs.to(dtype=torch.float64)))
 
     if workers == 1:
         return [train(batch) for batch in batches]

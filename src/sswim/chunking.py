@@ -8,6 +8,7 @@ import torch
 
 from sswim.architecture import Architecture
 from sswim.measure import Measure
+from sswim.record import Record
 from sswim.rows import Rows
 
 CPU_GRAPH_BYTES = 2**29
@@ -23,6 +24,14 @@ CPU_BATCH_BYTES = 2**26
 FEWEST_ROWS = 250
 """Of a chunk that many members see: fewer would cost more in calls than the cache saves."""
 
+CPU_ROWS, GPU_ROWS = 2**12, 2**15
+"""Looked at together without a graph, so that memory does not grow with the number of rows."""
+
+
+def rows_at_once(record: Record) -> int:
+    """How many rows of a record to look at together where no gradient is wanted."""
+    return GPU_ROWS if record.tensors()[0].is_cuda else CPU_ROWS
+
 
 def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     """What the graph of one row takes: some tensors of F and of K numbers for each process."""
@@ -30,7 +39,7 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     n_features, n_warp_features = 2 * architecture.n_frequencies, 2 * architecture.warp_frequencies
     if architecture.linear:
         n_features += n_inputs + 1
-    n_processes = architecture.depth * (1 if architecture.tied else 2)
+    n_processes = architecture.depth * (1 if architecture.warps == "joint" else 2)
     numbers = n_processes * (n_warp_features + architecture.n_pseudo) + 3 * n_features
     numbers += 20 * architecture.depth * n_inputs  # measures
     if architecture.linear:
@@ -40,7 +49,8 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     if architecture.noise == "input-dependent":
         numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features
     if inputs.input_variance is not None:
-        numbers += 4 * architecture.depth * (n_warp_features + 4 * n_inputs**2) + 2 * n_features
+        numbers += n_processes * n_warp_features // 2 + n_features
+        numbers += 8 * architecture.depth * n_inputs**2  # slopes
     return numbers * inputs.mean.dtype.itemsize
 
 

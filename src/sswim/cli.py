@@ -61,6 +61,7 @@ def fit(
     ] = None,
     n_features: Annotated[int | None, typer.Option(help="Fourier features.")] = None,
     n_pseudo: Annotated[int | None, typer.Option(help="Pseudo-points per warp.")] = None,
+    warps: Annotated[str | None, typer.Option(help="joint or separate.")] = None,
     kernel: Annotated[str | None, typer.Option(help="rbf, matern12, matern32 or matern52.")] = None,
     n_members: Annotated[int | None, typer.Option(help="Models of each kind.")] = None,
     output_warp: Annotated[
@@ -73,6 +74,9 @@ def fit(
     noise: Annotated[str | None, typer.Option(help="constant or input-dependent.")] = None,
     objective: Annotated[str | None, typer.Option(help=f"{', '.join(OBJECTIVES)}.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Training steps.")] = None,
+    growing: Annotated[
+        bool, typer.Option(help="Begin with few of the rows, where they are many and steps few.")
+    ] = _defaults.growing,
     learning_rate: Annotated[
         float | None, typer.Option(help="The largest step of the schedule.")
     ] = None,

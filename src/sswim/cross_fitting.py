@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from sswim.chunking import rows_at_once
 from sswim.folds import take
 from sswim.linear import Posterior, Statistics, posterior
 from sswim.model import SSWIM, Factors, log_precision, observe
 from sswim.objective import total_statistics
-from sswim.predictor import CHUNK_ROWS, Predictor, predictor
+from sswim.predictor import Predictor, predictor
 from sswim.record import chunks, concatenate, map_chunks
 from sswim.record import stack as stack_records
 from sswim.rows import Rows
@@ -94,11 +95,12 @@ def _held_out(model: SSWIM, rows: Rows, fold: Int64[Tensor, " _"]) -> tuple[Stat
     factors, _ = model.condition()
     outside = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
     outside[fold] = False
-    known = total_statistics(factors, chunks(take(rows, outside.nonzero()[:, 0]), CHUNK_ROWS))
+    size = rows_at_once(rows)
+    known = total_statistics(factors, chunks(take(rows, outside.nonzero()[:, 0]), size))
     given = posterior(known, model.noise(), model.signal())
     inside = take(rows, fold)
-    predictions = map_chunks(lambda chunk: _predict(factors, given, chunk), inside, CHUNK_ROWS)
-    return known + total_statistics(factors, chunks(inside, CHUNK_ROWS)), predictions
+    predictions = map_chunks(lambda chunk: _predict(factors, given, chunk), inside, size)
+    return known + total_statistics(factors, chunks(inside, size)), predictions
 
 
 def _predict(factors: Factors, given: Posterior, rows: Rows) -> OutOfFold:

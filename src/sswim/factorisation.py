@@ -83,20 +83,29 @@ _LEAF = 64
 """The size of triangular matrices that a GPU inverts at once."""
 
 
+def solve(
+    factor: Float[Tensor, "*batch F F"], vector: Float[Tensor, "*batch F"]
+) -> Float[Tensor, "*batch F"]:
+    """A⁻¹b of A = LLᵀ, differentiable."""
+    if not factor.is_cuda:
+        return torch.cholesky_solve(vector[..., None], factor)[..., 0]
+    whitened = torch.linalg.solve_triangular(factor, vector[..., None], upper=False)
+    return torch.linalg.solve_triangular(factor.mT, whitened, upper=True)[..., 0]
+
+
 def solve_and_invert(
     factor: Float[Tensor, "*batch F F"], vector: Float[Tensor, "*batch F"]
 ) -> tuple[Float[Tensor, "*batch F"], Float[Tensor, "*batch F F"]]:
     """A⁻¹b and A⁻¹ of A = LLᵀ."""
     if not factor.is_cuda:
-        solution = torch.cholesky_solve(vector[..., None], factor)[..., 0]
-        return solution, torch.cholesky_inverse(factor)
+        return solve(factor, vector), torch.cholesky_inverse(factor)
     # The libraries' batched routines take several times as long, and some cannot be recorded.
-    root = _triangular_inverse(factor)  # L⁻¹
+    root = triangular_inverse(factor)  # L⁻¹
     solution = (root.mT @ (root @ vector[..., None]))[..., 0]
     return solution, root.mT @ root
 
 
-def _triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*batch F F"]:
+def triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*batch F F"]:
     """L⁻¹ by halves: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]]."""
     size = factor.shape[-1]
     if size <= _LEAF:
@@ -104,8 +113,8 @@ def _triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*
         return torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     half = size // 2
     inverse = torch.zeros_like(factor)
-    first = _triangular_inverse(factor[..., :half, :half])
-    second = _triangular_inverse(factor[..., half:, half:])
+    first = triangular_inverse(factor[..., :half, :half])
+    second = triangular_inverse(factor[..., half:, half:])
     inverse[..., :half, :half] = first
     inverse[..., half:, half:] = second
     inverse[..., half:, :half] = -second @ (factor[..., half:, :half] @ first)

@@ -70,7 +70,7 @@ class _Waves(torch.autograd.Function):
         normed: bool,
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
-        kernels = _kernels(mean)
+        kernels = kernels_for(mean)
         waves = _waves if kernels is None else kernels.waves
         features = waves(mean, frequencies, variance, forms)
         ctx.save_for_backward(features, mean, frequencies, variance, forms)
@@ -87,7 +87,7 @@ class _Waves(torch.autograd.Function):
         features, mean, frequencies, variance, forms = ctx.saved_tensors
         if gradient is None:
             gradient = torch.zeros_like(features)
-        kernels = _kernels(features)
+        kernels = kernels_for(features)
         waves_backward = _waves_backward if kernels is None else kernels.waves_backward
         damped = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
         phase, exponent = waves_backward(features, gradient, of_norm, damped)
@@ -136,7 +136,7 @@ def _waves_backward(
     return phase, exponent.mul_(-0.5)
 
 
-def _kernels(tensor: Tensor) -> ModuleType | None:
+def kernels_for(tensor: Tensor) -> ModuleType | None:
     """Those of a GPU, where they can be had."""
     if not tensor.is_cuda or find_spec("triton") is None:
         return None

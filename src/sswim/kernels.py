@@ -65,7 +65,6 @@ def waves(
         m,
         d,
         variance.shape[-1],
-        m**-0.5,
         DAMPED=damped,
         DOUBLE=mean.dtype == torch.float64,
         ROWS=_ROWS,
@@ -119,7 +118,6 @@ def _waves(
     m,
     d,
     e,
-    scale,
     DAMPED: tl.constexpr,
     DOUBLE: tl.constexpr,
     ROWS: tl.constexpr,
@@ -137,7 +135,8 @@ def _waves(
         x = tl.load(mean + row * d + i, mask=in_rows, other=0.0)
         w = tl.load(frequencies + column * d + i, mask=in_columns, other=0.0)
         phase += x[:, None] * w[None, :]
-    size = tl.full((ROWS, COLUMNS), scale, dtype=kind)
+    # Computed here, because a number that is passed to a kernel has single precision.
+    size = libdevice.rsqrt(tl.full((ROWS, COLUMNS), m, dtype=kind))
     if DAMPED:
         variance += member * variance_stride
         forms += member * forms_stride

@@ -78,7 +78,7 @@ class SSWIM(nn.Module):
                 architecture.warp_frequencies,
                 architecture.n_pseudo,
                 architecture.pseudo_prior,
-                architecture.tied,
+                architecture.warps == "joint",
                 batch,
             )
             for _ in range(architecture.depth)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sswim.architecture import Architecture, NoiseName
+from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.objective import Objective
 from sswim.output_warp import OutputWarpName
 from sswim.spectral import Kernel
@@ -39,8 +39,8 @@ class Recipe:
     """Half of the kinds see normal scores of the inputs."""
     whitening: bool = True
     """And these have the whitened prior on their warps, the others the literal one."""
-    tied: bool = True
-    """g and h of a warp share frequencies and pseudo-inputs."""
+    warps: WarpsName = "joint"
+    """g and h of a warp share frequencies and pseudo-inputs, or have their own."""
     linear: bool = True
     """The first stationary kind has linear terms."""
     output_warp: OutputWarpName = "sinh-arcsinh"
@@ -88,7 +88,7 @@ def choose_size(n_rows: int, n_inputs: int) -> Size:
         # In few dimensions a kernel needs more features than it has length-scales to learn.
         n_more=n_frequencies * (3 if n_inputs <= 3 else 1),
         n_warp_frequencies=n_frequencies // 2,
-        n_pseudo=64 if many else 32,
+        n_pseudo=128 if many else 64,
         n_members=3 if n_rows <= 5000 else 2,
         steps=150 if many else 80,
     )
@@ -154,7 +154,7 @@ def _kind(recipe: Recipe, size: Size, depth: int, number: int) -> Kind:
         n_frequencies=size.n_frequencies,
         n_warp_frequencies=size.n_warp_frequencies,
         n_pseudo=size.n_pseudo,
-        tied=recipe.tied,
+        warps=recipe.warps,
         kernel=recipe.kernels[number % len(recipe.kernels)],
         inputs="scored" if recipe.scores and half else "standardised",
         linear=recipe.linear and depth == 0 and number == 0,

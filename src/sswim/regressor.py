@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from sswim.architecture import Architecture, NoiseName
+from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import has_ties, warn_of_targets
 from sswim.ensemble import Ensemble
@@ -49,6 +49,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         n_features: Fourier features, an even number. More resolve more detail. (512 for a model of
             a given depth.)
         n_pseudo: Pseudo-points of each warp. (128.)
+        warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs;
+            ``"separate"``: each has its own, as published, at twice the cost. (``"joint"``.)
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``. (``"matern32"``.)
         n_members: Models of each kind, to train and combine. More are slower and more robust. (1.)
         output_warp: A monotone map of the target, learnt with the rest, for skewed or heavy-tailed
@@ -59,6 +61,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         objective: ``"map"`` (the evidence with a prior on the warps), ``"evidence"`` (without it,
             as published) or ``"leave-one-out"``. (``"map"``.)
         max_iter: Training steps. (150.)
+        growing: The first steps see few of the rows, a random choice: the same error sooner where
+            rows are many and steps few.
         learning_rate: The largest step of the schedule. (0.03.)
         length_scale: Where length-scales start, in units of each input's spread; by default the
             data decide, or the root of the number of inputs for a model of a given depth.
@@ -90,6 +94,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         depth: int | Auto = "auto",
         n_features: int | Auto = "auto",
         n_pseudo: int | Auto = "auto",
+        warps: WarpsName | Auto = "auto",
         kernel: Kernel | Auto = "auto",
         n_members: int | Auto = "auto",
         output_warp: OutputWarpName | Auto = "auto",
@@ -97,6 +102,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         noise: NoiseName | Auto = "auto",
         objective: ObjectiveName | Auto = "auto",
         max_iter: int | Auto = "auto",
+        growing: bool = False,
         learning_rate: float | Auto = "auto",
         length_scale: float | None = None,
         dtype: DType | Auto = "auto",
@@ -109,6 +115,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self.depth = depth
         self.n_features = n_features
         self.n_pseudo = n_pseudo
+        self.warps = warps
         self.kernel = kernel
         self.n_members = n_members
         self.output_warp = output_warp
@@ -116,6 +123,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         self.noise = noise
         self.objective = objective
         self.max_iter = max_iter
+        self.growing = growing
         self.learning_rate = learning_rate
         self.length_scale = length_scale
         self.dtype = dtype
@@ -203,16 +211,16 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
         inputs = self._inputs(X, X_std)
+        if not (return_std or return_cov):
+            return self._shaped(self._ensemble.predict_mean(inputs))
         mixture = self._ensemble.predict(inputs)
         mean = self._shaped(mixture.mean)
         if return_std:
             spread = mixture if include_noise else mixture.function()
             return mean, self._shaped(spread.observation_variance.sqrt())
-        if return_cov:
-            covariance = self._ensemble.covariance(inputs, noisy=include_noise)
-            joint = covariance.permute(1, 2, 0).cpu().numpy()
-            return mean, joint[..., 0] if self._flat_targets else joint
-        return mean
+        covariance = self._ensemble.covariance(inputs, noisy=include_noise)
+        joint = covariance.permute(1, 2, 0).cpu().numpy()
+        return mean, joint[..., 0] if self._flat_targets else joint
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, X_std: Any = None, include_noise: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from sswim.architecture import Architecture, NoiseName
+from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.objective import OBJECTIVES
 from sswim.output_warp import OutputWarpName
 from sswim.recipe import Kind, Plan, Recipe, choose_size, make_plan
@@ -27,6 +27,7 @@ class Settings(Protocol):
     depth: int | Auto
     n_features: int | Auto
     n_pseudo: int | Auto
+    warps: WarpsName | Auto
     kernel: Kernel | Auto
     n_members: int | Auto
     output_warp: OutputWarpName | Auto
@@ -34,6 +35,7 @@ class Settings(Protocol):
     noise: NoiseName | Auto
     objective: ObjectiveName | Auto
     max_iter: int | Auto
+    growing: bool
     learning_rate: float | Auto
     length_scale: float | None
     dtype: DType | Auto
@@ -53,6 +55,7 @@ def check_settings(settings: Settings) -> None:
             f"Got {settings.n_features}."
         )
     choices: dict[str, Any] = {
+        "warps": WarpsName,
         "kernel": Kernel,
         "output_warp": OutputWarpName,
         "noise": NoiseName,
@@ -86,15 +89,21 @@ def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = Fals
         depth=int(settings.depth),
         n_frequencies=int(_or(settings.n_features, 512)) // 2,
         n_pseudo=int(_or(settings.n_pseudo, 128)),
+        warps=_or(settings.warps, "joint"),
         kernel=_or(settings.kernel, "matern32"),
         output_warp=_or(settings.output_warp, "none"),
         n_output_terms=int(settings.n_output_terms),
         noise=_or(settings.noise, "constant"),
     )
+    optimiser = Adam(
+        int(_or(settings.max_iter, 150)),
+        float(_or(settings.learning_rate, 0.03)),
+        growing=settings.growing,
+    )
     return Plan(
         (Kind(architecture, OBJECTIVES[_or(settings.objective, "map")]),),
         int(_or(settings.n_members, 1)),
-        Adam(int(_or(settings.max_iter, 150)), float(_or(settings.learning_rate, 0.03))),
+        optimiser,
         length_scale=settings.length_scale,
         precision=_or(settings.dtype, "float64"),
     )
@@ -120,7 +129,7 @@ def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Pl
     plan = make_plan(replace(recipe, output_warp="none") if tied else recipe, size)
     changes: dict[str, Any] = {
         name: getattr(settings, name)
-        for name in ("kernel", "output_warp", "noise")
+        for name in ("warps", "kernel", "output_warp", "noise")
         if getattr(settings, name) != "auto"
     }
     changes["n_output_terms"] = int(settings.n_output_terms)
@@ -135,7 +144,7 @@ def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Pl
     return replace(
         plan,
         kinds=kinds,
-        optimiser=replace(plan.optimiser, learning_rate=rate),
+        optimiser=replace(plan.optimiser, learning_rate=rate, growing=settings.growing),
         length_scale=settings.length_scale,
         screening=plan.screening and settings.length_scale is None,
         precision=plan.precision if settings.dtype == "auto" else settings.dtype,

@@ -34,7 +34,10 @@ Ending = Literal["steps", "converged", "callback"]
 
 @dataclass(frozen=True)
 class Training:
-    """How training of one member went; it has the parameters of its best step."""
+    """How training of one member went; it has the parameters of its best step.
+
+    Where the rows grew in number, that is the best of those on the last of them.
+    """
 
     history: tuple[Step, ...]
     best: Step
@@ -69,6 +72,10 @@ class MemberSteps:
         if better:
             self.best = step
         return better
+
+    def begin_again(self) -> None:
+        """Compare later steps with each other alone."""
+        self.best, self.progress, self.ended = None, (len(self.history), math.inf), None
 
     def training(self) -> Training:
         """How it went."""

@@ -28,7 +28,7 @@ from sswim.record import Record, RecordT
 from sswim.scaling import Scaling
 
 KEY = "sswim model"
-VERSION = 3
+VERSION = 4
 
 
 class ModelFileError(ValueError):

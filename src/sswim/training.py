@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
 
-from sswim.chunking import chunk_size
 from sswim.factorisation import FactorisationError
+from sswim.growth import growing
 from sswim.model import SSWIM
 from sswim.objective import MAP, Objective, backward
 from sswim.recording import Recording
@@ -44,6 +45,8 @@ class Adam:
     """The highest of the cycle."""
     noise_rate: float = 1.0
     """How many times as far the noise level steps: it may have to fall by orders of magnitude."""
+    growing: bool = False
+    """The first steps see few of the rows (see :mod:`sswim.growth`); these must be in memory."""
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.learning_rate <= 0 or self.noise_rate <= 0:
@@ -188,22 +191,33 @@ class _Run:
         self.began = time.perf_counter()
         self.steps = 0
         self.recording: Recording | None = None
-        if isinstance(self.rows, Rows) and self.chunk_rows is None:
-            self.chunk_rows = chunk_size(self.model.architecture, self.rows, len(self.members))
+        self.fresh = True
 
-    def record(self) -> None:
-        """Have later evaluations replayed, where there is a GPU and the rows stay where they are.
+    @property
+    def can_record(self) -> bool:
+        """Whether there is a GPU, and rows that stay where they are."""
+        return self.model.log_noise.is_cuda and isinstance(self.rows, Rows)
 
-        After one that was not, which has compiled what there is to compile.
-        """
-        if self.model.log_noise.is_cuda and isinstance(self.rows, Rows):
-            self.recording = Recording(self._compute, self.parameters)
+    def look_at(self, rows: Rows) -> None:
+        """Go on with other rows: what was best on others is forgotten."""
+        if rows is self.rows:
+            return
+        self.rows, self.recording, self.fresh = rows, None, True
+        for member in self.members:
+            member.begin_again()
 
     def evaluate(self) -> tuple[list[float], list[float]]:
-        """The members' objectives, and the norms of their gradients, which the parameters have."""
+        """The members' objectives, and the norms of their gradients, which the parameters have.
+
+        The first evaluation compiles what there is to compile; where it can be, the second is
+        recorded, and later ones are replayed.
+        """
+        if not self.fresh and self.recording is None and self.can_record:
+            self.recording = Recording(self._compute, self.parameters)
         numbers = None if self.recording is None else self.recording.replay()
         if numbers is None:
             numbers = self._compute().tolist()
+        self.fresh = False
         values, norms = numbers[: len(self.members)], numbers[len(self.members) :]
         wrong = [one for one in values if not math.isfinite(one)]
         if wrong:
@@ -244,7 +258,9 @@ class _Run:
         running = [number for number, member in enumerate(self.members) if member.ended is None]
         steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
         better = [n for n in running if self.members[n].finish_step(steps[n], self.stopping)]
-        if better:
+        if len(better) == len(self.members):
+            self.best_position = self.position()
+        elif better:
             self.best_position[better] = self.position()[better]
         self.steps += 1
         callback = self.callback or (lambda member, step: None)
@@ -279,12 +295,18 @@ def _adam(run: _Run, settings: Adam) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, max_lr=rates, total_steps=settings.steps + 1
     )
-    run.finish_step(*run.evaluate())
-    run.record()
-    for _ in range(settings.steps):
-        optimiser.step()
-        schedule.step()
-        run.hold_ended()
+    stages: Iterable[Rows | None] = repeat(None, settings.steps + 1)
+    if settings.growing:
+        if not isinstance(run.rows, Rows):
+            raise ValueError("Only rows in memory can grow in number. Got chunks of rows.")
+        stages = growing(run.rows, settings.steps + 1)
+    for number, rows in enumerate(stages):
+        if number > 0:
+            optimiser.step()
+            schedule.step()
+            run.hold_ended()
+        if rows is not None:
+            run.look_at(rows)
         run.finish_step(*run.evaluate())
 
 
@@ -306,7 +328,6 @@ def _lbfgs(run: _Run, settings: LBFGS) -> None:
         run.finish_step([float(intermediate_result.fun)], run.gradient().norm(dim=1).tolist())
 
     run.finish_step(*run.evaluate())
-    run.record()
     result = optimize.minimize(
         evaluate,
         run.position()[0].cpu().numpy(),

@@ -243,11 +243,11 @@ class WarpLayer(nn.Module):
         n_frequencies: int,
         n_pseudo: int,
         prior: PseudoPrior,
-        tied: bool,
+        joint: bool,
         batch: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
-        n_processes = 1 if tied else 2
+        n_processes = 1 if joint else 2
         sizes = (n_inputs, n_inputs, 2 // n_processes, n_frequencies, n_pseudo)
         self.parts = nn.ModuleList(PseudoProcess(*sizes, prior, batch) for _ in range(n_processes))
 
