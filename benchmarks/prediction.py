@@ -75,7 +75,8 @@ def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[i
     for model in regressor._models:
         architecture = model.architecture
         warp = (2 * architecture.warp_frequencies, architecture.n_pseudo)
-        shapes += 2 * architecture.depth * [warp]
+        n_processes = 1 if architecture.warps == "joint" else 2
+        shapes += n_processes * architecture.depth * [warp]
         n_features = 2 * architecture.n_frequencies
         if architecture.linear:
             n_features += model.n_inputs + 1

@@ -36,6 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "depth": 2,
         "n_features": 256,
         "n_pseudo": 64,
+        "warps": "joint",
         "length_scale": 1.0,
         "learning_rate": 0.1,
         "max_iter": 40,

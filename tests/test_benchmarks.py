@@ -167,7 +167,7 @@ def test_cases_of_the_file_are_not_measured_again(tmp_path: Path) -> None:
 
 
 def test_every_workload_is_there_once() -> None:
-    assert len(set(speed.CASES)) == len(speed.CASES) == 4 * 3 * 2 + 4
+    assert len(set(speed.CASES)) == len(speed.CASES) == 4 * 3 * 2 + 8
     assert Case(500_000, 2, dtype="float32") in speed.CASES
 
 
@@ -184,8 +184,8 @@ def write_speeds(path: Path, **changes: Any) -> list[dict[str, str]]:
 def test_the_table_has_ratios(tmp_path: Path) -> None:
     header, _, first, second, *_, caption = table(write_speeds(tmp_path / "cpu.csv")).split("\n")
     assert "ms" not in header
-    assert first == "| 1,000 | 1 | 1 | float64 | 1 | 1 | 1 | 1 | 1 | 1 |"
-    assert second == "| 10,000 | 1 | 8 | float64 | 1 | 32 | 8 | – | 1 | – |"
+    assert first == "| 1,000 | 1 | joint | 1 | float64 | 1 | 1 | 1 | 1 | 1 | 1 |"
+    assert second == "| 10,000 | 1 | joint | 8 | float64 | 1 | 32 | 8 | – | 1 | – |"
     assert caption == "x86_64, 2 threads; sswim 0."
 
 
@@ -193,7 +193,7 @@ def test_the_table_of_a_gpu_has_milliseconds(tmp_path: Path) -> None:
     rows = write_speeds(tmp_path / "cuda.csv", device="cuda", device_name="GPU")
     header, _, first, *_ = table(rows).split("\n")
     assert "sswim, ms" in header
-    assert first.startswith("| 1,000 | 1 | 1 | float64 | 500 | 500 | 500 | 1 |")
+    assert first.startswith("| 1,000 | 1 | joint | 1 | float64 | 500 | 500 | 500 | 1 |")
 
 
 def test_the_slope_is_the_exponent() -> None:
@@ -209,6 +209,9 @@ def test_products_have_the_shapes_of_all_members() -> None:
     shapes = prediction.product_shapes(regressor, variance=True)
     assert shapes == 2 * [(16, 4), (16, 4), (16, 16)]
     assert prediction.product_shapes(regressor, variance=False)[-1] == (16, 1)
+    joint = SSWIMRegressor(depth=1, warps="joint", device="cpu", **settings)
+    joint.fit(data.x.numpy(), data.y.numpy())
+    assert prediction.product_shapes(joint, variance=True) == [(16, 4), (16, 16)]
     prediction.products(regressor, 50, CPU, dtype=torch.float32, variance=True)()
 
 

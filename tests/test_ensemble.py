@@ -7,6 +7,7 @@ import torch
 from helpers import DENSITIES, normal, small_model, small_rows
 from scipy.stats import multivariate_normal
 
+from sswim import chunking
 from sswim.ensemble import Ensemble
 from sswim.measure import Measure
 from sswim.mixture import equal_weights
@@ -64,6 +65,17 @@ def test_predictions_are_those_of_the_members_in_the_units_of_the_data(
         if not member.factors.output.tensors():
             assert torch.allclose(ours.mean, expected)
     assert torch.allclose(mixture.mean, sum(m.mean for m in mixture.members) / 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_means_alone_are_the_means(
+    uncertain: bool, ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uncertain:
+        inputs = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 3.0))
+    expected = ensemble.predict(inputs).mean
+    monkeypatch.setattr(chunking, "CPU_ROWS", 3)
+    assert torch.allclose(ensemble.predict_mean(inputs), expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -4,7 +4,13 @@ import pytest
 import torch
 from helpers import normal
 
-from sswim.factorisation import FactorisationError, cholesky
+from sswim.factorisation import (
+    FactorisationError,
+    cholesky,
+    failures_noted,
+    solve_and_invert,
+    triangular_inverse,
+)
 
 
 def test_a_definite_matrix_is_not_touched(generator: torch.Generator) -> None:
@@ -50,3 +56,26 @@ def test_a_matrix_that_is_not_finite_is_refused_as_such(value: float) -> None:
         matrix[1, 0] = matrix[0, 1] = value
     with pytest.raises(FactorisationError, match="must be finite"):
         cholesky(matrix, "matrix")
+
+
+def test_failures_are_noted_rather_than_repaired(generator: torch.Generator) -> None:
+    root = normal(generator, 4, 4)
+    good, bad = root @ root.mT + torch.eye(4), -torch.eye(4, dtype=torch.float64)
+    with failures_noted() as failures:
+        assert torch.equal(cholesky(good, "matrix"), torch.linalg.cholesky(good))
+        cholesky(bad, "matrix")
+    assert [each.item() for each in failures] == [False, True]
+    with pytest.raises(FactorisationError):
+        cholesky(bad, "matrix")
+
+
+@pytest.mark.parametrize("size", [5, 64, 65, 200])
+def test_inverses(size: int, generator: torch.Generator) -> None:
+    root = normal(generator, 2, size, 2 * size)
+    matrix, vector = root @ root.mT, root[..., 0]
+    factor = torch.linalg.cholesky(matrix)
+    identity = torch.eye(size, dtype=torch.float64).expand_as(factor)
+    assert torch.allclose(triangular_inverse(factor) @ factor, identity, atol=1e-9)
+    solution, inverse = solve_and_invert(factor, vector)
+    assert torch.allclose(inverse @ matrix, identity, atol=1e-8)
+    assert torch.allclose(torch.einsum("bij,bj->bi", matrix, solution), vector, atol=1e-8)

@@ -99,7 +99,7 @@ def test_a_model_of_scored_inputs_starts_from_them(generator: torch.Generator) -
     assert model.noise_field is not None  # of the raw inputs
     raw = model.noise_field.spectrum.log_length_scales.exp()
     assert torch.allclose(raw, two.sqrt() * x.std(0, correction=0))
-    pseudo = model.warp_layers()[0].processes()[0].pseudo_inputs
+    pseudo = model.warp_layers()[0].processes()[1].pseudo_inputs
     assert torch.cdist(pseudo, scored.mean).amin(-1).max() < 0.5
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from helpers import SMALL, small_model, small_rows
 
+from sswim import training
 from sswim.factorisation import FactorisationError
 from sswim.members import stack, unstack
 from sswim.model import SSWIM, start
@@ -291,3 +292,38 @@ def test_automatic_device() -> None:
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert resolve_device("auto").type == expected
     assert resolve_device("cpu") == torch.device("cpu")
+
+
+def test_steps_that_cannot_be_recorded_are_taken_without(
+    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, tries = copy.deepcopy(model), []
+
+    def refuse(*arguments: object) -> None:
+        tries.append(arguments)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
+    monkeypatch.setattr(training._Run, "can_record", True)
+    monkeypatch.setattr(training, "Recording", refuse)
+    ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
+    assert [step.value for step in ours.history] == [step.value for step in expected.history]
+    assert len(tries) == 1
+
+
+def test_a_recorded_step_that_failed_is_computed(
+    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def __init__(self, *arguments: object) -> None:
+            pass
+
+        def replay(self) -> None:
+            return None
+
+    other = copy.deepcopy(model)
+    expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
+    monkeypatch.setattr(training._Run, "can_record", True)
+    monkeypatch.setattr(training, "Recording", Failing)
+    ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
+    assert [step.value for step in ours.history] == [step.value for step in expected.history]

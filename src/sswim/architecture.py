@@ -27,9 +27,9 @@ class Architecture:
     """Those of every warp; None for as many as at the top."""
     n_pseudo: int = 128
     """K, the pseudo-points of g and of h in every warp."""
-    warps: WarpsName = "joint"
-    """g and h of a warp share frequencies and pseudo-inputs, which is half the cost; or they have
-    their own, as published."""
+    warps: WarpsName = "separate"
+    """g and h of a warp have frequencies and pseudo-inputs of their own, as published; or, joint,
+    they share them, which is half the cost."""
     kernel: Kernel = "matern32"
     draw: Draw = "orthogonal"
     pseudo_prior: PseudoPrior = "evidence"

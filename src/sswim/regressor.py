@@ -49,8 +49,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         n_features: Fourier features, an even number. More resolve more detail. (512 for a model of
             a given depth.)
         n_pseudo: Pseudo-points of each warp. (128.)
-        warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs;
-            ``"separate"``: each has its own, as published, at twice the cost. (``"joint"``.)
+        warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs, as in
+            the ensemble; ``"separate"``: each has its own, as published, at twice the cost.
+            (``"separate"``.)
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``. (``"matern32"``.)
         n_members: Models of each kind, to train and combine. More are slower and more robust. (1.)
         output_warp: A monotone map of the target, learnt with the rest, for skewed or heavy-tailed

@@ -191,6 +191,7 @@ class _Run:
         self.began = time.perf_counter()
         self.steps = 0
         self.recording: Recording | None = None
+        self.refused = False
         self.fresh = True
 
     @property
@@ -212,8 +213,11 @@ class _Run:
         The first evaluation compiles what there is to compile; where it can be, the second is
         recorded, and later ones are replayed.
         """
-        if not self.fresh and self.recording is None and self.can_record:
-            self.recording = Recording(self._compute, self.parameters)
+        if not self.fresh and self.recording is None and self.can_record and not self.refused:
+            try:
+                self.recording = Recording(self._compute, self.parameters)
+            except RuntimeError:  # of a driver or a library, or for want of memory: slower without
+                self.refused = True
         numbers = None if self.recording is None else self.recording.replay()
         if numbers is None:
             numbers = self._compute().tolist()
