@@ -11,7 +11,7 @@ from sswim.model import start
 from sswim.objective import MAP, whole
 from sswim.record import chunks
 from sswim.record import stack as stack_records
-from sswim.training import Adam, train, train_batch
+from sswim.training import Adam, Stopping, train, train_batch
 
 
 def test_rows_grow_until_all_are_seen(generator: torch.Generator) -> None:
@@ -57,6 +57,19 @@ def test_training_ends_with_the_best_step_on_all_rows(
     last = [step.value for step in training.history if step.index >= 16]
     assert training.best.value == min(last)
     assert whole(model, rows, MAP).item() == pytest.approx(training.best.value, rel=1e-12)
+
+
+def test_training_does_not_converge_before_it_has_seen_all_rows(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "FEWEST", 10)
+    rows = small_rows(generator, n=200)
+    model = start(SMALL, rows.inputs.mean, 1, generator)
+    stopping = Stopping(patience=2, tolerance=1e9)  # nothing is an improvement
+    optimiser = Adam(steps=30, growing=True)
+    training = train(model, rows, MAP, optimiser, stopping=stopping, device="cpu")
+    assert training.ended == "converged"
+    assert len(training.history) == 16 + 3
 
 
 def test_members_with_rows_of_their_own_grow_together(

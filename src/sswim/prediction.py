@@ -25,3 +25,10 @@ class Prediction(Record):
         """log p(y) of an observation under the prediction."""
         squared = (targets - self.mean).square() / self.observation_variance
         return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
+
+
+@dataclass(frozen=True)
+class Mean(Record):
+    """A prediction without its variances."""
+
+    mean: Float[Tensor, "N T"]

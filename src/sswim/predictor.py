@@ -23,7 +23,7 @@ from sswim.model import (
     warped,
 )
 from sswim.objective import total_statistics
-from sswim.prediction import Prediction
+from sswim.prediction import Mean, Prediction
 from sswim.record import Record, chunks, concatenate, map_chunks
 from sswim.rows import Rows
 
@@ -55,13 +55,13 @@ class Predictor(Record):
         )
 
     @torch.no_grad()
-    def predict_mean(self, inputs: Measure) -> Float64[Tensor, "N T"]:
+    def predict_mean(self, inputs: Measure) -> Mean:
         """The means alone, for a fraction of the cost."""
-        means = [
-            row_features(self.factors, chunk).to(torch.float64) @ self.posterior.mean
-            for chunk in chunks(inputs, rows_at_once(inputs))
-        ]
-        return torch.cat(means)
+
+        def predict(chunk: Measure) -> Mean:
+            return Mean(row_features(self.factors, chunk).to(torch.float64) @ self.posterior.mean)
+
+        return map_chunks(predict, inputs, rows_at_once(inputs))
 
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
         """Mean φ̄ᵀα and latent variance E[φᵀ(σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)², φ̄ the expected features.

@@ -61,13 +61,14 @@ class MemberSteps:
     """The step and value of the last clear improvement."""
     ended: Ending | None = None
 
-    def finish_step(self, step: Step, stopping: Stopping) -> bool:
-        """Record a step; whether it is the best so far."""
+    def finish_step(self, step: Step, stopping: Stopping | None) -> bool:
+        """Record a step, after which it may end; whether it is the best so far."""
         self.history.append(step)
-        if step.value < self.progress[1] - stopping.tolerance:
-            self.progress = (step.index, step.value)
-        if step.index - self.progress[0] >= stopping.patience:
-            self.ended = "converged"
+        if stopping is not None:
+            if step.value < self.progress[1] - stopping.tolerance:
+                self.progress = (step.index, step.value)
+            if step.index - self.progress[0] >= stopping.patience:
+                self.ended = "converged"
         better = self.best is None or step.value < self.best.value
         if better:
             self.best = step
@@ -75,7 +76,7 @@ class MemberSteps:
 
     def begin_again(self) -> None:
         """Compare later steps with each other alone."""
-        self.best, self.progress, self.ended = None, (len(self.history), math.inf), None
+        self.best, self.progress = None, (len(self.history), math.inf)
 
     def training(self) -> Training:
         """How it went."""

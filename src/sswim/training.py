@@ -190,6 +190,7 @@ class _Run:
         self.best_position = self.position()
         self.began = time.perf_counter()
         self.steps = 0
+        self.last_rows = self.rows
         self.recording: Recording | None = None
         self.refused = False
         self.fresh = True
@@ -261,7 +262,8 @@ class _Run:
         seconds = time.perf_counter() - self.began
         running = [number for number, member in enumerate(self.members) if member.ended is None]
         steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
-        better = [n for n in running if self.members[n].finish_step(steps[n], self.stopping)]
+        stopping = self.stopping if self.rows is self.last_rows else None  # not before all are seen
+        better = [n for n in running if self.members[n].finish_step(steps[n], stopping)]
         if len(better) == len(self.members):
             self.best_position = self.position()
         elif better:
