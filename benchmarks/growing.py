@@ -13,7 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -79,8 +82,24 @@ def measure(
     return [name, repeat, depth, steps, name_of(schedule), cost, seconds, rmse, mnlp]
 
 
+def table(lines: Iterable[Sequence[Any]], depth: int, steps: int) -> str:
+    """Means over the repeats of a depth and a number of steps, as GitHub reads it."""
+    chosen = [line for line in lines if tuple(line[2:4]) == (depth, steps)]
+    sets = list(dict.fromkeys(line[0] for line in chosen))
+    costs = {line[4]: line[5] for line in chosen}
+    rows = [f"| schedule | cost | {' | '.join(sets)} |", f"|---|---|{'---|' * len(sets)}"]
+    for schedule in sorted(costs, key=lambda name: -costs[name]):
+        cells = []
+        for name in sets:
+            some = [line for line in chosen if (line[0], line[4]) == (name, schedule)]
+            scores = mean(line[7] for line in some), mean(line[8] for line in some)
+            cells.append("{:.3f} / {:.3f}".format(*scores).replace("-", "−"))
+        rows.append(f"| {schedule} | {costs[schedule]:.0f} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
-    """Measure, print and store."""
+    """Measure, print and store; or show what is stored."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
@@ -92,7 +111,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--device", choices=DEVICES, default="auto")
     parser.add_argument("--out", type=Path, default=Path("results/growing.jsonl"))
+    parser.add_argument("--table", action="store_true", help="show what is stored already")
     asked = parser.parse_args()
+    if asked.table:
+        stored = asked.out.read_text(encoding="utf-8").splitlines()
+        print(table(map(json.loads, stored), asked.depth, asked.steps))
+        return
     device = resolve_device(asked.device)
     for repeat in range(asked.repeats):
         for name in asked.sets:

@@ -11,7 +11,7 @@ from sswim.measure import Measure
 from sswim.record import Record
 from sswim.rows import Rows
 
-CPU_GRAPH_BYTES = 2**29
+CPU_GRAPH_BYTES = 2**28
 """Of the graphs that are kept on a CPU, which saves the features' second computation."""
 
 CPU_CHUNK_BYTES = 2**23
