@@ -77,14 +77,6 @@ class Comparison:
     """Why, by name."""
 
 
-def measure(work: Work, device: torch.device, rounds: Rounds | None = None) -> Timing:
-    """Time a single work; one that does not fit into memory raises."""
-    comparison = compare({"work": work}, device, rounds)
-    for reason in comparison.left_out.values():
-        raise MemoryError(reason)
-    return comparison.timings["work"]
-
-
 def compare(
     works: Mapping[str, Work], device: torch.device, rounds: Rounds | None = None
 ) -> Comparison:

@@ -23,7 +23,7 @@ from csv_rows import read_rows
 from peers import Case, counted, synthetic
 from scaling import slope
 from speed_table import table
-from timing import Comparison, Rounds, Timing, compare, measure
+from timing import Comparison, Rounds, Timing, compare
 
 from sswim import SSWIMRegressor
 from sswim.data.named import Split
@@ -75,7 +75,7 @@ def test_the_peak_is_what_a_work_allocates() -> None:
     def allocate() -> None:
         torch.ones(4_000_000, dtype=torch.float64)
 
-    timing = measure(allocate, CPU, ONCE)
+    timing = compare({"work": allocate}, CPU, ONCE).timings["work"]
     assert timing.seconds > 0
     if timing.peak_bytes is None:
         pytest.skip("the peak memory of a process is only known on Linux")
@@ -90,8 +90,6 @@ def test_what_does_not_fit_into_the_gpu_is_left_out() -> None:
     comparison = compare(works, CPU, ONCE)
     assert list(comparison.timings) == ["small"]
     assert comparison.left_out["large"].endswith("Tried to allocate 200.00 GiB.")
-    with pytest.raises(MemoryError, match=r"200\.00 GiB"):
-        measure(too_large, CPU, ONCE)
 
 
 def test_the_first_steps_of_a_training_do_not_count() -> None:
