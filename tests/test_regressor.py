@@ -661,6 +661,8 @@ def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
         ({"learning_rate": 0.0}, "learning_rate and noise_rate positive"),
         ({"length_scale": -1.0}, "length_scale must be positive"),
         ({"dtype": "float16"}, "dtype must be one of"),
+        ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
+        ({"growing": "no"}, "growing must be True or False. Got 'no'"),
     ],
 )
 def test_bad_settings_are_named(change: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -138,7 +139,12 @@ def _waves_backward(
 
 def kernels_for(tensor: Tensor) -> ModuleType | None:
     """Those of a GPU, where they can be had."""
-    if not tensor.is_cuda or find_spec("triton") is None:
+    return _gpu_kernels() if tensor.is_cuda else None
+
+
+@cache
+def _gpu_kernels() -> ModuleType | None:
+    if find_spec("triton") is None:
         return None
     from sswim import kernels  # noqa: PLC0415 (it imports what only a GPU has)
 

@@ -161,8 +161,8 @@ def _cosine_and_sine(angle):
     """Both in double precision for the price of one: a common reduction to |r| ≤ π/4.
 
     With angle = kπ/2 + r, π/2 in two parts, and Taylor series with the coefficients of the usual
-    minimax polynomials of degrees 13 and 14. The library's two functions take three times as long,
-    and agree to 2⁻⁵³.
+    minimax polynomials of degrees 13 and 14. The library reduces the angle for each of its two
+    functions, and for angles of any size.
     """
     k = libdevice.rint(angle * 0.6366197723675814)
     r = angle - k * 1.5707963267948966  # fused, hence exact

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+
 from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.objective import OBJECTIVES
 from sswim.output_warp import OutputWarpName
@@ -65,6 +67,8 @@ def check_settings(settings: Settings) -> None:
     for name, allowed in choices.items():
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
+    if not isinstance(settings.growing, bool | np.bool_):
+        raise ValueError(f"growing must be True or False. Got {settings.growing!r}.")
     if settings.length_scale is not None and not settings.length_scale > 0:
         raise ValueError(f"length_scale must be positive or None. Got {settings.length_scale}.")
     if settings.recipe is not None and settings.depth != "auto":
@@ -98,7 +102,7 @@ def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = Fals
     optimiser = Adam(
         int(_or(settings.max_iter, 150)),
         float(_or(settings.learning_rate, 0.03)),
-        growing=settings.growing,
+        growing=bool(settings.growing),
     )
     return Plan(
         (Kind(architecture, OBJECTIVES[_or(settings.objective, "map")]),),
@@ -144,7 +148,7 @@ def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Pl
     return replace(
         plan,
         kinds=kinds,
-        optimiser=replace(plan.optimiser, learning_rate=rate, growing=settings.growing),
+        optimiser=replace(plan.optimiser, learning_rate=rate, growing=bool(settings.growing)),
         length_scale=settings.length_scale,
         screening=plan.screening and settings.length_scale is None,
         precision=plan.precision if settings.dtype == "auto" else settings.dtype,
