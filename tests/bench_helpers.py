@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from sswim.baselines.protocol import Fitted, Gaussian
 from sswim.bench.accuracy import Row
-from sswim.bench.protocol import Fitted, Gaussian
 
 Array = NDArray[np.float64]
 

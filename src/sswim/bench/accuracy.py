@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from sswim.baselines.protocol import Predictive
 from sswim.bench.methods import require_method, versions
-from sswim.bench.protocol import Predictive
 from sswim.data.named import Split, split
 
 COVERAGE = 0.9

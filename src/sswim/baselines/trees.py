@@ -1,11 +1,10 @@
-"""Methods to compare with: three kinds of boosted trees and an exact Gaussian process.
+"""Three kinds of boosted trees.
 
-Each standardises the target. The trees stop early on a random tenth of the training rows.
+Each standardises the target and stops early on a random tenth of the training rows.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from sswim.bench.protocol import Fitted, Gaussian
-from sswim.training import resolve_device
+from sswim.baselines.protocol import Fitted, Gaussian
 
 TREES = 1000
 PATIENCE = 50
@@ -170,36 +168,3 @@ class LearntVariance:
         """The densities of the targets of rows."""
         mean, variance = np.asarray(self.model.predict(x), dtype=np.float64).T
         return Gaussian(self.centre + self.scale * mean, self.scale**2 * variance)
-
-
-class ExactGP:
-    """The exact Gaussian process of GPyTorch, with one length-scale for each input."""
-
-    libraries = ("gpytorch", "torch")
-    max_rows: int | None = 5000
-    kernel, steps, learning_rate = "matern32", 150, 0.1
-
-    def settings(self) -> Mapping[str, Any]:
-        """The kernel, and how it is trained."""
-        return {
-            "kernel": self.kernel,
-            "ard": True,
-            "optimiser": "adam",
-            "steps": self.steps,
-            "learning_rate": self.learning_rate,
-            "dtype": "float64",
-        }
-
-    def device(self, wanted: str) -> str:
-        """Any that PyTorch has."""
-        return str(resolve_device(wanted))
-
-    def fit(
-        self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
-    ) -> Fitted:
-        """Maximise the evidence; nothing is random."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # importing it under a new PyTorch warns
-            from sswim.bench.exact_gp import fit_exact_gp  # noqa: PLC0415 (an optional dependency)
-
-        return fit_exact_gp(x, y, self.steps, self.learning_rate, self.device(device))

@@ -11,9 +11,11 @@ import pytest
 from bench_helpers import rows
 from scipy import stats
 
-from sswim.bench.baselines import ExactGP, HeldOut
-from sswim.bench.methods import ABLATIONS, METHODS, SSWIM, require_method, versions
-from sswim.bench.protocol import Fitted, Gaussian, Method
+from sswim.baselines.gaussian_processes import ExactGP
+from sswim.baselines.ours import SSWIM
+from sswim.baselines.protocol import Fitted, Gaussian, Method
+from sswim.baselines.trees import HeldOut
+from sswim.bench.methods import ABLATIONS, METHODS, require_method, versions
 from sswim.recipe import Recipe
 
 BASELINES = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp"]
@@ -97,7 +99,7 @@ def test_the_exact_process_predicts_in_batches(monkeypatch: pytest.MonkeyPatch) 
     x, y = rows(40)
     fitted = ExactGP().fit(x, y, 0, "cpu")
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim.bench.exact_gp.BATCH", 7)
+    monkeypatch.setattr("sswim.baselines.exact_gp.BATCH", 7)
     parts = fitted.predict(x)
     assert np.allclose(whole.mean, parts.mean, rtol=1e-8)
     assert np.allclose(whole.interval(0.5), parts.interval(0.5), rtol=1e-8)

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.bench.protocol import Gaussian
+from sswim.baselines.protocol import Gaussian
 
 BATCH = 1000
 """Test rows at a time, whose joint covariance is held in memory."""

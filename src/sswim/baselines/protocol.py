@@ -19,6 +19,10 @@ class Predictive(Protocol):
     def mean(self) -> Float64[np.ndarray, " M"]:
         """Their means."""
 
+    @property
+    def variance(self) -> Float64[np.ndarray, " M"]:
+        """Their variances."""
+
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """log p(y) of each."""
 

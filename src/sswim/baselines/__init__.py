@@ -1,0 +1,1 @@
+"""Methods to compare with, each a small class behind one protocol."""
