@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +16,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns under a new PyTorch
     import gpytorch
 
+    from sswim.baselines.sgpr import sparse_process
+    from sswim.baselines.svgp import VariationalProcess
+
 BATCH = 1024
 """Rows of a mini-batch of stochastic training."""
 LEARNING_RATE = 0.01
@@ -24,50 +26,10 @@ PREDICTED_ROWS = 4096
 """Test rows at a time, as many as the predictions of this package."""
 
 
-def matern(n_inputs: int) -> Any:
-    """A scaled Matérn-3/2 kernel with one length-scale for each input."""
-    kernel = gpytorch.kernels.MaternKernel(nu=1.5, ard_num_dims=n_inputs)
-    return gpytorch.kernels.ScaleKernel(kernel)
-
-
-class SGPR(gpytorch.models.ExactGP):  # type: ignore[misc]
-    """Sparse Gaussian process regression by inducing points, with all rows in every step."""
-
-    def __init__(self, x: Tensor, y: Tensor, inducing: Tensor, likelihood: Any) -> None:
-        super().__init__(x, y, likelihood)
-        self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.InducingPointKernel(
-            matern(x.shape[1]), inducing_points=inducing, likelihood=likelihood
-        )
-
-    def forward(self, x: Tensor) -> Any:
-        """The prior of the function at rows."""
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-
-class _Variational(gpytorch.models.ApproximateGP):  # type: ignore[misc]
-    """The process of stochastic variational inference."""
-
-    def __init__(self, inducing: Tensor) -> None:
-        distribution = gpytorch.variational.CholeskyVariationalDistribution(len(inducing))
-        super().__init__(
-            gpytorch.variational.VariationalStrategy(
-                self, inducing, distribution, learn_inducing_locations=True
-            )
-        )
-        self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = matern(inducing.shape[1])
-
-    def forward(self, x: Tensor) -> Any:
-        """The prior of the function at rows."""
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-
 def sgpr_step(x: Tensor, y: Tensor, n_inducing: int) -> Callable[[], None]:
     """One step of Adam on the evidence, as a function; the inducing points are learnt too."""
-    likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model = SGPR(x, y, x[:n_inducing].clone(), likelihood).to(x)
-    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    model = sparse_process(x, y, n_inducing)
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     model.train()
 
@@ -86,8 +48,7 @@ def sgpr_step(x: Tensor, y: Tensor, n_inducing: int) -> Callable[[], None]:
 class SVGP:
     """Stochastic variational inference by mini-batches, between its epochs."""
 
-    model: _Variational
-    likelihood: Any
+    model: VariationalProcess
     optimiser: torch.optim.Adam
     generator: torch.Generator
     """On the CPU; of the order of rows."""
@@ -97,16 +58,14 @@ class SVGP:
         """Before training: the inducing points are rows, chosen at random."""
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(len(x), generator=generator)[:n_inducing].to(x.device)
-        model = _Variational(x[chosen].clone()).to(x)
-        likelihood = gpytorch.likelihoods.GaussianLikelihood().to(x)
-        parameters = [*model.parameters(), *likelihood.parameters()]
-        optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE)
-        return cls(model, likelihood, optimiser, generator)
+        model = VariationalProcess(x[chosen].clone()).to(x)
+        optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+        return cls(model, optimiser, generator)
 
     def epoch(self, x: Tensor, y: Tensor) -> None:
         """See every row once."""
         self.model.train()
-        bound = gpytorch.mlls.VariationalELBO(self.likelihood, self.model, num_data=len(y))
+        bound = gpytorch.mlls.VariationalELBO(self.model.likelihood, self.model, num_data=len(y))
         order = torch.randperm(len(y), generator=self.generator).to(x.device)
         for rows in order.split(BATCH):
             self.optimiser.zero_grad()
@@ -121,7 +80,7 @@ class SVGP:
         device = next(self.model.parameters()).device
         means, variances = [], []
         for rows in x.split(PREDICTED_ROWS):
-            prediction = self.likelihood(self.model(rows.to(device)))
+            prediction = self.model.likelihood(self.model(rows.to(device)))
             means.append(prediction.mean.cpu())
             variances.append(prediction.variance.cpu())
         return torch.cat(means), torch.cat(variances)

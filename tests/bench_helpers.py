@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sswim.baselines.protocol import Fitted, Gaussian
-from sswim.bench.accuracy import Row
+from sswim.bench.accuracy import Job, Row
 
 Array = NDArray[np.float64]
 
@@ -62,11 +65,20 @@ class Moments:
         return Gaussian(np.full(len(x), self.mean), np.full(len(x), self.variance))
 
 
-def row(set_: str, method: str, repeat: int = 0, **scores: float) -> Row:
+def killed(job: Job, device: str, folder: str | None) -> Row:
+    """In the place of a fit for which memory does not suffice."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def row(set_: str, method: str, repeat: int = 0, failure: str = "", /, **scores: float) -> Row:
     """A result of which only some scores matter."""
     values: dict[str, Any] = {
         **{"rmse": 1.0, "mnlp": 1.0, "mse_original": 1.0, "mnlp_original": 1.0},
         **{"coverage_90": 0.9, "fit_seconds": 0.1, "predict_seconds": 0.1},
+        **(
+            dict.fromkeys(("rmse", "mnlp", "mse_original", "mnlp_original"), nan) if failure else {}
+        ),
         **scores,
     }
     return Row(
@@ -79,5 +91,6 @@ def row(set_: str, method: str, repeat: int = 0, **scores: float) -> Row:
         device="cpu",
         settings='{"text":"with, comma"}',
         version="sswim 0",
+        failure=failure,
         **values,
     )

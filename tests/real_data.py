@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from sswim.data.named import FOLDER_VARIABLE, Split
+from sswim.data.folders import find, folders
+from sswim.data.named import Split
 from sswim.data.named import split as split_named
 from sswim.rows import Rows, as_rows
 from sswim.scaling import learn_scaling
 
-FOLDERS = [
-    Path(os.environ.get(FOLDER_VARIABLE, "")),
-    Path(__file__).parents[2] / "shared" / "data",
-]
+
+def at_hand(name: str) -> Path:
+    """The file of a data set; the test is skipped where there is none, and nothing downloaded."""
+    path = find(name)
+    if path is None:
+        pytest.skip(f"{name}.parquet is in none of {', '.join(map(str, folders()))}")
+    return path
 
 
 def split(name: str, repeat: int) -> Split:
-    """Training and test rows of one repeat; the test is skipped where there are none."""
-    folder = next((f for f in FOLDERS if (f / f"{name}.parquet").is_file()), None)
-    if folder is None:
-        pytest.skip(f"{name}.parquet is in none of {FOLDER_VARIABLE} and ../shared/data")
-    return split_named(name, repeat, folder)
+    """Training and test rows of one repeat."""
+    return split_named(name, repeat, at_hand(name).parent)
 
 
 def standardised(rows: Split) -> tuple[Rows, Rows]:

@@ -48,7 +48,25 @@ def test_a_failure_is_told_at_the_end(folder: Path) -> None:
     assert result.output.rstrip().endswith(
         "Failed: lightgbm on airfoil, repeat 1: RuntimeError: no luck"
     )
-    assert len(read_results(folder / "r.csv")) == 3
+    *_, last = read_results(folder / "r.csv")
+    assert last.failure == "RuntimeError: no luck"
+    assert "1 of 2" in result.output  # repeats
+
+
+def test_a_failure_is_repeated_when_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["bench", "accuracy", "--sets", "airfoil", "--methods", "lightgbm", "--repeats", "2"]
+    places: list[str | Path] = ["--data", folder, "--out", folder / "r.csv"]
+    assert invoke(*command, *places).exit_code == 1
+    left = invoke(*command, *places)
+    assert left.exit_code == 0  # nothing failed this time
+    assert "0 fits to do, 2 done before" in left.output
+    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
+    again = invoke(*command, *places, "--retry")
+    assert again.exit_code == 0
+    assert "1 fits to do, 1 done before" in again.output
+    assert "1 of 2" not in again.output
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_helpers import MeanOnly, write_set
+from bench_helpers import MeanOnly, killed, write_set
 
 from sswim.bench.accuracy import Job, Row
 from sswim.bench.methods import METHODS
-from sswim.bench.results import read_results
-from sswim.bench.runner import Bench, Failure, make_plan, run
+from sswim.bench.results import append_results, read_results
+from sswim.bench.runner import FAILURE_LENGTH, Bench, make_plan, run, run_job
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def make_bench(folder: Path, methods: str = "sswim", **others: Any) -> Bench:
     return Bench(["airfoil", "concrete"], methods.split(","), **(settings | others))
 
 
-def ignore(result: Row | Failure) -> None:
+def ignore(result: Row) -> None:
     pass
 
 
 def test_what_is_there_is_not_done_again(folder: Path) -> None:
-    seen: list[Row | Failure] = []
+    seen: list[Row] = []
     bench = make_bench(folder, repeats=1)
     assert run(bench, make_plan(bench), seen.append) == []
     before = bench.out.read_text()
@@ -65,9 +65,34 @@ def test_a_fit_that_fails_does_not_stop_the_others(folder: Path) -> None:
         Job("airfoil", "lightgbm", 1),
         Job("concrete", "lightgbm", 1),
     ]
-    assert str(failures[0]) == "lightgbm on airfoil, repeat 1: RuntimeError: no luck"
-    assert len(read_results(bench.out)) == 10
-    assert len(make_plan(bench).jobs) == 2
+    assert [failure.failure for failure in failures] == ["RuntimeError: no luck"] * 2
+    assert [bool(row.failure) for row in read_results(bench.out)].count(True) == 2
+    assert len(read_results(bench.out)) == 12
+
+
+def test_failures_are_repeated_only_when_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(folder, "lightgbm", repeats=2)
+    run(bench, make_plan(bench), ignore)
+    assert make_plan(bench).jobs == ()
+    again = replace(bench, retry=True)
+    assert [job.repeat for job in make_plan(again).jobs] == [1, 1]
+    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
+    assert run(again, make_plan(again), ignore) == []
+    assert make_plan(again).jobs == ()  # the later row counts
+    assert len(read_results(bench.out)) == 6
+
+
+def test_what_went_wrong_is_a_short_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise MemoryError("too\nmuch " * 100)
+
+    monkeypatch.setattr("sswim.bench.runner.run_fit", fail)
+    result = run_job(Job("airfoil", "sswim", 0), "cpu", str(folder))
+    assert result.failure.startswith("MemoryError: too much too much")
+    assert result.failure.endswith(" …")
+    assert len(result.failure) <= FAILURE_LENGTH
 
 
 def test_results_are_not_overwritten(folder: Path) -> None:
@@ -94,6 +119,21 @@ def test_the_exact_process_is_left_out_of_large_sets(tmp_path: Path) -> None:
     assert plan.jobs == (Job("concrete", "exact-gp", 0),)
     (note,) = plan.notes
     assert "exact-gp is left out on airfoil: 5001 training rows" in note
+    (row,) = plan.left_out
+    assert row.job == Job("airfoil", "exact-gp", 0)
+    assert row.failure == ("left out: 5001 training rows are more than the 5000 it is meant for")
+
+
+def test_what_the_file_says_already_is_not_left_out_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "sswim", MeanOnly(max_rows=50))
+    bench = make_bench(folder, out=folder / "results.csv", repeats=2)
+    plan = make_plan(bench)
+    assert [row.job for row in plan.left_out] == [Job("airfoil", "sswim", r) for r in range(2)]
+    append_results(bench.out, plan.left_out)
+    for retry in (False, True):
+        assert make_plan(replace(bench, retry=retry)).left_out == ()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +154,7 @@ def test_mistakes_are_told(folder: Path, changes: dict[str, Any], message: str) 
 def test_names_have_commas_between(tmp_path: Path) -> None:
     bench = Bench.named("", "sswim, lightgbm", tmp_path / "results.csv")
     assert len(bench.sets) == 10
-    assert bench.methods == ["sswim", "lightgbm"]
+    assert bench.methods == ("sswim", "lightgbm")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -123,8 +163,8 @@ def test_an_interruption_leaves_a_file_to_go_on_from(folder: Path, workers: int)
     environment = dict(os.environ)
     others = set(multiprocessing.active_children())  # another test's, kept for the next use
 
-    def interrupt(result: Row | Failure) -> None:
-        assert isinstance(result, Row)
+    def interrupt(result: Row) -> None:
+        assert not result.failure
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -147,7 +187,20 @@ def test_processes_do_what_one_does(folder: Path) -> None:
         (failure,) = run(bench, plan, ignore)
         (folder / "away").rename(folder / "creep.parquet")
         assert failure.job.set == "creep"
-        assert "FileNotFoundError" in failure.error
-        scores.append({row.job: (row.rmse, row.mnlp) for row in read_results(out)})
+        assert "FileNotFoundError" in failure.failure
+        worked = [row for row in read_results(out) if not row.failure]
+        scores.append({row.job: (row.rmse, row.mnlp) for row in worked})
     assert scores[0] == scores[1]
     assert len(scores[0]) == 2
+
+
+def test_a_process_that_is_killed_is_a_failure_of_its_fit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.bench.runner.run_job", killed)
+    bench = make_bench(folder, repeats=1, workers=2)
+    failures = run(bench, make_plan(bench), ignore)
+    assert [row.failure for row in failures] == [
+        "ProcessDied: its exit code is -9, often for want of memory"
+    ] * 2
+    assert len(read_results(bench.out)) == 2

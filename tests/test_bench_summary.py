@@ -7,10 +7,10 @@ import math
 import pytest
 from bench_helpers import row
 
-from sswim.bench.published import best_published, published
+from sswim.bench.published import LABELS, best_published, published, published_score
+from sswim.bench.runner import SETS
 from sswim.bench.summary import Tally, summarise
 from sswim.bench.table import markdown
-from sswim.data.named import DATA_SETS
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,17 @@ def test_the_best_published(name: str, metric: str, error: float, mnlp: float) -
 
 
 def test_published_scores_are_of_the_named_sets() -> None:
-    assert {score.set for score in published()} == set(DATA_SETS)
-    assert len({(s.set, s.method, s.metric) for s in published()}) == len(published()) == 148
+    assert {score.set for score in published()} >= set(SETS)
+    assert len({(s.set, s.method, s.metric) for s in published()}) == len(published()) == 196
+    assert {score.method for score in published()} == set(LABELS.values())
     assert best_published("boston", "RMSE") is None
+
+
+def test_a_published_score() -> None:
+    score = published_score("song", LABELS["dkl"], "MNLP")
+    assert score is not None
+    assert (score.value, score.std) == (4.264, 4.477)
+    assert published_score("song", "GP", "MNLP") is None
 
 
 def test_means_over_repeats_and_their_errors() -> None:
@@ -47,6 +55,7 @@ def test_means_over_repeats_and_their_errors() -> None:
     mean = error.means["sswim"]
     assert mean.value == pytest.approx(0.3)
     assert mean.error == pytest.approx(math.sqrt(0.07 / 3))
+    assert mean.std == pytest.approx(math.sqrt(0.07))
     assert mean.n == 3
     (only,) = summarise([row("airfoil", "sswim")]).cells[0].means.values()
     assert math.isnan(only.error)
@@ -56,6 +65,27 @@ def test_of_a_fit_that_is_there_twice_the_later_counts() -> None:
     summary = summarise([row("airfoil", "sswim", rmse=0.1), row("airfoil", "sswim", rmse=0.3)])
     assert summary.cells[0].means["sswim"].value == 0.3
     assert summary.cells[0].means["sswim"].n == 1
+
+
+def test_failures_are_shown_and_not_averaged() -> None:
+    rows = [
+        row("airfoil", "sswim", 0, rmse=0.2),
+        row("airfoil", "sswim", 1, "RuntimeError: no luck"),
+        row("airfoil", "lightgbm", 0, "MemoryError: too much"),
+    ]
+    summary = summarise(rows)
+    error, _ = summary.cells
+    assert error.means["sswim"].value == 0.2
+    assert error.means["sswim"].n == 1
+    assert error.failures == {"sswim": 1, "lightgbm": 1}
+    assert error.best == {"sswim"}
+    assert markdown(summary).splitlines()[2:5] == [
+        "| airfoil | RMSE | **0.200** | failed | 0.235 (SSWIM2) |",
+        "| airfoil | MNLP | **1.000** | failed | 0.105 (SSWIM2) |",
+        "|  | repeats | 1 of 2 | 0 of 1 |  |",
+    ]
+    assert summarise([*rows, row("airfoil", "sswim", 1)]).cells[0].failures["sswim"] == 0
+    assert summarise(rows[1:2]).cells[0].best == set()
 
 
 def test_cells_are_on_the_scale_of_what_is_published() -> None:

@@ -18,7 +18,9 @@ from rich.table import Table
 from sswim import __version__
 from sswim.bench.cli import app as bench
 from sswim.console import messages, output, say, user_errors
+from sswim.data.cli import datasets
 from sswim.evaluation import evaluate as evaluate_rows
+from sswim.experiments.cli import reproduce
 from sswim.files import require_folder
 from sswim.objective import OBJECTIVES
 from sswim.regressor import SSWIMRegressor
@@ -40,6 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
+app.command()(datasets)
+app.command()(reproduce)
 
 _defaults = SSWIMRegressor()
 

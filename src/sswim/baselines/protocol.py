@@ -64,6 +64,14 @@ class Method(Protocol):
         """Learn from rows; the global random state is left alone."""
 
 
+@runtime_checkable
+class Tailored(Protocol):
+    """A method whose settings were published for every data set."""
+
+    def tailored(self, name: str) -> Method:
+        """With the settings of a data set."""
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Gaussian predictive densities."""

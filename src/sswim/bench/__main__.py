@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
-from sswim.bench.accuracy import Row
+from sswim.bench.lines import in_lines
 from sswim.bench.results import read_results
-from sswim.bench.runner import Bench, Failure, make_plan, run
+from sswim.bench.runner import Bench, make_plan, run
 from sswim.bench.summary import summarise
 from sswim.bench.table import markdown
 
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("results") / "accuracy.csv")
     parser.add_argument("--resume", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--retry", action="store_true", help="repeat fits that failed")
     asked = parser.parse_args()
     try:
         bench = Bench.named(
@@ -35,17 +37,11 @@ def main() -> int:
             asked.data,
             asked.resume,
             asked.workers,
+            asked.retry,
         )
         plan = make_plan(bench)
         print(*plan.notes, plan.progress, sep="\n", flush=True)
-        number = 0
-
-        def show(result: Row | Failure) -> None:
-            nonlocal number
-            number += 1
-            print(f"{number} of {len(plan.jobs)}: {describe(result)}", flush=True)
-
-        failures = run(bench, plan, show)
+        failures = run(bench, plan, in_lines(len(plan.jobs), partial(print, flush=True)))
         if bench.out.exists():
             print(markdown(summarise(read_results(bench.out))))
     except (ValueError, OSError) as error:
@@ -54,19 +50,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted; the same command goes on from here.", file=sys.stderr)
         return 130
-    for failure in failures:
-        print(f"Failed: {failure}", file=sys.stderr)
+    for row in failures:
+        print(f"Failed: {row.job}: {row.failure}", file=sys.stderr)
     return 1 if failures else 0
-
-
-def describe(result: Row | Failure) -> str:
-    """A line about a fit."""
-    if isinstance(result, Failure):
-        return f"{result.job} failed"
-    return (
-        f"{result.job}, RMSE {result.rmse:.4f}, MNLP {result.mnlp:.4f}, "
-        f"coverage {result.coverage_90:.3f}, {result.fit_seconds:.1f} s"
-    )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +14,8 @@ import torch
 
 from sswim.baselines.protocol import Predictive
 from sswim.bench.methods import require_method, versions
-from sswim.data.named import Split, split
+from sswim.bench.stand_in import split_of
+from sswim.data.named import Split
 
 COVERAGE = 0.9
 
@@ -54,6 +57,8 @@ class Row:
     settings: str
     """As JSON; what the method's page does not take for granted."""
     version: str
+    failure: str = ""
+    """What went wrong, if the fit came to nothing; the scores are not numbers then."""
 
     @property
     def job(self) -> Job:
@@ -63,8 +68,8 @@ class Row:
 
 def run_fit(job: Job, device: str, folder: str | None) -> Row:
     """Fit, predict and score."""
-    method = require_method(job.method)  # imports before the clock starts
-    rows = split(job.set, job.repeat, folder)
+    method = require_method(job.method, job.set)  # imports before the clock starts
+    rows = split_of(job.set, job.repeat, folder)
     device = method.device(device)
     torch.zeros(1, device=device)  # as does the device
     began = time.perf_counter()
@@ -84,8 +89,25 @@ def run_fit(job: Job, device: str, folder: str | None) -> Row:
         n_test=len(rows.test_y),
         n_inputs=rows.train_x.shape[1],
         device=device,
-        settings=json.dumps(dict(method.settings()), separators=(",", ":")),
+        settings=_json(method.settings()),
         version=versions(method),
+    )
+
+
+def failed(job: Job, device: str, failure: str) -> Row:
+    """The row of a fit that came to nothing; of its data nothing is known."""
+    method = require_method(job.method, job.set)
+    scores = ("rmse", "mnlp", "mse_original", "mnlp_original", "coverage_90")
+    unknown: dict[str, Any] = dict.fromkeys(
+        (*scores, "fit_seconds", "predict_seconds"), math.nan
+    ) | dict.fromkeys(("n_train", "n_test", "n_inputs"), 0)
+    return Row(
+        **vars(job),
+        **unknown,
+        device=device,
+        settings=_json(method.settings()),
+        version=versions(method),
+        failure=failure,
     )
 
 
@@ -102,3 +124,7 @@ def score(predictive: Predictive, rows: Split) -> dict[str, float]:
         "mnlp_original": mnlp,
         "coverage_90": float(np.mean((lower <= rows.test_y) & (rows.test_y <= upper))),
     }
+
+
+def _json(settings: Mapping[str, Any]) -> str:
+    return json.dumps(dict(settings), separators=(",", ":"))

@@ -13,7 +13,6 @@ from sswim.console import messages, output, say, user_errors
 
 if TYPE_CHECKING:
     from sswim.bench.accuracy import Row
-    from sswim.bench.runner import Failure
 
 app = typer.Typer(help="Compare with other methods on named data sets.", no_args_is_help=True)
 
@@ -36,6 +35,7 @@ def accuracy(
     ),
     resume: Annotated[bool, typer.Option(help="Add to results that are there.")] = True,
     workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat fits that failed.")] = False,
 ) -> None:
     """Fit methods to repeated splits of data sets, and score their predictions."""
     from sswim.bench.runner import (  # noqa: PLC0415 (other commands start sooner)
@@ -46,16 +46,16 @@ def accuracy(
 
     folder = None if data is None else str(data)
     with user_errors():
-        bench = Bench.named(sets, methods, out, repeats, device, folder, resume, workers)
+        bench = Bench.named(sets, methods, out, repeats, device, folder, resume, workers, retry)
         plan = make_plan(bench)
         for note in (*plan.notes, plan.progress):
             say(messages, note)
-        with _progress(len(plan.jobs)) as show:
+        with progress(len(plan.jobs)) as show:
             failures = run(bench, plan, show)
         if out.exists():
             _print_table([out], as_markdown=False)
-    for failure in failures:
-        say(messages, f"Failed: {failure}")
+    for row in failures:
+        say(messages, f"Failed: {row.job}: {row.failure}")
     if failures:
         raise typer.Exit(1)
 
@@ -87,7 +87,7 @@ def _print_table(files: Sequence[Path], *, as_markdown: bool) -> None:
 
 
 @contextmanager
-def _progress(n_fits: int) -> Iterator[Callable[[Row | Failure], None]]:
+def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
     """Show fits done, time left and the latest of them on the standard error stream."""
     from rich.progress import (  # noqa: PLC0415 (as above)
         BarColumn,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from sswim import __version__
-from sswim.baselines.gaussian_processes import ExactGP
+from sswim.baselines.gaussian_processes import DKL, DSDGP, SGPR, SVGP, ExactGP
 from sswim.baselines.ours import SSWIM
-from sswim.baselines.protocol import Method
+from sswim.baselines.protocol import Method, Tailored
+from sswim.baselines.published import RFFNS, RFFS, PublishedSSWIM
 from sswim.baselines.trees import CatBoost, HistGradientBoosting, LightGBM
 from sswim.recipe import Recipe
 
@@ -41,17 +43,55 @@ METHODS: dict[str, Method] = {
     "catboost": CatBoost(),
     "hist-gradient-boosting": HistGradientBoosting(),
     "exact-gp": ExactGP(),
+    **{f"sswim{depth}-paper": PublishedSSWIM(depth) for depth in (1, 2)},
+    "dsdgp": DSDGP(),
+    "dkl": DKL(),
+    "rffns": RFFNS,
+    "svgp": SVGP(),
+    "sgpr": SGPR(),
+    "rffs": RFFS,
 }
+
+N_PSEUDO = (10, 20, 40, 80, 160, 320, 640, 1280)
+"""Numbers of pseudo-points that are compared."""
+DEPTHS = (0, 1, 2, 3)
+"""Numbers of warps that are compared."""
+
+VARIANTS: dict[str, Method] = {
+    **{f"paper-k{n}": PublishedSSWIM(1, n_features=256, n_pseudo=n) for n in N_PSEUDO},
+    **{f"paper-depth{n}": PublishedSSWIM(n, n_features=256, n_pseudo=1280) for n in DEPTHS},
+}
+"""The published method with other numbers, for figures."""
+
+QUICK: dict[str, Method] = {
+    "sswim-quick": SSWIM({"n_features": 32, "n_pseudo": 4, "max_iter": 10, "n_members": 2}),
+    **{
+        f"{name}-quick": replace(method, n_features=32, n_pseudo=min(method.n_pseudo, 40), steps=15)
+        for name, method in (METHODS | VARIANTS).items()
+        if isinstance(method, PublishedSSWIM)
+    },
+    "dsdgp-quick": DSDGP(n_hidden=2, n_inducing=16, n_samples=2, epochs=5),
+    "dkl-quick": DKL(widths=(16, 2), grid_size=20, steps=10),
+    "svgp-quick": SVGP(n_inducing=16, epochs=10),
+    "sgpr-quick": SGPR(n_inducing=16, steps=10),
+}
+"""Small versions, whose scores mean nothing."""
 
 MODULES = {"scikit-learn": "sklearn.ensemble"}
 """Where a distribution is not imported by its name."""
 
 
-def require_method(name: str) -> Method:
-    """A method that exists and whose libraries are installed, and imported already."""
-    if name not in METHODS:
+def require_method(name: str, data_set: str | None = None) -> Method:
+    """A method that exists and whose libraries are installed, and imported already.
+
+    Args:
+        name: One of ``METHODS``, ``VARIANTS`` or ``QUICK``.
+        data_set: What it is for, where its settings were published for every data set.
+    """
+    method = {**VARIANTS, **QUICK, **METHODS}.get(name)
+    if method is None:
         raise ValueError(f"A method must be one of {', '.join(METHODS)}. Got {name!r}.")
-    for library in METHODS[name].libraries:
+    for library in method.libraries:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # GPyTorch warns under a new PyTorch
@@ -61,7 +101,9 @@ def require_method(name: str) -> Method:
                 f"The method {name!r} needs {library}, which cannot be imported ({error}). "
                 "Install what the bench needs: pip install sswim[baselines]."
             ) from error
-    return METHODS[name]
+    if data_set is not None and isinstance(method, Tailored):
+        return method.tailored(data_set)
+    return method
 
 
 def versions(method: Method) -> str:

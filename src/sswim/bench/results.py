@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,7 @@ def read_results(path: Path) -> list[Row]:
         raise FileNotFoundError(f"{str(path)!r} is not a file of results; it is not there.")
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
-        if tuple(next(lines, COLUMNS)) != COLUMNS:
-            raise ValueError(
-                f"A file of results must begin with the columns {','.join(COLUMNS)}. "
-                f"{str(path)!r} does not."
-            )
+        _require_columns(next(lines, COLUMNS), path)
         rows = []
         for line in lines:
             try:
@@ -50,3 +46,20 @@ def append_results(path: Path, rows: Iterable[Row]) -> None:
         file.write(text.getvalue().encode())  # at once, so that an interruption tears no line
         file.flush()
         os.fsync(file.fileno())
+
+
+def _require_columns(found: Sequence[str], path: Path) -> None:
+    if tuple(found) == COLUMNS:
+        return
+    missing = [name for name in COLUMNS if name not in found]
+    others = [name for name in found if name not in COLUMNS]
+    differences = [
+        f"{what} {', '.join(names)}"
+        for what, names in (("It lacks", missing), ("It has also", others))
+        if names
+    ]
+    raise ValueError(
+        f"A file of results must begin with the columns {','.join(COLUMNS)}. {str(path)!r} does "
+        f"not, so that it may be another version's. "
+        f"{'; '.join(differences) or 'Their order is another'}. Name another file (--out)."
+    )

@@ -19,12 +19,17 @@ ORIGINAL_SCALE = ("abalone", "creep", "ailerons")
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over repeats."""
+    """A mean over the repeats that worked."""
 
     value: float
-    error: float
-    """Its standard error; not a number if there is one repeat."""
+    std: float
+    """Over the repeats; not a number if there is one."""
     n: int
+
+    @property
+    def error(self) -> float:
+        """Its standard error."""
+        return self.std / math.sqrt(self.n)
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,15 @@ class Cell:
     set: str
     metric: str
     means: dict[str, Mean]
+    """Of the methods of which a repeat worked."""
+    failures: dict[str, int]
+    """Repeats that failed, of every method that was tried."""
     published: Published | None
 
     @property
     def best(self) -> frozenset[str]:
         """The methods that nobody here beats."""
-        smallest = min(mean.value for mean in self.means.values())
+        smallest = min((mean.value for mean in self.means.values()), default=math.nan)
         return frozenset(name for name, mean in self.means.items() if mean.value == smallest)
 
 
@@ -100,22 +108,39 @@ def is_ours(method: str) -> bool:
 
 def summarise(rows: Iterable[Row]) -> Summary:
     """Means of what is there; of a fit that is there twice, the later counts."""
-    latest = {row.job: row for row in rows}
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in latest.values():
-        groups[row.set, row.method].append(row)
+    groups = group(rows)
     sets = _ordered({name for name, _ in groups}, list(DATA_SETS))
     methods = _ordered({method for _, method in groups}, list(METHODS))
     cells = []
     for name in sets:
+        tried = {method: groups[name, method] for method in methods if (name, method) in groups}
+        failures = {method: count_failures(some) for method, some in tried.items()}
         for metric, column in columns(name):
-            means = {
-                method: _mean([getattr(row, column) for row in groups[name, method]])
-                for method in methods
-                if (name, method) in groups
-            }
-            cells.append(Cell(name, metric, means, best_published(name, metric)))
+            means = {method: mean_of(some, column) for method, some in tried.items()}
+            worked = {method: mean for method, mean in means.items() if mean is not None}
+            cells.append(Cell(name, metric, worked, failures, best_published(name, metric)))
     return Summary(tuple(methods), tuple(cells))
+
+
+def group(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """The rows of every set and method; of a fit that is there twice, the later."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in {row.job: row for row in rows}.values():
+        groups[row.set, row.method].append(row)
+    return dict(groups)
+
+
+def mean_of(rows: Iterable[Row], column: str) -> Mean | None:
+    """Over the fits that worked, if there are any."""
+    values = [getattr(row, column) for row in rows if not row.failure]
+    if not values:
+        return None
+    return Mean(fmean(values), stdev(values) if len(values) > 1 else math.nan, len(values))
+
+
+def count_failures(rows: Iterable[Row]) -> int:
+    """How many fits failed."""
+    return sum(bool(row.failure) for row in rows)
 
 
 def columns(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -123,11 +148,6 @@ def columns(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
     if name in ORIGINAL_SCALE:
         return ("MSE", "mse_original"), ("MNLP", "mnlp_original")
     return ("RMSE", "rmse"), ("MNLP", "mnlp")
-
-
-def _mean(values: Sequence[float]) -> Mean:
-    n = len(values)
-    return Mean(fmean(values), stdev(values) / math.sqrt(n) if n > 1 else math.nan, n)
 
 
 def _ordered(names: set[str], known: Sequence[str]) -> list[str]:

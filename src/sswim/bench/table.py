@@ -51,7 +51,7 @@ def rich_table(summary: Summary) -> Table:
 
 def label(cell: Cell) -> str:
     """The metric, and its unit where there is one."""
-    _, unit = _unit(cell)
+    _, unit = unit_of(cell.set, cell.metric)
     return f"{cell.metric}, {unit}" if unit else cell.metric
 
 
@@ -59,7 +59,7 @@ def reference(cell: Cell) -> str:
     """The best published, with the digits it has there, and by what method."""
     if cell.published is None:
         return "–"
-    value = f"{cell.published.value / _unit(cell)[0]:.10g}".replace("-", "−")
+    value = f"{cell.published.value / unit_of(cell.set, cell.metric)[0]:.10g}".replace("-", "−")
     return f"{value} ({cell.published.method})"
 
 
@@ -82,43 +82,59 @@ def _lines(summary: Summary) -> Iterator[Cell | list[str]]:
     for number, cell in enumerate(summary.cells):
         yield cell
         if number % 2:  # a set has two
-            means = [cell.means.get(name) for name in summary.methods]
-            yield [str(mean.n) if mean else "–" for mean in means]
+            yield [_repeats(cell, name) for name in summary.methods]
 
 
 def _values(summary: Summary, cell: Cell, bold: str, *, errors: bool) -> Iterator[str]:
     """What each method reaches, the best in bold."""
     for name in summary.methods:
         if name not in cell.means:
-            yield "–"
+            yield "failed" if name in cell.failures else "–"
             continue
         mean = cell.means[name]
-        text = _number(cell, mean.value)
+        text = number(cell.set, cell.metric, mean.value)
         text = bold.format(text) if name in cell.best else text
         yield text + (_error(cell, mean) if errors else "")
 
 
-def _number(cell: Cell, value: float) -> str:
-    """In the unit of the cell, with as many decimals as repeats let one tell apart."""
-    value /= _unit(cell)[0]
-    return f"{value:{_format(cell, value)}}".replace("-", "−")
+def _repeats(cell: Cell, method: str) -> str:
+    """How many worked, and of how many."""
+    if method not in cell.failures:
+        return "–"
+    n = cell.means[method].n if method in cell.means else 0
+    failures = cell.failures[method]
+    return f"{n} of {n + failures}" if failures else str(n)
 
 
 def _error(cell: Cell, mean: Mean) -> str:
     """The standard error, with the decimals of its mean."""
     if math.isnan(mean.error):
         return ""
-    unit = _unit(cell)[0]
-    return f" ±{mean.error / unit:{_format(cell, mean.value / unit)}}"
+    return f" ±{number(cell.set, cell.metric, mean.error, like=mean.value)}"
 
 
-def _format(cell: Cell, value: float) -> str:
-    if cell.metric == "MSE":
-        return ".1f" if value >= 100 else ".2f"
-    if cell.metric == "RMSE" and value < 0.01:  # as where the target is free of noise
-        return ".5f"
-    return ".3f"
+def number(name: str, metric: str, value: float, *, like: float | None = None) -> str:
+    """A score in its unit, with as many decimals as repeats let one tell apart.
+
+    Args:
+        name: The data set.
+        metric: RMSE, MSE or MNLP.
+        value: The score.
+        like: What to take the decimals from instead, for a spread beside its mean.
+    """
+    scale, _ = unit_of(name, metric)
+    decimals = _decimals(metric, (value if like is None else like) / scale)
+    return f"{value / scale:.{decimals}f}".replace("-", "−")
 
 
-def _unit(cell: Cell) -> tuple[float, str]:
-    return UNITS.get((cell.set, cell.metric), (1.0, ""))
+def unit_of(name: str, metric: str) -> tuple[float, str]:
+    """The unit in which a score is shown, and what to call it."""
+    return UNITS.get((name, metric), (1.0, ""))
+
+
+def _decimals(metric: str, value: float) -> int:
+    if metric == "MSE":
+        return 1 if value >= 100 else 2
+    if metric == "RMSE" and value < 0.01:  # as where the target is free of noise
+        return 5
+    return 3

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from jaxtyping import Float64
 
-FOLDER_VARIABLE = "SSWIM_DATA"
-"""The environment variable that says where the Parquet files are."""
+from sswim.data.catalogue import DATA_SETS, DataSet, data_set
+from sswim.data.download import download
+from sswim.data.folders import FOLDER_VARIABLE, find
+from sswim.tables import TableError, listed, read_table
+
+__all__ = ["DATA_SETS", "FOLDER_VARIABLE", "DataSet", "Split", "Table", "find", "load", "split"]
+
+PROTOCOLS = ("paper",)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a data set after its preparation, in their own units."""
+
+    x: Float64[np.ndarray, "N D"]
+    y: Float64[np.ndarray, " N"]
+    inputs: tuple[str, ...]
+    target: str
 
 
 @dataclass(frozen=True)
@@ -27,78 +40,82 @@ class Split:
     test_y: Float64[np.ndarray, " M"]
 
 
-def split(name: str, repeat: int, folder: str | os.PathLike[str] | None = None) -> Split:
+def load(name: str, folder: str | os.PathLike[str] | None = None) -> Table:
+    """All rows of a data set.
+
+    Args:
+        name: One of ``DATA_SETS``.
+        folder: Where ``name.parquet`` is; by default it is looked for in the folders that
+            ``docs/data.md`` tells, and downloaded if it is in none.
+    """
+    values, names = _read(_path(name, folder), data_set(name))
+    return Table(values[:, :-1], values[:, -1], tuple(names[:-1]), names[-1])
+
+
+def split(
+    name: str,
+    repeat: int,
+    folder: str | os.PathLike[str] | None = None,
+    protocol: str = "paper",
+) -> Split:
     """The rows of a repeat: the first of a random permutation are for training.
 
     Args:
         name: One of ``DATA_SETS``.
         repeat: The seed of the permutation.
-        folder: Where ``name.parquet`` is; by default what the variable SSWIM_DATA says.
+        folder: As in ``load``.
+        protocol: ``"paper"``: two thirds of the rows train, or as many as ``DATA_SETS`` says.
     """
-    if name not in DATA_SETS:
-        raise ValueError(f"A data set must be one of {', '.join(DATA_SETS)}. Got {name!r}.")
-    if folder is None:
-        folder = os.environ.get(FOLDER_VARIABLE, ".")
-    path = Path(folder) / f"{name}.parquet"
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is not there. Give the folder of the data sets, or name it in the "
-            f"environment variable {FOLDER_VARIABLE}."
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"A protocol must be one of {', '.join(PROTOCOLS)}. Got {protocol!r}.")
+    path = _path(name, folder)
+    values, _ = _read(path, data_set(name))
+    n_train = data_set(name).n_train or round(2 * len(values) / 3)
+    if not 0 < n_train < len(values):
+        raise TableError(
+            f"{str(path)!r} must have rows to train and to test. Got {len(values)} rows, of which "
+            f"{n_train} would train."
         )
-    prepare, n_train = DATA_SETS[name]
-    table = prepare(pq.read_table(path))
-    values = np.column_stack(
-        [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in table.columns]
-    )
     order = np.random.RandomState(repeat).permutation(len(values))
-    train, test = np.split(values[order], [n_train or round(2 * len(values) / 3)])
+    train, test = np.split(values[order], [n_train])
     return Split(train[:, :-1], train[:, -1], test[:, :-1], test[:, -1])
 
 
-def _as_it_is(table: pa.Table) -> pa.Table:
-    return table
+def _path(name: str, folder: str | os.PathLike[str] | None) -> Path:
+    path = find(name, folder)
+    if path is None and folder is not None:
+        raise FileNotFoundError(
+            f"{Path(folder) / name}.parquet is not there. Give the folder of the data sets, or "
+            f"name it in the environment variable {FOLDER_VARIABLE}."
+        )
+    return download(name) if path is None else path
 
 
-def _train_part(table: pa.Table) -> pa.Table:
-    return table.filter(pc.equal(table["part"], "train")).drop_columns(["part"])
+def _read(path: Path, wanted: DataSet) -> tuple[Float64[np.ndarray, "N C"], list[str]]:
+    """The prepared columns, the target last, and their names."""
+    table = read_table(path)
+    try:
+        if gaps := [name for name in table.column_names if table[name].null_count]:
+            raise TableError(f"No value may be missing. Got missing ones in {listed(gaps)}.")
+        table = wanted.prepare(table)
+        return _numbers(table), table.column_names
+    except (ValueError, pa.ArrowException) as error:
+        raise TableError(f"{str(path)!r} is not a table of {wanted.name}: {error}") from error
 
 
-def _parkinsons(table: pa.Table) -> pa.Table:
-    return table.drop_columns(["subject#", "age", "sex", "test_time", "motor_UPDRS"])
-
-
-def _bikeshare(table: pa.Table) -> pa.Table:
-    """Its inputs hold casual and registered, whose sum is the target."""
-    days = pc.strptime(table["dteday"], format="%Y-%m-%d", unit="s").cast(pa.int64())
-    position = table.column_names.index("dteday")
-    return table.set_column(position, "dteday", days).drop_columns(["instant"])
-
-
-def _abalone(table: pa.Table) -> pa.Table:
-    """Sex as two columns of zeros and ones."""
-    position = table.column_names.index("Sex")
-    for level in ("M", "I"):
-        column = pc.equal(table["Sex"], level).cast(pa.int8())
-        table = table.add_column(position, f"Sex_{level}", column)
-    return table.drop_columns(["Sex"])
-
-
-def _protein(table: pa.Table) -> pa.Table:
-    return table.set_column(
-        table.num_columns - 1, "log(1 + RMSD)", pc.log1p(table[table.num_columns - 1])
-    )
-
-
-DATA_SETS: dict[str, tuple[Callable[[pa.Table], pa.Table], int | None]] = {
-    "elevators": (_train_part, None),
-    "airfoil": (_as_it_is, None),
-    "concrete": (_as_it_is, None),
-    "parkinsons": (_parkinsons, None),
-    "bikeshare": (_bikeshare, None),
-    "supercond": (_as_it_is, None),
-    "protein": (_protein, None),
-    "abalone": (_abalone, 1000),
-    "creep": (_as_it_is, 800),
-    "ailerons": (_train_part, 1003),
-}
-"""How the columns are prepared, the target last; and how many rows train, if not two thirds."""
+def _numbers(table: pa.Table) -> Float64[np.ndarray, "N C"]:
+    if table.num_columns < 2:
+        raise TableError(
+            f"There must be an input and a target. Got columns {listed(table.column_names)}."
+        )
+    values = np.empty(table.shape)
+    for position, name in enumerate(table.column_names):
+        dtype = table.schema.field(name).type
+        if not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype)):
+            raise TableError(f"Column {name!r} must hold numbers. Got type {dtype}.")
+        values[:, position] = table[name].to_numpy()
+        if n_infinite := int((~np.isfinite(values[:, position])).sum()):
+            raise TableError(
+                f"Numbers must be finite. Got {n_infinite} in column {name!r} that are not."
+            )
+    return values

@@ -18,3 +18,11 @@ def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
     wave = (2 * math.pi * (x - 1)).sin()
     chirp = (2 * math.pi * (x - 2) * (1 + 5 * (x - 2))).sin()
     return torch.where(x < 1, steps, torch.where(x < 2, wave, chirp))
+
+
+def gramacy_surface(x: Float64[Tensor, "*N 2"]) -> Float64[Tensor, "*N"]:
+    """x₁ exp(−x₁² − x₂²): on [−2, 6]² a hill beside a valley in one corner, and flat elsewhere.
+
+    The example of Gramacy's treed Gaussian processes.
+    """
+    return x[..., 0] * (-x.square().sum(-1)).exp()

@@ -1,0 +1,61 @@
+"""A table as GitHub shows it: narrow, one part for each data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sswim.bench.table import unit_of
+from sswim.data import DATA_SETS
+from sswim.experiments.tables import Score, ScoreTable, label
+
+LEGEND = (
+    "Mean ± standard deviation over the repeats, the best of ours in bold; beside it what was "
+    "published."
+)
+
+
+def markdown(table: ScoreTable) -> str:
+    """The whole page."""
+    parts = [f"# {table.title}", LEGEND, *table.notes]
+    for name in table.sets:
+        parts += _set(table, name)
+    if failures := list(_failures(table)):
+        parts += ["## Failures", "\n".join(failures)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _set(table: ScoreTable, name: str) -> Iterator[str]:
+    yield f"## {name}"
+    if name in DATA_SETS:
+        known = DATA_SETS[name]
+        yield f"{known.n_rows:,} rows, {known.n_inputs} inputs. {known.remark}".strip()
+    metrics = table.metrics(name)
+    header = ["method"]
+    for metric in metrics:
+        _, unit = unit_of(name, metric)
+        header += [f"{metric}, {unit}" if unit else metric, "published"]
+    lines = [[*header, "repeats"], ["---", *["---:"] * 5]]
+    for method in table.methods:
+        scores = [table.scores[name, method, metric] for metric in metrics]
+        cells = [
+            text for score in scores for text in (_ours(table, score), " ± ".join(score.theirs()))
+        ]
+        lines.append([label(method), *cells, scores[0].repeats])
+    yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _ours(table: ScoreTable, score: Score) -> str:
+    mean, *std = score.ours()
+    if score.method in table.best(score.set, score.metric):
+        mean = f"**{mean}**"
+    return " ± ".join([mean, *std])
+
+
+def _failures(table: ScoreTable) -> Iterator[str]:
+    """A line for each method and data set, with the first thing that went wrong."""
+    for name in table.sets:
+        for method in table.methods:
+            failures = table.scores[name, method, table.metrics(name)[0]].failures
+            if failures:
+                reason = failures[0].replace("`", "'")
+                yield f"- {label(method)} on {name}, {len(failures)} repeats: `{reason}`"
