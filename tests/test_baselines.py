@@ -12,7 +12,9 @@ from bench_helpers import rows
 from scipy import stats
 
 from sswim.baselines.ours import SSWIM
+from sswim.baselines.presets import sswim
 from sswim.baselines.protocol import Fitted, Gaussian, Method
+from sswim.baselines.published import PublishedSSWIM
 from sswim.baselines.trees import HeldOut
 from sswim.bench.methods import ABLATIONS, METHODS, require_method, versions
 from sswim.recipe import Recipe
@@ -56,7 +58,8 @@ def test_methods_say_how_they_are_made(name: str) -> None:
     else:
         assert method.settings()
     assert all(library in versions(method) for library in ("sswim 0", *method.libraries))
-    assert method.max_rows == (5000 if name == "exact-gp" else None)
+    most = {"exact-gp": 5000, **dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 6000)}
+    assert method.max_rows == most.get(name)
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:
@@ -66,7 +69,7 @@ def test_settings_are_those_that_differ_from_the_defaults() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must be one of sswim, .*rffs\. Got 'xgboost'"):
+    with pytest.raises(ValueError, match=r"must be one of sswim, .*mlwgp20\. Got 'xgboost'"):
         require_method("xgboost")
 
 
@@ -95,3 +98,17 @@ def test_gaussian_densities() -> None:
     assert np.allclose(gaussian.log_density(y), stats.norm.logpdf(y, mean, np.sqrt(variance)))
     expected = stats.norm.interval(0.9, mean, np.sqrt(variance))
     assert np.allclose(gaussian.interval(0.9), expected)
+
+
+def test_the_method_comes_with_two_presets() -> None:
+    assert sswim() == SSWIM()
+    assert sswim(2) == SSWIM({"depth": 2})
+    published = sswim(3, preset="paper")
+    assert isinstance(published, PublishedSSWIM)
+    assert published.tailored("concrete").settings()["p"] == 0.001
+    with pytest.raises(ValueError, match=r"no ensemble\. Got preset=\"paper\" without a depth"):
+        sswim(preset="paper")
+    with pytest.raises(ValueError, match="preset must be one of"):
+        sswim(1, preset="draft")
+    with pytest.raises(ValueError, match="depth must be"):
+        sswim(-1, preset="paper")

@@ -18,8 +18,9 @@ from scipy import integrate, stats
 
 from sswim.baselines.gaussian_processes import DKL, DSDGP, SGPR, SVGP, ExactGP
 from sswim.baselines.mixture import GaussianMixture
-from sswim.baselines.processes import Scales, Standardised, quiet, seeded
+from sswim.baselines.processes import Standardised, quiet, seeded
 from sswim.baselines.protocol import Fitted, Method, Predictive
+from sswim.baselines.scales import Scales
 
 SGPR_SMALL = SGPR(n_inducing=30, steps=40)
 SVGP_SMALL = SVGP(n_inducing=30, epochs=40, batch=50)

@@ -38,10 +38,10 @@ def test_failures_come_back_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (COLUMNS[:-1], "It lacks failure. Name another file (--out)."),
+        (COLUMNS[:-1], "It lacks failure. Move it away, or name another place (--out)."),
         ((*COLUMNS, "seed", "host"), "It has also seed, host. Name"),
         (("seed", *COLUMNS[1:]), "It lacks set; It has also seed. Name"),
-        (COLUMNS[::-1], "Their order is another. Name"),
+        (COLUMNS[::-1], "Their order is another. Move"),
     ],
 )
 def test_files_of_another_version_are_told(

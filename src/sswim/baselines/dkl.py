@@ -49,12 +49,17 @@ def fit_dkl(
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     model = DeepKernelProcess(rows.x, rows.y, widths, grid_size, likelihood).to(rows.x)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    maximise(model, evidence, rows.every_step(steps), learning_rate)
-    return FittedProcess(model, rows, _fast_variances)
+    with _on_a_grid():
+        maximise(model, evidence, rows.every_step(steps), learning_rate)
+    return FittedProcess(model, rows, _on_a_grid)
 
 
 @contextmanager
-def _fast_variances() -> Iterator[None]:
-    """As GPyTorch's example predicts."""
-    with gpytorch.settings.fast_pred_var(), gpytorch.settings.use_toeplitz(False):
+def _on_a_grid() -> Iterator[None]:
+    """Variances by Lanczos, as GPyTorch's example has them."""
+    with (
+        gpytorch.settings.fast_pred_var(),
+        # The matrices of the grid's axes are small: dense products beat Fourier transforms.
+        gpytorch.settings.use_toeplitz(False),
+    ):
         yield

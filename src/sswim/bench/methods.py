@@ -9,11 +9,15 @@ from importlib.metadata import version
 from typing import Any
 
 from sswim import __version__
+from sswim.baselines.bayesian_warped_gp import BWGP
+from sswim.baselines.dense import GP
 from sswim.baselines.gaussian_processes import DKL, DSDGP, SGPR, SVGP, ExactGP
 from sswim.baselines.ours import SSWIM
+from sswim.baselines.presets import sswim
 from sswim.baselines.protocol import Method, Tailored
 from sswim.baselines.published import RFFNS, RFFS, PublishedSSWIM
 from sswim.baselines.trees import CatBoost, HistGradientBoosting, LightGBM
+from sswim.baselines.warped_gp import MLWGP
 from sswim.recipe import Recipe
 
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -37,19 +41,23 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 METHODS: dict[str, Method] = {
-    "sswim": SSWIM(),
+    "sswim": sswim(),
     **{name: SSWIM(changes) for name, changes in ABLATIONS.items()},
     "lightgbm": LightGBM(),
     "catboost": CatBoost(),
     "hist-gradient-boosting": HistGradientBoosting(),
     "exact-gp": ExactGP(),
-    **{f"sswim{depth}-paper": PublishedSSWIM(depth) for depth in (1, 2)},
+    **{f"sswim{depth}-paper": sswim(depth, preset="paper") for depth in (1, 2)},
     "dsdgp": DSDGP(),
     "dkl": DKL(),
     "rffns": RFFNS,
     "svgp": SVGP(),
     "sgpr": SGPR(),
     "rffs": RFFS,
+    "gp": GP(),
+    "bwgp": BWGP(),
+    "mlwgp3": MLWGP(3),
+    "mlwgp20": MLWGP(20),
 }
 
 N_PSEUDO = (10, 20, 40, 80, 160, 320, 640, 1280)
@@ -59,7 +67,8 @@ DEPTHS = (0, 1, 2, 3)
 
 VARIANTS: dict[str, Method] = {
     **{f"paper-k{n}": PublishedSSWIM(1, n_features=256, n_pseudo=n) for n in N_PSEUDO},
-    **{f"paper-depth{n}": PublishedSSWIM(n, n_features=256, n_pseudo=1280) for n in DEPTHS},
+    "paper-depth0": replace(RFFS, n_features=256),
+    **{f"paper-depth{n}": PublishedSSWIM(n, n_features=256, n_pseudo=1280) for n in DEPTHS[1:]},
 }
 """The published method with other numbers, for figures."""
 
@@ -74,6 +83,10 @@ QUICK: dict[str, Method] = {
     "dkl-quick": DKL(widths=(16, 2), grid_size=20, steps=10),
     "svgp-quick": SVGP(n_inducing=16, epochs=10),
     "sgpr-quick": SGPR(n_inducing=16, steps=10),
+    "gp-quick": GP(first=2, most=10),
+    "bwgp-quick": BWGP(n_points=10, first=2, most=10),
+    "mlwgp3-quick": MLWGP(3, first=2, most=10),
+    "mlwgp20-quick": MLWGP(20, first=2, most=10),
 }
 """Small versions, whose scores mean nothing."""
 

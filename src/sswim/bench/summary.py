@@ -102,8 +102,8 @@ class Summary:
 
 
 def is_ours(method: str) -> bool:
-    """Whether a method is this package's, as it is or varied."""
-    return method.startswith("sswim")
+    """Whether a method is this package's, as it is or varied; what was published is not."""
+    return method.startswith("sswim") and not method.endswith("-paper")
 
 
 def summarise(rows: Iterable[Row]) -> Summary:

@@ -1,0 +1,80 @@
+"""Scores of data sets as curves: a column of panels for each set, errors above densities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from sswim.plotting.style import CYCLE, INK, axes
+
+Metric = Literal["rmse", "mnlp"]
+LABELS: dict[Metric, str] = {"rmse": "RMSE, standardised", "mnlp": "MNLP, nats"}
+COLOURS: dict[Metric, str] = {"rmse": CYCLE[0], "mnlp": CYCLE[1]}
+FEW = 10
+"""So many points of a curve are marked one by one."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A score against a number: means over repeats, and their spread."""
+
+    x: Float64[np.ndarray, " P"]
+    mean: Float64[np.ndarray, " P"]
+    std: Float64[np.ndarray, " P"]
+    """Not a number where there is one repeat, which has no band then."""
+
+
+def small_multiples(
+    curves: Mapping[str, Mapping[Metric, Curve]],
+    label: str,
+    ticks: Sequence[int],
+    *,
+    logarithmic: bool = False,
+) -> Figure:
+    """The curves of data sets beside each other, each on scales of its own.
+
+    Args:
+        curves: Of every data set, by metric.
+        label: What the curves are drawn against.
+        ticks: Of all their horizontal axes.
+        logarithmic: Whether these have a logarithmic scale.
+    """
+    figure = Figure(
+        figsize=(max(4.5, 0.6 + 2.1 * len(curves)), 4.6),
+        layout=ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.06),
+    )
+    panels = figure.subplots(len(LABELS), len(curves), sharex=True, squeeze=False)
+    for column, (name, by_metric) in enumerate(curves.items()):
+        for row, metric in enumerate(LABELS):
+            _draw(panels[row, column], by_metric[metric], COLOURS[metric])
+        panels[0, column].set_title(name, fontsize="medium")
+    for row, text in enumerate(LABELS.values()):
+        panels[row, 0].set_ylabel(text)
+    bottom = panels[-1, 0]  # whose horizontal axis all share
+    if logarithmic:
+        bottom.set_xscale("log")
+    bottom.set_xticks(ticks, [str(tick) for tick in ticks])
+    bottom.xaxis.set_minor_locator(NullLocator())
+    figure.align_ylabels()
+    explained = f"{label}; bands: ± one standard deviation over the repeats"
+    figure.supxlabel(explained, fontsize="medium")
+    return figure
+
+
+def _draw(ax: Axes, curve: Curve, colour: str) -> None:
+    axes(ax)
+    low, high = curve.mean - curve.std, curve.mean + curve.std
+    ax.fill_between(curve.x, low, high, color=colour, alpha=0.2, lw=0)
+    marker = "o" if len(curve.x) <= FEW else None
+    ax.plot(curve.x, curve.mean, color=colour, lw=1.2, marker=marker, ms=3.5)
+    ax.yaxis.set_major_locator(MaxNLocator(5))
+    ax.tick_params(labelsize="small")
+    ax.grid(axis="y", color=INK, alpha=0.12, lw=0.6)
