@@ -88,7 +88,8 @@ def test_labels_are_those_of_the_paper() -> None:
 def test_markdown() -> None:
     text = markdown(make())
     assert text.startswith("# A title\n\nMean ± standard deviation")
-    assert "\n\nA note.\n\n## airfoil\n\n1,503 rows, 5 inputs.\n\n" in text
+    assert "\n\nA note.\n\n## In short\n\n" in text
+    assert "\n\n## airfoil\n\n1,503 rows, 5 inputs.\n\n" in text
     assert (
         "| method | RMSE | published | MNLP | published | repeats |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: |\n"
@@ -101,6 +102,22 @@ def test_markdown() -> None:
     assert "casual + registered == cnt" in text  # what one must know of bikeshare
     assert "- DKL on airfoil, 1 repeats: `OutOfMemoryError: too 'much'`\n" in text
     assert text.count("## Failures") == 1
+
+
+def test_markdown_says_which_scores_are_as_published() -> None:
+    rows = [
+        row("airfoil", "rffs", rmse=0.328 + 1.9 * 0.024, mnlp=0.272 - 2.1 * 0.069),
+        row("concrete", "rffs", rmse=0.333 + 2.5 * 0.030, mnlp=0.305),
+        row("bikeshare", "rffs", rmse=1.0, mnlp=1.0),  # whose standard deviations are zero
+        row("airfoil", "sswim"),
+    ]
+    table = make_table("", rows, ["airfoil", "concrete", "bikeshare"], ["rffs", "sswim", "dkl"])
+    assert (
+        "| method | scores | as published | better | worse |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| RFFS | 4 | 2 | 1 | concrete RMSE (+2.5) |\n\n"
+    ) in markdown(table)
+    assert "In short" not in markdown(make_table("", rows, ["airfoil"], ["sswim"]))
 
 
 def test_markdown_without_failures_has_no_part_for_them() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sswim.bench.table import unit_of
 from sswim.data import DATA_SETS
-from sswim.experiments.tables import Score, ScoreTable, label
+from sswim.experiments.tables import NEAR, Score, ScoreTable, agreements, label
 
 LEGEND = (
     "Mean ± standard deviation over the repeats, the best of ours in bold; beside it what was "
@@ -16,12 +16,30 @@ LEGEND = (
 
 def markdown(table: ScoreTable) -> str:
     """The whole page."""
-    parts = [f"# {table.title}", LEGEND, *table.notes]
+    parts = [f"# {table.title}", LEGEND, *table.notes, *_in_short(table)]
     for name in table.sets:
         parts += _set(table, name)
     if failures := list(_failures(table)):
         parts += ["## Failures", "\n".join(failures)]
     return "\n\n".join(parts) + "\n"
+
+
+def _in_short(table: ScoreTable) -> Iterator[str]:
+    """How many scores are as published, and which are worse."""
+    if not (found := agreements(table)):
+        return
+    yield "## In short"
+    yield (
+        "Scores whose published standard deviation is known and not zero. A score counts as the "
+        f"published one if it is within {NEAR:g} of these standard deviations."
+    )
+    lines = [["method", "scores", "as published", "better", "worse"], ["---", *["---:"] * 3, "---"]]
+    for each in found:
+        worse = ", ".join(f"{score.set} {score.metric} ({score.z:+.1f})" for score in each.worse)
+        counts = (len(each.within), len(each.better))
+        total = sum(counts) + len(each.worse)
+        lines.append([label(each.method), str(total), *map(str, counts), worse or "–"])
+    yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _set(table: ScoreTable, name: str) -> Iterator[str]:

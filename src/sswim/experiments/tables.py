@@ -14,6 +14,8 @@ from sswim.bench.table import number, unit_of
 
 QUICK = "-quick"
 """How the names of small versions of methods end."""
+NEAR = 2.0
+"""Standard deviations of published scores within which ours are taken for the same."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,37 @@ class ScoreTable:
         }
         smallest = min(means.values(), default=math.nan)
         return frozenset(method for method, value in means.items() if value == smallest)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the scores of a method lie to the published ones, where both are known."""
+
+    method: str
+    within: tuple[Score, ...]
+    """At most ``NEAR`` published standard deviations away."""
+    better: tuple[Score, ...]
+    """Further away, and better."""
+    worse: tuple[Score, ...]
+    """Further away, and worse."""
+
+
+def agreements(table: ScoreTable) -> list[Agreement]:
+    """Of every method that has a published score with a standard deviation."""
+    found = []
+    for method in table.methods:
+        scores = [score for score in table.scores.values() if score.method == method]
+        known = [(score, score.z) for score in scores if score.z is not None]
+        if known:
+            found.append(
+                Agreement(
+                    method,
+                    tuple(score for score, z in known if abs(z) <= NEAR),
+                    tuple(score for score, z in known if z < -NEAR),
+                    tuple(score for score, z in known if z > NEAR),
+                )
+            )
+    return found
 
 
 def make_table(
