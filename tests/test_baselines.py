@@ -58,7 +58,7 @@ def test_methods_say_how_they_are_made(name: str) -> None:
     else:
         assert method.settings()
     assert all(library in versions(method) for library in ("sswim 0", *method.libraries))
-    most = {"exact-gp": 5000, **dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 6000)}
+    most = {"exact-gp": 5000, **dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 5000)}
     assert method.max_rows == most.get(name)
 
 

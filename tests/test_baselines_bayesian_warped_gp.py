@@ -161,7 +161,7 @@ def test_as_a_method(fitted: FittedBayesianWarpedGP) -> None:
     assert isinstance(QUICK, Method)
     assert isinstance(fitted, Fitted)
     assert QUICK.settings()["n_points"] == 20
-    assert QUICK.max_rows == 6000
+    assert QUICK.max_rows == 5000
     x = skewed(20, seed=1)[0]
     predictive = fitted.predict(x)
     assert isinstance(predictive, Predictive)

@@ -33,7 +33,7 @@ def test_as_a_method(fitted: FittedWarpedGP) -> None:
     assert isinstance(QUICK, Method)
     assert isinstance(fitted, Fitted)
     assert QUICK.settings()["n_terms"] == 3
-    assert QUICK.max_rows == 6000
+    assert QUICK.max_rows == 5000
     predictive = fitted.predict(skewed(20, seed=1)[0])
     assert isinstance(predictive, Predictive)
     again = QUICK.fit(*skewed(), 1, "cpu").predict(skewed(20, seed=1)[0])

@@ -39,8 +39,8 @@ def test_failures_come_back_too(tmp_path: Path) -> None:
     ("columns", "message"),
     [
         (COLUMNS[:-1], "It lacks failure. Move it away, or name another place (--out)."),
-        ((*COLUMNS, "seed", "host"), "It has also seed, host. Name"),
-        (("seed", *COLUMNS[1:]), "It lacks set; It has also seed. Name"),
+        ((*COLUMNS, "seed", "host"), "It has also seed, host. Move"),
+        (("seed", *COLUMNS[1:]), "It lacks set; It has also seed. Move"),
         (COLUMNS[::-1], "Their order is another. Move"),
     ],
 )

@@ -19,8 +19,8 @@ from sswim.rows import as_measure, as_rows
 from sswim.scaling import Scaling, learn_scaling
 from sswim.training import resolve_device
 
-MAX_ROWS = 6000
-"""Seven N × N matrices are 2 GB then, and an evaluation takes up to half a minute of one core."""
+MAX_ROWS = 5000
+"""Seven N × N matrices are 1.4 GB then, and an evaluation takes many seconds of one core."""
 
 LENGTH = (-4.0, 7.0)
 """Of a log length-scale, for standardised inputs: beyond them nothing changes."""
