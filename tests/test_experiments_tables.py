@@ -120,6 +120,21 @@ def test_markdown_says_which_scores_are_as_published() -> None:
     assert "In short" not in markdown(make_table("", rows, ["airfoil"], ["sswim"]))
 
 
+def test_markdown_has_all_means_in_two_tables() -> None:
+    rows = [row("airfoil", "rffs", rmse=0.3, mnlp=-0.1), row("ailerons", "gp", mse_original=3e-8)]
+    text = markdown(make_table("", rows, ["airfoil", "ailerons"], ["rffs", "gp", "sswim"]))
+    assert (
+        "**RMSE or MSE, 10⁻⁸** (as published)\n\n"
+        "|  | airfoil | ailerons |\n"
+        "| --- | ---: | ---: |\n"
+        "| RFFS | 0.300 (0.328) | – |\n"
+        "| GP | – | 3.00 (2.95) |\n"
+        "| our default | – | – |\n\n"
+        "**MNLP** (as published)\n\n"
+    ) in text
+    assert "| RFFS | −0.100 (0.272) | – |\n" in text
+
+
 def test_markdown_without_failures_has_no_part_for_them() -> None:
     assert "Failures" not in markdown(make_table("", ROWS, ["bikeshare"], METHODS))
 

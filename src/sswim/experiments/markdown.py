@@ -16,7 +16,7 @@ LEGEND = (
 
 def markdown(table: ScoreTable) -> str:
     """The whole page."""
-    parts = [f"# {table.title}", LEGEND, *table.notes, *_in_short(table)]
+    parts = [f"# {table.title}", LEGEND, *table.notes, *_in_short(table), *_overview(table)]
     for name in table.sets:
         parts += _set(table, name)
     if failures := list(_failures(table)):
@@ -42,6 +42,31 @@ def _in_short(table: ScoreTable) -> Iterator[str]:
     yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _overview(table: ScoreTable) -> Iterator[str]:
+    """All means in a table for errors and one for densities, those published in parentheses."""
+    for position in (0, 1):
+        titles = dict.fromkeys(_title(name, table.metrics(name)[position]) for name in table.sets)
+        yield f"**{' or '.join(titles)}** (as published)"
+        lines = [["", *table.sets], ["---", *["---:"] * len(table.sets)]]
+        for method in table.methods:
+            scores = [
+                table.scores[name, method, table.metrics(name)[position]] for name in table.sets
+            ]
+            lines.append([label(method), *map(_short, scores)])
+        yield "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _short(score: Score) -> str:
+    theirs = f" ({score.theirs()[0]})" if score.published else ""
+    return f"{score.ours()[0]}{theirs}"
+
+
+def _title(name: str, metric: str) -> str:
+    """The metric, and its unit where there is one."""
+    _, unit = unit_of(name, metric)
+    return f"{metric}, {unit}" if unit else metric
+
+
 def _set(table: ScoreTable, name: str) -> Iterator[str]:
     yield f"## {name}"
     if name in DATA_SETS:
@@ -50,8 +75,7 @@ def _set(table: ScoreTable, name: str) -> Iterator[str]:
     metrics = table.metrics(name)
     header = ["method"]
     for metric in metrics:
-        _, unit = unit_of(name, metric)
-        header += [f"{metric}, {unit}" if unit else metric, "published"]
+        header += [_title(name, metric), "published"]
     lines = [[*header, "repeats"], ["---", *["---:"] * 5]]
     for method in table.methods:
         scores = [table.scores[name, method, metric] for metric in metrics]
