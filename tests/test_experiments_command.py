@@ -111,7 +111,7 @@ def test_a_part_does_not_hide_the_rest(folder: Path) -> None:
     reproduce("table-main", part)
     assert "1 fits to do, 1 done before." in said
     text = (folder / "out" / "table-main.md").read_text()
-    assert text.count("| our default | ") == 8
+    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
     assert "## supercond" in text
     assert "supercond there is only" not in text
     assert "Of parkinsons" in text  # also when it was not asked for
@@ -124,7 +124,7 @@ def test_other_methods_have_rows_of_their_own(
     request, _ = ask(folder, sets=("concrete",), methods=("lightgbm",))
     reproduce("table-main", request)
     lines = (folder / "out" / "table-main.md").read_text().splitlines()
-    assert sum(line.startswith("| lightgbm | ") for line in lines) == 8
+    assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
 
 
 def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
