@@ -124,7 +124,6 @@ def test_it_runs_without_typer_and_rich(tmp_path: Path) -> None:
     assert "figure-depth" in run_plain().stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--data", "nowhere"]])
 def test_a_quick_run_of_everything(tmp_path: Path, options: list[str]) -> None:
     """On the data sets at hand, if any, and on made-up rows."""

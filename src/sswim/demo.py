@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from rich.console import Console
-from rich.table import Table
 
 from sswim import report
 from sswim.data import nonstationary_signal
@@ -21,6 +20,9 @@ from sswim.files import require_folder, written_whole
 from sswim.plotting import POSITIONS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.regressor import SSWIMRegressor
 from sswim.settings import Auto
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NOISE = 0.1
 COVERAGE = 0.9
@@ -87,6 +89,8 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
         folder: Where ``demo.png`` and ``demo.html`` go; it must exist.
         console: Where the table and the paths are printed.
     """
+    from rich.table import Table  # noqa: PLC0415 (the figures of this module do without)
+
     picture, page = folder / "demo.png", folder / "demo.html"
     require_folder(picture)
     generator = torch.Generator().manual_seed(SEED)
