@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import small_model, small_rows
 
-from sswim.batches import Batch, train_batches
+from sswim.batches import Batch, Crew
 from sswim.members import stack
 from sswim.objective import MAP
 from sswim.training import Adam, Step
@@ -36,7 +36,7 @@ def test_every_step_of_every_member_is_told_one_at_a_time(
         seen.append((member, step.index))
         inside.release()
 
-    results = train_batches(batches, Adam(steps=5), callback)
+    results = Crew().train(batches, Adam(steps=5), callback)
     assert [len(result) for result in results] == [2, 1, 1]
     assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
 
@@ -50,7 +50,7 @@ def test_members_are_the_same_side_by_side_or_in_turn(
     for workers in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
         copies = [stack([model]) for model in states]
-        results = train_batches(
+        results = Crew().train(
             [Batch(number, model, rows, MAP) for number, model in enumerate(copies)],
             Adam(steps=5),
             lambda member, step: None,
@@ -64,7 +64,7 @@ def test_a_callback_ends_all(
     workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
-    results = train_batches(batches, Adam(steps=1000), lambda member, step: step.index == 2)
+    results = Crew().train(batches, Adam(steps=1000), lambda member, step: step.index == 2)
     lengths = [len(training.history) for result in results for training in result]
     assert lengths
     assert max(lengths) < 100
@@ -78,4 +78,4 @@ def test_an_error_in_one_ends_all(batches: list[Batch], monkeypatch: pytest.Monk
             raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        train_batches(batches, Adam(steps=100_000), callback)
+        Crew().train(batches, Adam(steps=100_000), callback)

@@ -66,9 +66,9 @@ def test_noise_of_its_own_takes_more(generator: torch.Generator) -> None:
 def test_members_are_trained_together_where_they_are_small(generator: torch.Generator) -> None:
     architecture, rows = Architecture(), small_rows(generator, n=100)
     most = CPU_BATCH_BYTES // (100 * graph_bytes_per_row(architecture, rows.inputs))
-    assert members_together(architecture, rows, most) == most > 1
-    assert members_together(architecture, rows, most + 1) == most
-    assert members_together(architecture, small_rows(generator, n=10_000), 4) == 1
+    assert members_together(architecture, rows.inputs, 100, most) == most > 1
+    assert members_together(architecture, rows.inputs, 100, most + 1) == most
+    assert members_together(architecture, rows.inputs, 10_000, 4) == 1
 
 
 def test_fewer_frequencies_in_the_warps_take_less(generator: torch.Generator) -> None:

@@ -10,7 +10,7 @@ import torch
 from helpers import SMALL, normal, small_rows
 
 from sswim import fitting
-from sswim.fitting import draw_generator, fit_members, start_sample
+from sswim.fitting import draw_generator, fit_members, in_memory, start_sample
 from sswim.folds import draw_folds
 from sswim.model import start
 from sswim.objective import MAP
@@ -57,7 +57,7 @@ def test_members_are_trained_as_one_by_one(
     def callback(member: int, step: Step) -> None:
         seen.append((member, step.index))
 
-    members = fit_members(plan, rows, 5, "cpu", callback)
+    members = fit_members(plan, in_memory(rows), 5, "cpu", callback)
     batches = [range(n_members)[i : i + together] for i in range(0, n_members, together)]
     expected_calls = [(m, step) for batch in batches for step in range(11) for m in batch]
     assert sorted(seen) == sorted(expected_calls)
@@ -85,11 +85,13 @@ def test_cross_fitted_members_do_not_see_their_fold(
     plan = plan_of(3, 5, cross_fitting=True)
     folds = draw_folds(rows, 3, draw_generator(np.random.RandomState(5)))
     assert folds is not None
-    expected = fit_members(plan, rows, 5, "cpu", lambda member, step: None)
+    expected = fit_members(plan, in_memory(rows), 5, "cpu", lambda member, step: None)
     for number, fold in enumerate(folds):
         other = rows.targets.clone()
         other[fold] += 1
-        changed = fit_members(plan, Rows(rows.inputs, other), 5, "cpu", lambda member, step: None)
+        changed = fit_members(
+            plan, in_memory(Rows(rows.inputs, other)), 5, "cpu", lambda member, step: None
+        )
         for member, (ours, theirs) in enumerate(
             zip(changed.combined.models, expected.combined.models, strict=True)
         ):
@@ -103,7 +105,9 @@ def test_no_member_is_begun_after_a_callback_ends_the_training(
     monkeypatch.setattr(fitting, "members_together", lambda *_: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    members = fit_members(plan_of(6, 5), rows, 0, "cpu", lambda member, step: member == 3)
+    members = fit_members(
+        plan_of(6, 5), in_memory(rows), 0, "cpu", lambda member, step: member == 3
+    )
     assert len(members.combined.models) == 4
     assert [len(training.history) for training in members.trainings] == [6, 6, 1, 1]
 
@@ -115,7 +119,7 @@ def test_kinds_that_were_not_begun_are_left_out(
     rows = small_rows(generator, n=60)
     deep = Kind(replace(SMALL, depth=2), MAP)
     plan = replace(plan_of(2, 3, cross_fitting=True), kinds=(Kind(SMALL, MAP), deep))
-    members = fit_members(plan, rows, 0, "cpu", lambda member, step: member == 1)
+    members = fit_members(plan, in_memory(rows), 0, "cpu", lambda member, step: member == 1)
     assert [model.architecture.depth for model in members.combined.models] == [1, 1]
     assert members.combined.weights.sum() == pytest.approx(1)
 
@@ -123,7 +127,7 @@ def test_kinds_that_were_not_begun_are_left_out(
 def test_screened_and_enriched(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     plan = plan_of(2, 0, screening=True, n_more=4)
-    members = fit_members(plan, rows, 0, "cpu", lambda member, step: None)
+    members = fit_members(plan, in_memory(rows), 0, "cpu", lambda member, step: None)
     for model in members.combined.models:
         assert model.architecture.n_frequencies == SMALL.n_frequencies + 4
         assert model.log_noise.item() != pytest.approx(math.log(0.1))

@@ -91,5 +91,5 @@ def test_members_with_rows_of_their_own_grow_together(
 def test_chunks_cannot_grow(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=40)
     model = start(SMALL, normal(generator, 40, 3), 1, generator)
-    with pytest.raises(ValueError, match="rows in memory"):
+    with pytest.raises(ValueError, match="rows in the memory of one process"):
         train(model, list(chunks(rows, 10)), MAP, Adam(steps=3, growing=True), device="cpu")

@@ -523,7 +523,7 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     assert np.allclose(ours, theirs, rtol=1e-8)
     assert pieces.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_)
     assert pieces.n_rows_seen_ == 60
-    with pytest.raises(ValueError, match="right after fit"):
+    with pytest.raises(ValueError, match="right after a fit of arrays"):
         pieces.loo_predict()
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from table_helpers import dictionary, houses, views
 
+from sswim.levels import MAX_CATEGORIES
 from sswim.schema import (
-    MAX_CATEGORIES,
     Column,
     Schema,
     UnknownCategoryWarning,

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from helpers import DENSITIES
 from safetensors.torch import save_file
 
 from sswim import SSWIMRegressor
-from sswim.storage import VERSION, ModelFileError, read_model_file, write_model_file
+from sswim.storage import MODEL, VERSION, ModelFileError
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_a_round_trip_is_exact_in_every_method(
     assert loaded.log_marginal_likelihood_ == regressor.log_marginal_likelihood_
     more = np.ones((5, 2))
     loaded.partial_fit(more, more)
-    with pytest.raises(ValueError, match="right after fit"):
+    with pytest.raises(ValueError, match="right after a fit of arrays"):
         loaded.loo_predict()
 
 
@@ -137,7 +138,7 @@ def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> No
 
 def test_no_training_row_is_in_the_file(path: Path, x: np.ndarray) -> None:
     data = path.read_bytes()
-    tensors, _ = read_model_file(path)
+    tensors, _ = MODEL.read(path)
     assert all(40 not in tensor.shape for tensor in tensors.values())
     assert not any(value.tobytes() in data for value in x.ravel())
 
@@ -187,13 +188,8 @@ def test_other_files_are_refused_with_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [VERSION - 1, VERSION + 1], ids=["older", "newer"])
-def test_another_format_is_refused_as_such(
-    path: Path, other: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tensors, content = read_model_file(path)
-    monkeypatch.setattr("sswim.storage.VERSION", other)
-    write_model_file(path, tensors, content)
-    monkeypatch.undo()
+def test_another_format_is_refused_as_such(path: Path, other: int) -> None:
+    replace(MODEL, version=other).write(path, *MODEL.read(path))
     message = f"format {other}; this sswim reads format {VERSION}.*newer"
     with pytest.raises(ModelFileError, match=message):
         SSWIMRegressor.load(path)
@@ -214,11 +210,11 @@ def test_another_format_is_refused_as_such(
     ],
 )
 def test_content_that_does_not_fit_together_is_refused(path: Path, change: dict) -> None:  # type: ignore[type-arg]
-    tensors, content = read_model_file(path)
+    tensors, content = MODEL.read(path)
     merged = json.loads(json.dumps(content))
     for name, value in change.items():
         merged[name] = merged[name] | value if isinstance(value, dict) else value
-    write_model_file(path, tensors, merged)
+    MODEL.write(path, tensors, merged)
     with pytest.raises(ModelFileError, match="does not fit together"):
         SSWIMRegressor.load(path)
 

@@ -1,4 +1,4 @@
-"""Batches of members, trained side by side where there are several cores."""
+"""Batches of members, trained side by side where there are several cores or processes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from threading import Event, Lock
 
 import torch
 
+from sswim.checkpoints import Checkpoints, FileKeeper
 from sswim.factorisation import FactorisationError
 from sswim.model import SSWIM
 from sswim.objective import Objective
+from sswim.processes import ALONE, Processes
 from sswim.rows import Rows
+from sswim.streaming import Stream
 from sswim.training import Adam, MemberCallback, Step, Training, train_batch
 
 
@@ -25,63 +28,137 @@ class Batch:
     first: int
     """The number of its first member among all."""
     model: SSWIM
-    """A batch, or a single member."""
-    rows: Rows
-    """On the device where it is trained."""
+    """A batch, or a single member, on the device where it is trained."""
+    rows: Rows | Stream
+    """On the same device."""
     objective: Objective
 
 
-def train_batches(
-    batches: Sequence[Batch], optimiser: Adam, callback: MemberCallback
-) -> list[list[Training]]:
-    """Train all batches in place; empty for those that had not begun when a callback ended it.
+@dataclass(frozen=True)
+class Crew:
+    """The processes that train batches, and how they share the work."""
 
-    On a CPU each core has a batch of its own, for small matrices are not worth sharing. Which of
-    them is first makes no difference to the result. The callback is called by one at a time.
-    """
-    stop, lock = Event(), Lock()
-    on_cpu = batches[0].rows.targets.device.type == "cpu"
-    workers = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
+    processes: Processes = ALONE
+    spread: bool = False
+    """Each process trains batches of its own, whose rows all have; else all train each batch
+    together, with rows of their own."""
+    checkpoints: Checkpoints | None = None
 
-    def train(batch: Batch) -> list[Training]:
-        if stop.is_set():
-            return []
+    def train(
+        self, batches: Sequence[Batch], optimiser: Adam, callback: MemberCallback
+    ) -> list[list[Training]]:
+        """Train all batches in place; empty for those not begun when a callback ended it."""
+        if not self.spread:
+            return self._train(batches, optimiser, callback, self.processes)
+        order = deepest_first(batches)
+        mine = [batches[number] for number in order[self.processes.rank :: self.processes.size]]
 
-        def after_step(number: int, step: Step) -> bool:
-            with lock:
-                if callback(batch.first + number, step) is True:
-                    stop.set()
-            return stop.is_set()
+        def train() -> list[tuple[int, dict[str, torch.Tensor], list[Training]]]:
+            results = self._train(mine, optimiser, callback, ALONE) if mine else []
+            return [
+                (batch.first, _on_cpu(batch.model), result)
+                for batch, result in zip(mine, results, strict=True)
+            ]
 
-        def run(rows: Rows) -> list[Training]:
+        everyone = self.processes.together(train)
+        found = {first: (state, result) for results in everyone for first, state, result in results}
+        for batch in batches:
+            batch.model.load_state_dict(found[batch.first][0])
+        return [found[batch.first][1] for batch in batches]
+
+    def _train(
+        self,
+        batches: Sequence[Batch],
+        optimiser: Adam,
+        callback: MemberCallback,
+        processes: Processes,
+    ) -> list[list[Training]]:
+        """Train batches in this process, or all processes in step.
+
+        On a CPU each core has a batch of its own, for small matrices are not worth sharing. Which
+        of them is first makes no difference to the result. The callback is called by one at a time.
+        """
+        stop, lock = Event(), Lock()
+
+        def train(batch: Batch) -> list[Training]:
+            if stop.is_set():
+                return []
+
+            def after_step(number: int, step: Step) -> bool:
+                with lock:
+                    if callback(batch.first + number, step) is True:
+                        stop.set()
+                return stop.is_set()
+
+            result = self._train_one(batch, optimiser, after_step, processes)
+            if processes.any(stop.is_set()):
+                stop.set()
+            return result
+
+        alone = batches[0].model.log_noise.device.type == "cpu" and processes.size == 1
+        in_memory = all(isinstance(batch.rows, Rows) for batch in batches)
+        workers = min(torch.get_num_threads(), len(batches)) if alone and in_memory else 1
+        if workers == 1:
+            return [train(batch) for batch in batches]
+        order = deepest_first(batches)
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            futures = {number: pool.submit(train, batches[number]) for number in order}
+            try:
+                done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                stop.set()  # or the others would be waited for to their end
+                raise
+        return [futures[number].result() for number in range(len(batches))]
+
+    def _train_one(
+        self, batch: Batch, optimiser: Adam, callback: MemberCallback, processes: Processes
+    ) -> list[Training]:
+        """Train a batch, in double precision if single turns out not to be enough."""
+
+        def run(rows: Rows | Stream, keeper: FileKeeper | None) -> list[Training]:
             return train_batch(
                 batch.model,
                 rows,
                 batch.objective,
                 optimiser,
-                callback=after_step,
-                device=rows.targets.device,
+                callback=callback,
+                device=batch.model.log_noise.device,
+                processes=processes,
+                keeper=keeper,
             )
 
-        if batch.rows.inputs.mean.dtype == torch.float64:
-            return run(batch.rows)
-        start = copy.deepcopy(batch.model.state_dict())
-        with suppress(FactorisationError):  # the noise fell below what single precision resolves
-            return run(batch.rows)
-        batch.model.load_state_dict(start)
-        return run(replace(batch.rows, inputs=batch.rows.inputs.to(dtype=torch.float64)))
+        double = self._keeper(f"member-{batch.first:03}", processes)
+        if precision(batch.rows) == torch.float64:
+            return run(batch.rows, double)
+        if double is None or not double.exists():
+            start = copy.deepcopy(batch.model.state_dict())
+            with suppress(FactorisationError):  # the noise fell below what it resolves
+                return run(batch.rows, self._keeper(f"member-{batch.first:03}-single", processes))
+            batch.model.load_state_dict(start)
+        return run(in_precision(batch.rows, torch.float64), double)
 
-    if workers == 1:
-        return [train(batch) for batch in batches]
-    # The deepest take longest, and so come first.
-    order = sorted(range(len(batches)), key=lambda n: -batches[n].model.architecture.depth)
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = {number: pool.submit(train, batches[number]) for number in order}
-        try:
-            done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-        except BaseException:
-            stop.set()  # or the others would be waited for to their end
-            raise
-    return [futures[number].result() for number in range(len(batches))]
+    def _keeper(self, name: str, processes: Processes) -> FileKeeper | None:
+        return None if self.checkpoints is None else self.checkpoints.keeper(name, processes)
+
+
+def precision(rows: Rows | Stream) -> torch.dtype:
+    """Of the features."""
+    return rows.inputs.mean.dtype if isinstance(rows, Rows) else rows.dtype
+
+
+def in_precision(rows: Rows | Stream, dtype: torch.dtype) -> Rows | Stream:
+    """The same rows for features of another precision."""
+    if isinstance(rows, Rows):
+        return replace(rows, inputs=rows.inputs.to(dtype=dtype))
+    return replace(rows, dtype=dtype)
+
+
+def deepest_first(batches: Sequence[Batch]) -> list[int]:
+    """The order in which to begin: those that take longest come first."""
+    return sorted(range(len(batches)), key=lambda n: -batches[n].model.architecture.depth)
+
+
+def _on_cpu(model: SSWIM) -> dict[str, torch.Tensor]:
+    return {name: tensor.cpu() for name, tensor in model.state_dict().items()}

@@ -54,11 +54,20 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     return numbers * inputs.mean.dtype.itemsize
 
 
-def members_together(architecture: Architecture, rows: Rows, n_members: int) -> int:
-    """How many members to train together: all on a GPU, on a CPU as many as stay small."""
-    if rows.targets.device.type != "cpu":
+def members_together(
+    architecture: Architecture, inputs: Measure, n_rows: int, n_members: int
+) -> int:
+    """How many members to train together: all on a GPU, on a CPU as many as stay small.
+
+    Args:
+        architecture: Of each.
+        inputs: Some of the rows, which tell the device, the precision and the number of columns.
+        n_rows: How many each is trained on.
+        n_members: How many there are.
+    """
+    if inputs.mean.device.type != "cpu":
         return n_members
-    each = len(rows) * graph_bytes_per_row(architecture, rows.inputs)
+    each = n_rows * graph_bytes_per_row(architecture, inputs)
     return max(1, min(n_members, CPU_BATCH_BYTES // each))
 
 
@@ -68,7 +77,8 @@ def chunk_size(architecture: Architecture, rows: Rows, n_members: int) -> int:
     if device.type == "cpu":
         features = 2 * architecture.n_frequencies * rows.inputs.mean.dtype.itemsize
         most = max(FEWEST_ROWS, CPU_CHUNK_BYTES // (n_members * features))
-        return math.ceil(len(rows) / math.ceil(len(rows) / most))  # all of the same size
+        n_chunks = max(1, math.ceil(len(rows) / most))
+        return max(1, math.ceil(len(rows) / n_chunks))  # all of the same size
     bytes_per_row = n_members * graph_bytes_per_row(architecture, rows.inputs)
     free, _ = torch.cuda.mem_get_info(device)
     reusable = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -17,15 +18,21 @@ from rich.table import Table
 
 from sswim import __version__
 from sswim.bench.cli import app as bench
+from sswim.checkpoints import Checkpoints
 from sswim.console import messages, output, say, user_errors
 from sswim.data.cli import datasets
+from sswim.data.opening import open_tables
+from sswim.data.table_parts import MemoryTables
+from sswim.data.table_source import TableSource, learn_source
 from sswim.evaluation import evaluate as evaluate_rows
 from sswim.experiments.cli import reproduce
 from sswim.files import require_folder
 from sswim.objective import OBJECTIVES
+from sswim.processes import Processes, joined, local_device
 from sswim.regressor import SSWIMRegressor
-from sswim.schema import Column, Schema
+from sswim.schema import Column, Schema, require_complete
 from sswim.schema import drop_missing as drop_incomplete
+from sswim.supplying import as_bytes
 from sswim.tables import (
     TableError,
     append_columns,
@@ -33,7 +40,7 @@ from sswim.tables import (
     require_writable_suffix,
     write_table,
 )
-from sswim.training import Step
+from sswim.training import Step, resolve_device
 
 app = typer.Typer(
     help="Nonstationary probabilistic regression on tables.",
@@ -47,9 +54,20 @@ app.command()(reproduce)
 
 _defaults = SSWIMRegressor()
 
-TablePath = Annotated[Path, typer.Argument(help="Parquet, CSV (also .csv.gz), Arrow or Feather.")]
+TablePath = Annotated[
+    Path,
+    typer.Argument(
+        help="Parquet, CSV (also .csv.gz), Arrow or Feather; or a folder of Parquet or CSV files."
+    ),
+]
 ModelPath = Annotated[Path, typer.Argument(help="A model that `sswim fit` wrote.")]
 DropMissing = Annotated[bool, typer.Option(help="Leave rows with missing values out.")]
+Memory = Annotated[
+    str, typer.Option(help="What a process may hold; a larger table is read again for every pass.")
+]
+Timeout = Annotated[
+    float, typer.Option(help="Seconds after which a process that does not answer is given up.")
+]
 Coverage = Annotated[float, typer.Option(help="Of the intervals, between 0 and 1.")]
 
 
@@ -92,6 +110,15 @@ def fit(
     random_state: Annotated[
         int | None, typer.Option(help="An integer for results that can be repeated.")
     ] = None,
+    memory: Memory = "2GiB",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder in which the training is kept as it goes.")
+    ] = None,
+    every: Annotated[int, typer.Option(help="Steps from one checkpoint to the next.")] = 10,
+    resume: Annotated[
+        bool, typer.Option(help="Go on with the checkpoint, if there is one.")
+    ] = False,
+    timeout: Timeout = 1800.0,
     quiet: Annotated[bool, typer.Option(help="No progress bar.")] = False,
 ) -> None:
     """Learn to predict a column of a table from the others.
@@ -101,20 +128,28 @@ def fit(
     names = _defaults.get_params()
     given = {name: value for name, value in locals().items() if name in names}
     settings = {name: value for name, value in given.items() if value is not None}
-    with user_errors(), _stop_on_interrupt() as interrupted:
+    with (
+        user_errors(),
+        _stop_on_interrupt() as interrupted,
+        joined(local_device(resolve_device(device)), timedelta(seconds=timeout)) as processes,
+    ):
         require_folder(out)
-        rows = read_table(table)
-        schema = Schema.learn(rows, target, drop or [])
-        rows = _complete(rows, [*(c.name for c in schema.columns), target], drop_missing)
-        schema = Schema.learn(rows, target, drop or [])  # categories of the rows that are left
+        if resume and checkpoint is None:
+            raise ValueError("A fit is resumed from its folder: name it with --checkpoint.")
+        checkpoints = None if checkpoint is None else Checkpoints(checkpoint, every, resume)
+        source = _source(table, target, drop or [], drop_missing, memory, processes)
         regressor = SSWIMRegressor(**settings, verbose=not quiet, callback=interrupted)
-        regressor.fit(schema.encode(rows), schema.targets(rows))
-        regressor.feature_names_in_ = np.array(schema.feature_names, dtype=object)
-        regressor.table_schema_ = schema.to_dict()
-        regressor.save(out)
+        regressor.fit(source, memory=memory, checkpoints=checkpoints, processes=processes)
+        with processes.shared_errors():
+            if processes.first:
+                regressor.save(out)
+        if checkpoints is not None and not interrupted.stopped:
+            checkpoints.remove()
         if interrupted.stopped:
             say(messages, f"Training ended after {regressor.n_iter_} steps.")
-    say(output, f"Learnt {target!r} from {rows.num_rows} rows and wrote {out}.")
+        if processes.first:
+            n_rows = round(regressor.n_rows_seen_)
+            say(output, f"Learnt {target!r} from {n_rows} rows and wrote {out}.")
 
 
 @app.command()
@@ -205,6 +240,27 @@ def main(
     if version:
         output.print(__version__)
         raise typer.Exit
+
+
+def _source(
+    path: Path,
+    target: str,
+    drop: list[str],
+    drop_missing: bool,
+    memory: str,
+    processes: Processes,
+) -> TableSource:
+    """The rows of a table, which is read at once if it is small."""
+    with processes.shared_errors():
+        tables = open_tables(path)
+        if not path.is_dir() and tables.nbytes <= as_bytes(memory):
+            rows = read_table(path)
+            schema = Schema.learn(rows, target, drop)
+            names = [*(column.name for column in schema.columns), target]
+            rows = _complete(rows, names, drop_missing)
+            require_complete(rows, names)
+            return learn_source(MemoryTables(rows, str(path)), target, drop)
+    return learn_source(tables, target, drop, drop_missing, processes)
 
 
 def _schema(regressor: SSWIMRegressor) -> Schema:

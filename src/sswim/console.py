@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from sswim.factorisation import FactorisationError
+from sswim.processes import SHARED, ProcessError, launched, rank
 
 messages = Console(stderr=True)
 output = Console()
@@ -30,6 +31,12 @@ def user_errors() -> Iterator[None]:
         warnings.showwarning = lambda message, *_: say(messages, f"Warning: {message}")
         try:
             yield
-        except (ValueError, OSError, FactorisationError) as error:
-            say(messages, f"Error: {error}")
+        except (ValueError, OSError, FactorisationError, ProcessError) as error:
+            if rank() == 0 or SHARED not in getattr(error, "__notes__", ()):
+                say(messages, f"Error{_where()}: {error}")
             raise typer.Exit(1) from error
+
+
+def _where() -> str:
+    """Which process speaks, if there are several."""
+    return f" in process {rank()}" if launched() else ""

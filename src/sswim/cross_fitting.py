@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,9 +13,10 @@ from sswim.chunking import rows_at_once
 from sswim.folds import take
 from sswim.linear import Posterior, Statistics, posterior
 from sswim.model import SSWIM, Factors, log_precision, observe
-from sswim.objective import total_statistics
+from sswim.objective import all_statistics, total_statistics
 from sswim.predictor import Predictor, predictor
-from sswim.record import chunks, concatenate, map_chunks
+from sswim.processes import ALONE, Processes
+from sswim.record import concatenate, map_chunks
 from sswim.record import stack as stack_records
 from sswim.rows import Rows
 from sswim.shared_noise import learn_shared_noise, with_noise
@@ -46,6 +47,8 @@ def combine(
     models: Sequence[SSWIM],
     rows: Rows,
     folds: Sequence[Int64[Tensor, " _"]],
+    everything: Rows | Iterable[Rows] | None = None,
+    processes: Processes = ALONE,
     *,
     weighing: bool = True,
     calibration: bool = True,
@@ -55,18 +58,31 @@ def combine(
 
     Args:
         models: The members of each kind in turn, one for every fold; their noise levels change.
-        rows: All of them, standardised.
-        folds: The rows that members left out.
+        rows: All of them, or a sample in memory; standardised.
+        folds: Which of these members left out.
+        everything: All rows, if the others are a sample of them.
+        processes: Of whose rows everything is a part; the sample is the same in each.
         weighing: Whether the kinds' weights are learnt.
         calibration: Whether their noise levels are corrected.
         noise: From what input-dependent noise starts; None if it is constant.
     """
+    seen = [model.condition()[0] for model in models]
+    if everything is None:
+        known = [_outside(seen[n], rows, folds[n % len(folds)]) for n in range(len(models))]
+    else:
+        known = all_statistics(seen, everything, processes)
     totals: list[Statistics] = []
     parts: list[OutOfFold] = []
-    for number, model in enumerate(models):
-        total, part = _held_out(model, rows, folds[number % len(folds)])
-        totals.append(total)
-        parts.append(part)
+    for number, (model, factors) in enumerate(zip(models, seen, strict=True)):
+        inside = take(rows, folds[number % len(folds)])
+        of_fold = total_statistics(factors, inside)
+        if everything is None:
+            totals.append(known[number] + of_fold)
+        else:
+            totals.append(known[number])
+            known[number] = known[number] - of_fold
+        given = posterior(known[number], model.noise(), model.signal())
+        parts.append(_held_out(factors, given, inside))
     starts = range(0, len(models), len(folds))
     kinds = stack_records(concatenate(parts[first : first + len(folds)]) for first in starts)
     if rows.weight is not None:
@@ -90,17 +106,20 @@ def combine(
     )
 
 
-def _held_out(model: SSWIM, rows: Rows, fold: Int64[Tensor, " _"]) -> tuple[Statistics, OutOfFold]:
-    """The statistics of all rows, and what the model says of a fold given those outside it."""
-    factors, _ = model.condition()
+def _outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"]) -> Statistics:
+    """The statistics of the rows that are not in a fold.
+
+    Of few rows they are summed up, where those of the fold could be taken from those of all: a
+    difference has lost what is below the rounding of the larger.
+    """
     outside = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
     outside[fold] = False
-    size = rows_at_once(rows)
-    known = total_statistics(factors, chunks(take(rows, outside.nonzero()[:, 0]), size))
-    given = posterior(known, model.noise(), model.signal())
-    inside = take(rows, fold)
-    predictions = map_chunks(lambda chunk: _predict(factors, given, chunk), inside, size)
-    return known + total_statistics(factors, chunks(inside, size)), predictions
+    return total_statistics(factors, take(rows, outside.nonzero()[:, 0]))
+
+
+def _held_out(factors: Factors, given: Posterior, fold: Rows) -> OutOfFold:
+    """What a model says of the rows of a fold."""
+    return map_chunks(lambda chunk: _predict(factors, given, chunk), fold, rows_at_once(fold))
 
 
 def _predict(factors: Factors, given: Posterior, rows: Rows) -> OutOfFold:

@@ -10,23 +10,28 @@ from operator import itemgetter
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from sswim.architecture import Architecture
-from sswim.batches import Batch, train_batches
+from sswim.batches import Batch, Crew, in_precision
+from sswim.checkpoints import Checkpoints
 from sswim.chunking import members_together
 from sswim.cross_fitting import Combined, NoiseStart, combine
-from sswim.folds import draw_folds, leave_out, take
+from sswim.folds import draw_folds, leave_out
 from sswim.members import stack, unstack
 from sswim.mixture import equal_weights
 from sswim.model import SSWIM, enrich, start
 from sswim.noise_learning import learn_noise
-from sswim.predictor import condition
+from sswim.objective import all_statistics
+from sswim.predictor import predictor
+from sswim.processes import ALONE, Processes
 from sswim.recipe import Kind, Plan
 from sswim.rows import Rows
 from sswim.screening import StartingPoint, starting_points
+from sswim.streaming import Stream
+from sswim.survey import survey_rows
 from sswim.training import MemberCallback, Step, Training, resolve_device
 
 START_SAMPLE_ROWS = 50_000
@@ -42,6 +47,43 @@ RandomState = int | np.random.RandomState | None
 
 
 @dataclass(frozen=True)
+class Supply:
+    """What members are trained on, standardised."""
+
+    sample: Rows
+    """All rows that count, or a random choice of them; on the CPU, the same in every process."""
+    everything: Rows | Stream
+    """All of them, or those of this process; the sample itself if that is the same."""
+    n_rows: int
+    """Of all processes."""
+    lowest: Float64[Tensor, " T"]
+    highest: Float64[Tensor, " T"]
+    """Of all targets."""
+    processes: Processes = ALONE
+
+    def placed(self, device: torch.device) -> Supply:
+        """The same on a device."""
+        sample, everything = self.sample.to(device=device), self.everything
+        if everything is self.sample:
+            everything = sample
+        elif isinstance(everything, Rows):
+            everything = everything.to(device=device)
+        return replace(self, sample=sample, everything=everything)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every process has all rows in its sample."""
+        return len(self.sample) == self.n_rows
+
+
+def in_memory(rows: Rows) -> Supply:
+    """Standardised rows that one process has in memory."""
+    found = survey_rows(rows)
+    everything = found.sample if found.complete else rows
+    return Supply(found.sample, everything, found.n_rows, found.lowest, found.highest)
+
+
+@dataclass(frozen=True)
 class Members:
     """Members of an ensemble, and how their training went."""
 
@@ -50,7 +92,12 @@ class Members:
 
 
 def fit_members(
-    plan: Plan, rows: Rows, random_state: RandomState, device: str, callback: MemberCallback
+    plan: Plan,
+    supply: Supply,
+    random_state: RandomState,
+    device: str | torch.device,
+    callback: MemberCallback,
+    checkpoints: Checkpoints | None = None,
 ) -> Members:
     """Train members as planned, each from draws of its own, and condition them on all rows.
 
@@ -58,34 +105,40 @@ def fit_members(
 
     Args:
         plan: What to train, and how.
-        rows: Standardised, on the CPU.
+        supply: The rows.
         random_state: Decides all that is random.
         device: Where to train.
         callback: Called with the number of a member and each of its steps.
+        checkpoints: Where the training is kept.
     """
     random = check_random_state(random_state)
-    if rows.weight is not None:
-        rows = take(rows, rows.weight.nonzero()[:, 0])
-    placed = rows.to(device=resolve_device(device))
-    folds, seen = None, placed
+    rows, processes = supply.sample, supply.processes
+    placed = supply.placed(resolve_device(device))
+    # Members that all can see the rows of are dealt to processes; else the rows are.
+    spread = processes.size > 1 and (
+        plan.cross_fitting or (supply.complete and plan.total_members > 1)
+    )
+    folds, seen = None, placed.sample if plan.cross_fitting or spread else placed.everything
     if plan.cross_fitting:
         generator = draw_generator(random)
         folds = draw_folds(rows, plan.n_members, generator)
         if folds is not None:
-            folds = [fold.to(placed.targets.device) for fold in folds]
-            seen = leave_out(placed, folds, generator)
+            folds = [fold.to(placed.sample.targets.device) for fold in folds]
+            seen = leave_out(placed.sample, folds, generator)
     starts: Mapping[str, StartingPoint] = {}
     if plan.screening:
         generator = draw_generator(random)
         architectures = [kind.architecture for kind in plan.kinds]
         starts = starting_points(architectures, rows, start_sample(rows, generator), generator)
-    seen = replace(seen, inputs=seen.inputs.to(dtype=_precision(plan, starts, len(rows))))
+    seen = in_precision(seen, _precision(plan, starts, supply.n_rows))
     batches = [
         batch
         for number, kind in enumerate(plan.kinds)
-        for batch in _batches(kind, number * plan.n_members, plan, rows, seen, starts, random)
+        for batch in _batches(kind, number * plan.n_members, plan, supply, seen, starts, random)
     ]
-    results = train_batches(batches, plan.optimiser, callback)
+    for batch in batches:
+        batch.model.to(placed.sample.targets.device)
+    results = Crew(processes, spread, checkpoints).train(batches, plan.optimiser, callback)
     begun = [pair for pair in zip(batches, results, strict=True) if pair[1]]
     whole = _complete(begun, plan.n_members) if folds is not None else []
     kept = whole or begun
@@ -104,17 +157,28 @@ def fit_members(
     if folds is not None and whole:
         combined = combine(
             models,
-            placed,
+            placed.sample,
             folds,
+            None if supply.complete else placed.everything,
+            processes,
             weighing=plan.weighing,
             calibration=plan.calibration,
             noise=noise,
         )
         return Members(combined, trainings)
     if noise is not None and not plan.cross_fitting:  # of few rows it is not learnt
-        models = learn_noise(models, placed, noise.sample, noise.generator)
-    predictors = tuple(condition(model, placed) for model in models)
-    weights = equal_weights(len(models)).to(placed.targets.device)
+        models = learn_noise(
+            models,
+            placed.sample,
+            noise.sample,
+            noise.generator,
+            placed.everything,
+            processes,
+        )
+    seen_by = [model.condition()[0] for model in models]
+    totals = all_statistics(seen_by, placed.everything, processes)
+    predictors = tuple(predictor(*pair) for pair in zip(models, totals, strict=True))
+    weights = equal_weights(len(models)).to(placed.sample.targets.device)
     return Members(Combined(models, predictors, weights), trainings)
 
 
@@ -131,8 +195,8 @@ def _batches(
     kind: Kind,
     number: int,
     plan: Plan,
-    rows: Rows,
-    seen: Rows,
+    supply: Supply,
+    seen: Rows | Stream,
     starts: Mapping[str, StartingPoint],
     random: np.random.RandomState,
 ) -> Iterator[Batch]:
@@ -142,20 +206,24 @@ def _batches(
         kind: Of the members.
         number: Of the first of them among all.
         plan: How to train.
-        rows: All rows, on the CPU, to start from.
+        supply: The rows, on the CPU, to start from.
         seen: What is trained on: rows for all members, or for each its own.
         starts: Where members start, by what they see of the inputs.
         random: What draws come from.
     """
     architecture = replace(kind.architecture, noise="constant")  # the rest of it is learnt last
-    size = members_together(architecture, seen, plan.n_members)
+    each_has_own = isinstance(seen, Rows) and seen.axis > 0
+    n_rows = len(seen) if isinstance(seen, Rows) and each_has_own else supply.n_rows
+    looks = seen.inputs if isinstance(seen, Rows) else supply.sample.inputs
+    size = members_together(architecture, looks, n_rows, plan.n_members)
     for first in range(0, plan.n_members, size):
         last = min(first + size, plan.n_members)
-        started = [_started(architecture, plan, rows, starts, random) for _ in range(first, last)]
+        started = [_started(architecture, plan, supply, starts, random) for _ in range(first, last)]
         # A model alone is faster than a batch of one.
-        model = (started[0] if len(started) == 1 else stack(started)).to(seen.targets.device)
-        chosen = itemgetter(slice(first, last) if model.batch else first)
-        its_rows = seen.map(chosen) if seen.axis else seen
+        model = started[0] if len(started) == 1 else stack(started)
+        its_rows = seen
+        if isinstance(seen, Rows) and each_has_own:
+            its_rows = seen.map(itemgetter(slice(first, last) if model.batch else first))
         yield Batch(number + first, model, its_rows, kind.objective)
 
 
@@ -170,13 +238,13 @@ def _complete(
 def _started(
     architecture: Architecture,
     plan: Plan,
-    rows: Rows,
+    supply: Supply,
     starts: Mapping[str, StartingPoint],
     random: np.random.RandomState,
 ) -> SSWIM:
     generator = draw_generator(random)
-    sample = start_sample(rows, generator)
-    n_targets = rows.targets.shape[1]
+    sample = start_sample(supply.sample, generator)
+    n_targets = supply.sample.targets.shape[1]
     point = starts.get(architecture.inputs)
     if point is None:
         model = start(architecture, sample, n_targets, generator, plan.length_scale)
@@ -191,7 +259,7 @@ def _started(
             noise=point.noise,
         )
     if model.output_warp is not None and plan.cross_fitting:
-        model.output_warp.set_range(rows.targets.amin(0), rows.targets.amax(0))
+        model.output_warp.set_range(supply.lowest, supply.highest)
     return model
 
 

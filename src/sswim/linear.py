@@ -80,9 +80,13 @@ class Statistics(Record):
 
     def __add__(self, other: Statistics) -> Statistics:
         """The statistics of both sets of rows together."""
-        return Statistics(
-            *(mine + theirs for mine, theirs in zip(self.tensors(), other.tensors(), strict=True))
-        )
+        pairs = zip(self.tensors(), other.tensors(), strict=True)
+        return Statistics(*(mine + theirs for mine, theirs in pairs))
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        """The statistics without some of the rows."""
+        pairs = zip(self.tensors(), other.tensors(), strict=True)
+        return Statistics(*(mine - theirs for mine, theirs in pairs))
 
 
 def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:

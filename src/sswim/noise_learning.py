@@ -15,7 +15,7 @@ the targets, predicted by all members together, is no worse than it was under co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,6 +30,7 @@ from sswim.noise import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.objective import send_back
 from sswim.prediction import Prediction
 from sswim.predictor import condition
+from sswim.processes import ALONE, Processes
 from sswim.record import Record, chunks
 from sswim.rows import Rows
 from sswim.scaling import no_scaling
@@ -47,23 +48,41 @@ def learn_noise(
     rows: Rows,
     sample: Float[Tensor, "S D"],
     generator: torch.Generator,
+    everything: Rows | Iterable[Rows] | None = None,
+    processes: Processes = ALONE,
 ) -> list[SSWIM]:
     """Members with input-dependent noise from members trained with constant noise.
 
     Args:
         models: Trained; they are not changed.
-        rows: Those they were trained on, on their device.
+        rows: Those they were trained on, or some of them, on their device.
         sample: Some rows of the inputs, for the start of length-scales.
         generator: A generator on the CPU, for the noise's features.
+        everything: All rows that they were trained on, if the others are some of them.
+        processes: Of whose rows everything is a part; the others are the same in each.
     """
+    known = _Known(rows, rows if everything is None else everything, processes)
     noisy = [_with_field(model, sample, generator) for model in models]
-    predictions = [condition(model, rows).leave_one_out(rows) for model in models]
+    predictions = [known.leave_one_out(model) for model in models]
     allowed = _error(models, predictions, rows)
     for _ in range(ROUNDS):
         for model, prediction in zip(noisy, predictions, strict=True):
             _fit(model, rows, prediction)
-        predictions = _temper(noisy, rows, allowed)
+        predictions = _temper(noisy, known, allowed)
     return noisy
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Rows to learn from, some of everything that models are conditioned on."""
+
+    rows: Rows
+    everything: Rows | Iterable[Rows]
+    processes: Processes
+
+    def leave_one_out(self, model: SSWIM) -> Prediction:
+        """Predict each of the rows from all others."""
+        return condition(model, self.everything, self.processes).leave_one_out(self.rows)
 
 
 def _with_field(model: SSWIM, sample: Float[Tensor, "S D"], generator: torch.Generator) -> SSWIM:
@@ -133,23 +152,23 @@ def _negative_log_density(
 
 @torch.no_grad()
 def _temper(
-    models: Sequence[SSWIM], rows: Rows, allowed: Float64[Tensor, " T"]
+    models: Sequence[SSWIM], known: _Known, allowed: Float64[Tensor, " T"]
 ) -> list[Prediction]:
     """Set the largest τ of every target whose error is allowed; zero always is."""
     chosen = torch.zeros_like(allowed)
     for temper in sorted(TEMPERS):
-        predictions = _tempered(models, rows, torch.full_like(allowed, temper))
-        chosen = torch.where(_error(models, predictions, rows) <= allowed, temper, chosen)
-    return _tempered(models, rows, chosen)
+        predictions = _tempered(models, known, torch.full_like(allowed, temper))
+        chosen = torch.where(_error(models, predictions, known.rows) <= allowed, temper, chosen)
+    return _tempered(models, known, chosen)
 
 
 def _tempered(
-    models: Sequence[SSWIM], rows: Rows, temper: Float64[Tensor, " T"]
+    models: Sequence[SSWIM], known: _Known, temper: Float64[Tensor, " T"]
 ) -> list[Prediction]:
     """Leave-one-out predictions under weights exp(−τη)."""
     for model in models:
         _field(model).temper.copy_(temper)
-    return [condition(model, rows).leave_one_out(rows) for model in models]
+    return [known.leave_one_out(model) for model in models]
 
 
 @torch.no_grad()

@@ -12,6 +12,9 @@ the full gradient, not an estimate. The graphs of the first chunks are kept from
 many as a fixed amount of memory holds: these are not computed twice. Leave-one-out also looks at
 each row given S and so needs one more pass in between.
 
+With several processes, each of which has some of the rows, S is the sum of theirs after the first
+pass, and so is ∂evidence/∂f after the second: the same two passes, and the same gradient.
+
 A batch of members has one value each. They share no parameter, so the gradient of their sum is that
 of each.
 """
@@ -19,7 +22,7 @@ of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
@@ -30,7 +33,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.chunking import chunk_size, kept_rows
+from sswim.chunking import chunk_size, kept_rows, rows_at_once
 from sswim.linear import (
     Observations,
     Posterior,
@@ -41,6 +44,7 @@ from sswim.linear import (
     statistics,
 )
 from sswim.model import SSWIM, Factors, NegativeLogPrior, observe
+from sswim.processes import ALONE, Processes
 from sswim.record import Record, chunks
 from sswim.rows import Rows
 from sswim.validation import require_choice
@@ -77,42 +81,98 @@ def backward(
     rows: Rows | Iterable[Rows],
     objective: Objective = MAP,
     chunk_rows: int | None = None,
+    processes: Processes = ALONE,
 ) -> Float64[Tensor, "*B"]:
     """The objective's value, of every member; its gradient is added to that of the parameters.
 
     Args:
         model: On the device of the rows.
-        rows: Rows in memory, or chunks of them in any iterable that can be started again.
+        rows: Rows in memory, or chunks of them in any iterable that can be started again. Of
+            several processes each has its own rows, or an empty chunk.
         objective: What to minimise.
-        chunk_rows: Rows per chunk of rows in memory; as many as there are, or more, for one pass.
+        chunk_rows: Rows looked at together; as many as there are in memory, or more, for one pass.
             By default chosen from the device, the number of rows and the memory at hand.
+        processes: Whose rows all count.
     """
+    if chunk_rows is not None and chunk_rows < 1:
+        raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
+    n_members = math.prod(model.batch)
+
+    def size_of(rows: Rows) -> int:
+        return chunk_rows or chunk_size(model.architecture, rows, n_members)
+
+    def kept(chunk: Rows) -> int:
+        return kept_rows(model.architecture, chunk, n_members)
+
     if isinstance(rows, Rows):
-        if chunk_rows is not None and chunk_rows < 1:
-            raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
-        n_members = math.prod(model.batch)
-        size = chunk_rows or chunk_size(model.architecture, rows, n_members)
-        if len(rows) <= size:
+        if len(rows) <= size_of(rows) and processes.size == 1:
             value = whole(model, rows, objective)
             value.sum().backward()
             return value.detach()
-        n_kept = kept_rows(model.architecture, rows, n_members) // size
-        return in_chunks(model, list(chunks(rows, size, rows.axis)), objective, n_kept)
-    return in_chunks(model, rows, objective)
+        rows = [rows]
+    return in_chunks(model, Parts(rows, size_of), objective, kept, processes)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Chunks cut smaller, as often as they are read."""
+
+    rows: Iterable[Rows]
+    size_of: Callable[[Rows], int]
+
+    def __post_init__(self) -> None:
+        require_restartable(self.rows)
+
+    def __iter__(self) -> Iterator[Rows]:
+        for chunk in self.rows:
+            if len(chunk) == 0:
+                yield chunk
+            else:
+                yield from chunks(chunk, self.size_of(chunk), chunk.axis)
 
 
 @torch.no_grad()
-def total_statistics(factors: Factors, rows: Iterable[Rows]) -> Statistics:
-    """Sum the statistics of chunks up, one at a time and without a graph."""
-    return _sum(statistics(observe(factors, chunk)) for chunk in rows)
+def total_statistics(
+    factors: Factors, rows: Rows | Iterable[Rows], processes: Processes = ALONE
+) -> Statistics:
+    """Sum the statistics of rows up, a chunk at a time and without a graph."""
+    [total] = all_statistics([factors], rows, processes)
+    return total
+
+
+@torch.no_grad()
+def all_statistics(
+    members: Sequence[Factors], rows: Rows | Iterable[Rows], processes: Processes = ALONE
+) -> list[Statistics]:
+    """The same for several members in one pass over the rows."""
+    totals: list[Statistics] = []
+    for chunk in Parts([rows] if isinstance(rows, Rows) else rows, rows_at_once):
+        parts = [statistics(observe(factors, chunk)) for factors in members]
+        totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
+    _require_chunks(totals)
+    return [processes.sum(total) for total in totals]
+
+
+def require_restartable(rows: Iterable[Rows]) -> None:
+    """Refuse chunks that can be read only once."""
+    if iter(rows) is rows:
+        raise ValueError(
+            "Chunks are read more than once, so they must come in an iterable that can be started "
+            f"again. Got a one-way {type(rows).__name__}; make a list of it, or a class with "
+            "__iter__."
+        )
 
 
 def _sum(parts: Iterable[Statistics]) -> Statistics:
     parts = iter(parts)
-    first = next(parts, None)
-    if first is None:
+    summed = [reduce(add, parts, first) for first in islice(parts, 1)]
+    _require_chunks(summed)
+    return summed[0]
+
+
+def _require_chunks(summed: Sequence[Statistics]) -> None:
+    if not summed:
         raise ValueError("There must be at least one chunk of rows. Got none.")
-    return reduce(add, parts, first)
 
 
 def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
@@ -129,7 +189,11 @@ def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B
 
 
 def in_chunks(
-    model: SSWIM, rows: Iterable[Rows], objective: Objective, n_kept: int = 0
+    model: SSWIM,
+    rows: Iterable[Rows],
+    objective: Objective,
+    kept_rows: Callable[[Rows], int] = lambda chunk: 0,
+    processes: Processes = ALONE,
 ) -> Float64[Tensor, "*B"]:
     """The objective's value, of every member; its gradient is added to that of the parameters.
 
@@ -137,27 +201,26 @@ def in_chunks(
         model: On the device of the rows.
         rows: Chunks, in an iterable that can be started again.
         objective: What to minimise.
-        n_kept: Of how many chunks the first pass keeps the graph.
+        kept_rows: Of how many rows the first pass keeps the graph, by the look of a chunk.
+        processes: Whose rows all count.
     """
-    if iter(rows) is rows:
-        raise ValueError(
-            "Chunks are read more than once, so they must come in an iterable that can be started "
-            f"again. Got a one-way {type(rows).__name__}; make a list of it, or a class with "
-            "__iter__."
-        )
+    require_restartable(rows)
     factors, prior = model.condition()
     seen = factors.leaves()
     kept: list[Statistics] = []
 
     def first_pass() -> Iterator[Statistics]:
+        n_rows = 0
         for number, chunk in enumerate(rows):
-            with torch.set_grad_enabled(number < n_kept):
+            n_rows += len(chunk)
+            keep = number == len(kept) and n_rows <= kept_rows(chunk)
+            with torch.set_grad_enabled(keep):
                 part = statistics(observe(seen, chunk))
-            if number < n_kept:
+            if keep:
                 kept.append(part)
             yield part.map(torch.detach)
 
-    summed = _sum(first_pass())
+    summed = processes.sum(_sum(first_pass()))
     total = summed.leaves()
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
@@ -170,15 +233,29 @@ def in_chunks(
             part = _negative_log_leave_one_out(observe(seen, chunk), given) / summed.count
             part.sum().backward()
             criterion += part.detach()
+        [criterion] = processes.sum_tensors([criterion])
+        _sum_gradients(given, processes)
         send_back(conditioned, given)
     n_kept = len(kept)
     while kept:
         send_back(kept.pop(), total)  # and its graph is freed
     for chunk in islice(rows, n_kept, None):
         send_back(statistics(observe(seen, chunk), gradients_only=True), total)
+    _sum_gradients(seen, processes)
     penalty = _weighted(prior, objective) / summed.count
     send_back(factors, seen, penalty.sum())
     return (criterion + penalty).detach()
+
+
+def _sum_gradients(leaves: Record, processes: Processes) -> None:
+    """Replace the gradients of leaves by the sums of all processes'."""
+    if processes.size == 1:
+        return
+    tensors = leaves.tensors()
+    # Which leaves have a gradient is the same everywhere but where there were no rows.
+    gradients = [torch.zeros_like(t) if t.grad is None else t.grad for t in tensors]
+    for tensor, gradient in zip(tensors, processes.sum_tensors(gradients), strict=True):
+        tensor.grad = gradient.to(tensor.dtype)
 
 
 def _weighted(prior: NegativeLogPrior, objective: Objective) -> Float64[Tensor, "*B"]:

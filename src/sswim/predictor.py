@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,6 +24,7 @@ from sswim.model import (
 )
 from sswim.objective import total_statistics
 from sswim.prediction import Mean, Prediction
+from sswim.processes import ALONE, Processes
 from sswim.record import Record, chunks, concatenate, map_chunks
 from sswim.rows import Rows
 
@@ -146,17 +147,23 @@ class Predictor(Record):
     @torch.no_grad()
     def update(self, rows: Rows) -> Predictor:
         """Condition on more rows as well; exact, parameters kept, old rows not needed."""
-        total = self.statistics + total_statistics(self.factors, chunks(rows, rows_at_once(rows)))
+        total = self.statistics + total_statistics(self.factors, rows)
         old = self.posterior
         updated = posterior(total, old.noise, self.signal, old.calibration)
         return replace(self, statistics=total, posterior=updated)
 
 
 @torch.no_grad()
-def condition(model: SSWIM, rows: Rows) -> Predictor:
-    """Condition a model on rows; the model may change afterwards without effect on the result."""
+def condition(model: SSWIM, rows: Rows | Iterable[Rows], processes: Processes = ALONE) -> Predictor:
+    """Condition a model on rows; the model may change afterwards without effect on the result.
+
+    Args:
+        model: Not a batch.
+        rows: Rows in memory, or chunks of them in any iterable that can be started again.
+        processes: Whose rows all count.
+    """
     factors, _ = model.condition()
-    return predictor(model, total_statistics(factors, chunks(rows, rows_at_once(rows))))
+    return predictor(model, total_statistics(factors, rows, processes))
 
 
 @torch.no_grad()

@@ -16,17 +16,21 @@ from torch import Tensor
 from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import has_ties, warn_of_targets
+from sswim.checkpoints import Checkpoints
+from sswim.data.source import Source
 from sswim.ensemble import Ensemble
 from sswim.fitting import RandomState, draw_generator, fit_members, shown_progress
 from sswim.measure import Measure, marginal_variance
 from sswim.mixture import Mixture
 from sswim.output_warp import OutputWarpName
-from sswim.recipe import Recipe
+from sswim.processes import ALONE, Processes, local_device
+from sswim.recipe import Plan, Recipe
 from sswim.rows import Rows, as_measure, as_rows
-from sswim.scaling import learn_scaling
 from sswim.settings import Auto, DType, ObjectiveName, check_settings, planned
 from sswim.spectral import Kernel
-from sswim.storage import ModelFileError, pack, read_model_file, unpack, write_model_file
+from sswim.storage import MODEL, ModelFileError, pack, unpack
+from sswim.supplying import as_bytes, supply_rows, supply_source
+from sswim.survey import Survey, describe, survey, survey_rows
 from sswim.training import MemberCallback, resolve_device
 from sswim.validation import require_integer
 
@@ -137,42 +141,150 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         X_std: Any = None,
+        *,
+        memory: int | str = "2GiB",
+        checkpoints: Checkpoints | None = None,
+        processes: Processes = ALONE,
     ) -> SSWIMRegressor:
         """Learn from rows.
 
         Args:
-            X: Inputs, (N, D): array, data frame or tensor.
-            y: Targets, (N,) or (N, T).
+            X: Inputs, (N, D): array, data frame or tensor. Or the path of a table: a Parquet or CSV
+                file, or a folder of them. Or a source of rows (see ``sswim.data``).
+            y: Targets, (N,) or (N, T). Of a table, the name of the column; of a source, nothing.
             sample_weight: How many times each row counts, (N,).
             X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
+            memory: How much of a table or source may be held; more is read again for every pass.
+            checkpoints: Where the training is kept as it goes, and taken up again.
+            processes: Which call this together, all with the same arguments, to share the work; see
+                :func:`sswim.processes.joined`.
         """
         check_settings(self)
-        rows = self._rows(X, y, sample_weight, X_std, reset=True)
-        n_rows = len(rows) if rows.weight is None else round(rows.weight.sum().item())
-        plan = planned(self, n_rows, rows.inputs.mean.shape[1], tied=has_ties(rows))
-        warn_of_targets(rows, output_warp=plan.kinds[0].architecture.output_warp != "none")
-        scaling = learn_scaling(rows)
-        with shown_progress(
-            self.verbose, plan.total_members, plan.optimiser.steps, self.callback
-        ) as callback:
-            members = fit_members(
-                plan, scaling.rows(rows), self.random_state, self.device, callback
+        processes.require_same("settings", self._settings())
+        held = as_bytes(memory)
+        device = local_device(resolve_device(self.device))
+        source: Source | None = None
+        if isinstance(X, Source | str | os.PathLike):
+            source = self._source(X, y, sample_weight, X_std, processes)
+            rows, found = None, survey(source, self._precision, processes)
+        else:
+            rows = self._rows(X, y, sample_weight, X_std, reset=True)
+            found = survey_rows(rows)
+        n_inputs = found.sample.inputs.mean.shape[1]
+        plan = planned(self, round(found.weight), n_inputs, tied=has_ties(found.sample))
+        output_warp = plan.kinds[0].architecture.output_warp != "none"
+        warn_of_targets(found.sample, output_warp=output_warp)
+        names = source.names if source is not None else getattr(self, "feature_names_in_", None)
+        random = self._begin(checkpoints, found, plan, names, processes)
+        if source is None:
+            assert rows is not None
+            supply = supply_rows(rows, found, processes)
+        else:
+            supply = supply_source(
+                source,
+                found,
+                dtype=self._precision,
+                device=device,
+                memory=held,
+                once=plan.cross_fitting,
+                processes=processes,
             )
-        device = resolve_device(self.device)
+        with shown_progress(
+            self.verbose and processes.first,
+            plan.total_members,
+            plan.optimiser.steps,
+            self.callback,
+        ) as callback:
+            members = fit_members(plan, supply, random, device, callback, checkpoints)
         if hasattr(self, "table_schema_"):
             del self.table_schema_  # of a table that an earlier fit saw
         combined = members.combined
         self._models = combined.models
-        self._ensemble = Ensemble(scaling.to(device=device), combined.predictors, combined.weights)
-        self._fitted_rows: Rows | None = rows.to(device=device)
-        self._flat_targets = np.asarray(as_numpy(y)).ndim == 1
+        scaling = found.scaling.to(device=device)
+        self._ensemble = Ensemble(scaling, combined.predictors, combined.weights)
+        self._fitted_rows: Rows | None = None if rows is None else rows.to(device=device)
+        if source is None:
+            self._flat_targets = np.asarray(as_numpy(y)).ndim == 1
+        else:
+            self._note_source(source, n_inputs)
         histories = [training.history for training in members.trainings]
         self.history_ = [np.array([step.value for step in history]) for history in histories]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments that decide what is learnt, JSON-able."""
+        settings = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params().items()
+            if name not in ("device", "verbose", "callback")
+        }
+        if self.recipe is not None:
+            settings["recipe"] = asdict(self.recipe)
+        if isinstance(self.random_state, np.random.RandomState):
+            settings["random_state"] = None  # it cannot be kept
+        return settings
+
+    def _begin(
+        self,
+        checkpoints: Checkpoints | None,
+        found: Survey,
+        plan: Plan,
+        names: Any,
+        processes: Processes,
+    ) -> RandomState:
+        """Open the checkpoints; what all that is random comes from, the same in all processes."""
+        given: RandomState = self.random_state
+        if checkpoints is None:
+            return given if processes.size == 1 else processes.tell(_decided(given))
+        if isinstance(given, np.random.RandomState):
+            raise ValueError(
+                "A fit that is kept must be random by a number. Got a RandomState; give "
+                "random_state as an integer, or None."
+            )
+        kept = checkpoints.seed(processes)
+        seed = processes.tell(_decided(given)) if kept is None else kept
+        facts = {
+            "settings": self._settings(),
+            "sizes": asdict(plan),
+            "data": describe(found, names),
+            "seed": seed,
+        }
+        checkpoints.open(facts, processes)
+        return seed
+
+    def _source(
+        self, X: Any, y: Any, sample_weight: Any, X_std: Any, processes: Processes
+    ) -> Source:
+        """A source as it is, or that of a table and its target."""
+        if sample_weight is not None or X_std is not None:
+            raise ValueError(
+                "sample_weight and X_std belong to arrays. Got them beside a source of rows, whose "
+                "chunks may have weights of their own."
+            )
+        if isinstance(X, Source):
+            if y is not None:
+                raise ValueError("A source has its targets within. Got y beside it.")
+            return X
+        if not isinstance(y, str):
+            raise ValueError(f"The target of a table must be the name of a column. Got {y!r}.")
+        from sswim.data.opening import open_tables  # noqa: PLC0415 (pyarrow is for tables alone)
+        from sswim.data.table_source import learn_source  # noqa: PLC0415
+
+        return learn_source(open_tables(X), y, processes=processes)
+
+    def _note_source(self, source: Source, n_inputs: int) -> None:
+        self._flat_targets = source.flat_targets
+        self.n_features_in_ = n_inputs
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if source.table_schema is not None:
+            self.table_schema_ = source.table_schema
 
     def partial_fit(
         self,
@@ -298,8 +410,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         check_is_fitted(self)
         if self._fitted_rows is None:
             raise ValueError(
-                "loo_predict is about the rows given to fit, which are not kept after partial_fit "
-                "or in a model file. Call it right after fit."
+                "loo_predict is about the arrays given to fit, which are not kept after "
+                "partial_fit or in a model file, nor are tables and sources. Call it right after "
+                "a fit of arrays."
             )
         mixture = self._ensemble.leave_one_out(self._fitted_rows)
         mean = self._shaped(mixture.mean)
@@ -386,30 +499,22 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, without any of the rows it was trained on."""
         check_is_fitted(self)
-        parameters = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.get_params().items()
-        }
-        # A device is a matter of the machine; a callback and a running generator cannot be kept.
-        parameters |= {"device": "auto", "callback": None}
-        if self.recipe is not None:
-            parameters["recipe"] = asdict(self.recipe)
-        if isinstance(self.random_state, np.random.RandomState):
-            parameters["random_state"] = None
+        # A device is a matter of the machine, and a callback cannot be kept.
+        beside = {"device": "auto", "verbose": self.verbose, "callback": None}
         content = {
-            "parameters": parameters,
+            "parameters": {**self._settings(), **beside},
             "architectures": [asdict(model.architecture) for model in self._models],
             "flat_targets": self._flat_targets,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "history": [values.tolist() for values in self.history_],
             "table_schema": getattr(self, "table_schema_", None),
         }
-        write_model_file(path, pack(self._models, self._ensemble), content)
+        MODEL.write(path, pack(self._models, self._ensemble), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SSWIMRegressor:
         """Read a model that ``save`` wrote. Nothing in the file is executed."""
-        tensors, content = read_model_file(path)
+        tensors, content = MODEL.read(path)
         try:
             parameters = content["parameters"]
             if parameters["recipe"] is not None:
@@ -510,3 +615,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """(N, T), or (N,) if the targets of fit were flat."""
         array = values.cpu().numpy()
         return array[:, 0] if self._flat_targets else array
+
+
+def _decided(random_state: RandomState) -> RandomState:
+    """The same, or a number if it was left open."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+    return random_state

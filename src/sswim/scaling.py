@@ -65,26 +65,62 @@ def no_scaling(rows: Rows) -> Scaling:
     )
 
 
-def learn_scaling(rows: Rows) -> Scaling:
-    """Weighted means and spreads; a constant column keeps its unit."""
-    input_mean, input_spread = _moments(rows.inputs.mean.to(torch.float64), rows.weight)
-    target_mean, target_spread = _moments(rows.targets, rows.weight)
-    return Scaling(input_mean, input_spread, target_mean, target_spread)
+@dataclass(frozen=True)
+class Moments(Record):
+    """The weight, means and spreads of columns; those of two sets of rows add up."""
+
+    weight: Float64[Tensor, ""]
+    mean: Float64[Tensor, " C"]
+    spread: Float64[Tensor, " C"]
+    largest: Float64[Tensor, " C"]
+    """Of the absolute values: the unit in which squares neither overflow nor vanish."""
+
+    def __add__(self, other: Moments) -> Moments:
+        total = self.weight + other.weight
+        if total == 0:
+            return self
+        largest = torch.maximum(self.largest, other.largest)
+        unit = _unit(largest)
+        share = other.weight / total
+        shift = other.mean / unit - self.mean / unit
+        within = (1 - share) * (self.spread / unit).square() + share * (
+            other.spread / unit
+        ).square()
+        spread = (within + share * (1 - share) * shift.square()).sqrt()
+        return Moments(total, self.mean + share * shift * unit, spread * unit, largest)
 
 
-def _moments(
-    values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None
-) -> tuple[Float64[Tensor, " C"], Float64[Tensor, " C"]]:
+def moments(values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None) -> Moments:
+    """Of the rows that count."""
+    values = values.to(torch.float64)
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
-    share = (
-        values.new_full((len(values),), 1 / len(values))
-        if weight is None
-        else weight / weight.sum()
-    )
+    if len(values) == 0:
+        nothing = values.new_zeros(values.shape[1])
+        return Moments(values.new_zeros(()), nothing, nothing, nothing)
+    total = values.new_full((), len(values)) if weight is None else weight.sum()
+    share = values.new_full((len(values),), 1 / len(values)) if weight is None else weight / total
     largest = values.abs().amax(0)
-    unit = torch.where(largest > 0, largest, 1.0)  # squares must neither overflow nor vanish
+    unit = _unit(largest)
     mean = share @ (values / unit)
     spread = (share @ (values / unit - mean).square()).sqrt()
-    spread = torch.where(spread > _CONSTANT, spread * unit, 1.0)
-    return mean * unit, spread
+    return Moments(total, mean * unit, spread * unit, largest)
+
+
+def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
+    """Means and spreads; a constant column keeps its unit."""
+    return Scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
+
+
+def learn_scaling(rows: Rows) -> Scaling:
+    """That of weighted rows."""
+    return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
+
+
+def _scale(moments: Moments) -> Float64[Tensor, " C"]:
+    constant = moments.spread / _unit(moments.largest) <= _CONSTANT
+    return torch.where(constant, 1.0, moments.spread)
+
+
+def _unit(largest: Float64[Tensor, " C"]) -> Float64[Tensor, " C"]:
+    return torch.where(largest > 0, largest, 1.0)

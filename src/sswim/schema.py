@@ -6,7 +6,7 @@ import difflib
 import reprlib
 import shlex
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float64
 
+from sswim.levels import Levels, as_text
 from sswim.tables import TableError, listed, without_view, without_views
 
 Kind = Literal["number", "time", "category"]
-MAX_CATEGORIES = 1000
-IDENTIFIER_ROWS = 20
-"""Beyond so many rows, a column of texts of which none comes twice is an identifier."""
+KIND_WORDS: dict[Kind, str] = {"number": "numbers", "time": "dates or times", "category": "text"}
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -56,25 +55,9 @@ class Schema:
     @classmethod
     def learn(cls, table: pa.Table, target: str, drop: Collection[str] = ()) -> Schema:
         """Take every column but the target and the dropped ones for an input."""
-        _require_columns(table, [target, *drop])
-        _require_kind(table, target, "number")
-        if target in drop:
-            raise TableError(f"The target must not be dropped. Got {target!r} for both.")
-        columns, refusals = [], []
-        for name in table.column_names:
-            if name != target and name not in drop:
-                try:
-                    columns.append(_learn_column(name, table.column(name)))
-                except TableError as error:  # Tell of all at once, not of one per attempt.
-                    refusals.append(str(error))
-        if refusals:
-            raise TableError("\n".join(refusals))
-        if not columns:
-            raise TableError(
-                "At least one input column must remain. Got a table with "
-                f"{listed(table.column_names)}, less the target {target!r} and what is dropped."
-            )
-        return cls(target, tuple(columns))
+        names = input_names(table.schema, target, drop)
+        levels = {name: Levels.of(table.column(name)) for name in text_names(table.schema, names)}
+        return cls(target, learn_columns(table.schema, names, levels))
 
     @property
     def feature_names(self) -> list[str]:
@@ -87,7 +70,7 @@ class Schema:
         matrix = np.zeros((table.num_rows, len(self.feature_names)))
         start = 0
         for column in self.columns:
-            _require_kind(table, column.name, column.kind)
+            _require_kind(table.schema, column.name, column.kind)
             stop = start + len(column.feature_names)
             _fill(matrix[:, start:stop], column, table.column(column.name))
             start = stop
@@ -96,7 +79,7 @@ class Schema:
     def targets(self, table: pa.Table) -> Float64[np.ndarray, " N"]:
         """The targets of a table."""
         require_complete(table, [self.target])
-        _require_kind(table, self.target, "number")
+        _require_kind(table.schema, self.target, "number")
         return _numbers(self.target, table.column(self.target))
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,10 +101,50 @@ class Schema:
         )
 
 
+def input_names(schema: pa.Schema, target: str, drop: Collection[str]) -> list[str]:
+    """Every column but the target and the dropped ones."""
+    require_columns(schema, [target, *drop])
+    _require_kind(schema, target, "number")
+    if target in drop:
+        raise TableError(f"The target must not be dropped. Got {target!r} for both.")
+    names = [name for name in schema.names if name != target and name not in drop]
+    if not names:
+        raise TableError(
+            f"At least one input column must remain. Got a table with {listed(schema.names)}, "
+            f"less the target {target!r} and what is dropped."
+        )
+    return names
+
+
+def text_names(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """Those of the columns that hold text, whose categories are to be learned."""
+    return [name for name in names if kind_of(schema.field(name).type) == "category"]
+
+
+def learn_columns(
+    schema: pa.Schema, names: Iterable[str], levels: Mapping[str, Levels]
+) -> tuple[Column, ...]:
+    """What becomes of each column; those of text have the categories that were found."""
+    columns, refusals = [], []
+    for name in names:
+        try:
+            columns.append(_learn_column(schema.field(name), levels.get(name, Levels())))
+        except TableError as error:  # Tell of all at once, not of one per attempt.
+            refusals.append(str(error))
+    if refusals:
+        raise TableError("\n".join(refusals))
+    return tuple(columns)
+
+
+def is_missing(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Where values are null or NaN."""
+    return pc.is_null(values, nan_is_null=True)
+
+
 def missing_counts(table: pa.Table, names: Collection[str]) -> dict[str, int]:
     """How many values are null or NaN, for the columns that have any."""
-    _require_columns(table, names)
-    counts = {name: int(_missing(table, name).sum()) for name in names}
+    require_columns(table.schema, names)
+    counts = {name: pc.sum(is_missing(table.column(name))).as_py() or 0 for name in names}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -138,22 +161,39 @@ def drop_missing(
     table: pa.Table, names: Collection[str]
 ) -> tuple[pa.Table, Bool[np.ndarray, " N"]]:
     """The rows that have a value in every one of the columns, and the mask of these rows."""
-    counts = missing_counts(table, names)
+    kept = complete_rows(table, names)
+    require_any_complete(int(kept.sum()), missing_counts(table, names))
+    return keep_rows(table, kept), kept
+
+
+def complete_rows(table: pa.Table, names: Collection[str]) -> Bool[np.ndarray, " N"]:
+    """Which of the rows have a value in every one of the columns."""
     kept = np.ones(table.num_rows, dtype=bool)
-    for name in counts:
-        kept &= ~_missing(table, name)
-    if not kept.any():
-        raise TableError(
-            f"At least one row must be complete. Got missing values in {_gaps(counts)}, in all "
-            "of the rows together; leave out the emptiest of these columns with --drop."
-        )
+    for name in missing_counts(table, names):
+        kept &= ~is_missing(table.column(name)).to_numpy()
+    return kept
+
+
+def keep_rows(table: pa.Table, kept: Bool[np.ndarray, " N"]) -> pa.Table:
+    """Some of the rows."""
+    table = without_views(table)
     try:
-        return without_views(table).filter(pa.array(kept)), kept
+        return table if kept.all() else table.filter(pa.array(kept))
     except pa.ArrowNotImplementedError as error:  # Polars's text, inside lists.
         raise TableError(f"Rows of this table cannot be left out: {error}") from error
 
 
-def _kind(dtype: pa.DataType) -> Kind | None:
+def require_any_complete(n_complete: int, counts: Mapping[str, int]) -> None:
+    """Refuse a table of which no row would be left, with so many values missing in its columns."""
+    if not n_complete:
+        raise TableError(
+            f"At least one row must be complete. Got missing values in {_gaps(counts)}, in all "
+            "of the rows together; leave out the emptiest of these columns with --drop."
+        )
+
+
+def kind_of(dtype: pa.DataType) -> Kind | None:
+    """What a column of a type would be taken for, if anything."""
     types = pa.types
     if types.is_integer(dtype) or types.is_floating(dtype):
         return "number"
@@ -165,24 +205,15 @@ def _kind(dtype: pa.DataType) -> Kind | None:
     return "category" if types.is_string(dtype) or types.is_large_string(dtype) else None
 
 
-def _learn_column(name: str, values: pa.ChunkedArray) -> Column:
-    got = f"Got column {name!r} of type {values.type}"
-    advice = f"leave it out with --drop {shlex.quote(name)}."
-    kind = _kind(values.type)
+def _learn_column(field: pa.Field, levels: Levels) -> Column:
+    got = f"Got column {field.name!r} of type {field.type}"
+    advice = f"leave it out with --drop {shlex.quote(field.name)}."
+    kind = kind_of(field.type)
     if kind is None:
         raise TableError(f"An input must be a number, a date, a time or text. {got}; {advice}")
     if kind != "category":
-        return Column(name, kind)
-    text = _text(values).drop_null()
-    categories = text.unique().to_pylist()
-    if not categories:
-        raise TableError(f"An input must have values. {got} without any; {advice}")
-    if len(categories) > MAX_CATEGORIES or len(categories) == len(text) > IDENTIFIER_ROWS:
-        raise TableError(
-            f"A text column must have at most {MAX_CATEGORIES} different values, and not another "
-            f"in every row. {got} with {len(categories)} in {len(text)} rows; {advice}"
-        )
-    return Column(name, kind, tuple(sorted(categories)))
+        return Column(field.name, kind)
+    return Column(field.name, kind, levels.categories(got, advice))
 
 
 def _column_from_dict(content: Any) -> Column:
@@ -205,7 +236,7 @@ def _fill(out: Float64[np.ndarray, "N d"], column: Column, values: pa.ChunkedArr
     elif column.kind == "time":
         out[:, 0] = _seconds(values)
     else:
-        text = _text(values)
+        text = as_text(values)
         codes = pc.index_in(text, value_set=pa.array(column.categories, pa.large_string()))
         known = codes.is_valid().to_numpy()
         out[known, codes.drop_null().to_numpy()] = 1.0
@@ -237,23 +268,15 @@ def _seconds(values: pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
     return values.cast(pa.int64()).to_numpy() / {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
 
 
-def _text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    return values.cast(without_view(values.type)).cast(pa.large_string())
+def _require_kind(schema: pa.Schema, name: str, kind: Kind) -> None:
+    dtype = schema.field(name).type
+    if kind_of(dtype) != kind:
+        raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")
 
 
-def _missing(table: pa.Table, name: str) -> Bool[np.ndarray, " N"]:
-    return pc.is_null(table.column(name), nan_is_null=True).to_numpy()
-
-
-def _require_kind(table: pa.Table, name: str, kind: Kind) -> None:
-    dtype = table.column(name).type
-    if _kind(dtype) != kind:
-        expected = {"number": "numbers", "time": "dates or times", "category": "text"}[kind]
-        raise TableError(f"Column {name!r} must hold {expected}. Got type {dtype}.")
-
-
-def _require_columns(table: pa.Table, names: Collection[str]) -> None:
-    present = table.column_names
+def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
+    """Refuse a table that lacks any of the columns."""
+    present = schema.names
     if absent := [name for name in names if name not in present]:
         folded = {name.casefold(): name for name in present}
         matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import astuple, dataclass, field
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,26 @@ class MemberSteps:
     def begin_again(self) -> None:
         """Compare later steps with each other alone."""
         self.best, self.progress = None, (len(self.history), math.inf)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What JSON can hold, and ``from_dict`` takes back."""
+        return {
+            "history": [astuple(step) for step in self.history],
+            "best": None if self.best is None else astuple(self.best),
+            "progress": self.progress,
+            "ended": self.ended,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> MemberSteps:
+        """Take back what ``to_dict`` gave."""
+        best = content["best"]
+        return cls(
+            [Step(*step) for step in content["history"]],
+            None if best is None else Step(*best),
+            (int(content["progress"][0]), float(content["progress"][1])),
+            content["ended"],
+        )
 
     def training(self) -> Training:
         """How it went."""

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from sswim.factorisation import FactorisationError
 from sswim.growth import growing
+from sswim.keeping import Keeper, Kept, load_optimiser, pack_optimiser
 from sswim.model import SSWIM
 from sswim.objective import MAP, Objective, backward
+from sswim.processes import ALONE, Processes
 from sswim.recording import Recording
 from sswim.rows import Rows
 from sswim.steps import Callback, MemberCallback, MemberSteps, Step, Stopping, Training
@@ -78,6 +80,8 @@ def train(
     callback: Callback | None = None,
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
+    processes: Processes = ALONE,
+    keeper: Keeper | None = None,
 ) -> Training:
     """Train a model in place; it ends with the parameters of its best step, however it ends.
 
@@ -93,6 +97,8 @@ def train(
         callback: Called after every step.
         device: ``"auto"`` is CUDA where there is one.
         chunk_rows: See :func:`sswim.objective.backward`.
+        processes: Which train the model together, each with its own rows.
+        keeper: Keeps the training as it goes, and gives back what an earlier one left.
     """
     if model.batch:
         raise ValueError(
@@ -109,6 +115,8 @@ def train(
         callback=after_step,
         device=device,
         chunk_rows=chunk_rows,
+        processes=processes,
+        keeper=keeper,
     )
     return training
 
@@ -123,6 +131,8 @@ def train_batch(
     callback: MemberCallback | None = None,
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
+    processes: Processes = ALONE,
+    keeper: Keeper | None = None,
 ) -> list[Training]:
     """Train a batch of members together, each as it would be alone; see :func:`train`.
 
@@ -138,8 +148,12 @@ def train_batch(
         callback: Called with the number of a member and its step.
         device: ``"auto"`` is CUDA where there is one.
         chunk_rows: See :func:`sswim.objective.backward`.
+        processes: Which train the members together, each with its own rows.
+        keeper: Keeps the training as it goes, and gives back what an earlier one left; of Adam.
     """
     optimiser = optimiser or Adam()
+    if keeper is not None and isinstance(optimiser, LBFGS):
+        raise ValueError("L-BFGS cannot be taken up where it stopped. Use Adam, or no keeper.")
     if model.batch and isinstance(optimiser, LBFGS):
         raise ValueError(
             f"L-BFGS trains a single model, because its line search is one for all parameters. Got "
@@ -149,10 +163,10 @@ def train_batch(
     model.to(place)
     if isinstance(rows, Rows):
         rows = rows.to(device=place)
-    run = _Run(model, rows, objective, chunk_rows, stopping or Stopping(), callback)
+    run = _Run(model, rows, objective, chunk_rows, stopping or Stopping(), callback, processes)
     try:
         if isinstance(optimiser, Adam):
-            _adam(run, optimiser)
+            _adam(run, optimiser, keeper)
         else:
             _lbfgs(run, optimiser)
     except _Stop:
@@ -183,6 +197,7 @@ class _Run:
     chunk_rows: int | None
     stopping: Stopping
     callback: MemberCallback | None
+    processes: Processes
 
     def __post_init__(self) -> None:
         self.parameters = list(self.model.parameters())
@@ -197,10 +212,11 @@ class _Run:
 
     @property
     def can_record(self) -> bool:
-        """Whether there is a GPU, and rows that stay where they are."""
-        return self.model.log_noise.is_cuda and isinstance(self.rows, Rows)
+        """Whether there is a GPU, and rows that stay where they are, all in this process."""
+        on_gpu = self.model.log_noise.is_cuda
+        return on_gpu and isinstance(self.rows, Rows) and self.processes.size == 1
 
-    def look_at(self, rows: Rows) -> None:
+    def look_at(self, rows: Rows | Iterable[Rows]) -> None:
         """Go on with other rows: what was best on others is forgotten."""
         if rows is self.rows:
             return
@@ -234,8 +250,20 @@ class _Run:
 
     def _compute(self) -> Float64[Tensor, " numbers"]:
         self.model.zero_grad()
-        value = backward(self.model, self.rows, self.objective, self.chunk_rows)
-        return torch.cat((value.reshape(-1), self.gradient().norm(dim=1)))
+        value = backward(
+            self.model, self.rows, self.objective, self.chunk_rows, self.processes
+        ).reshape(-1)
+        if self.processes.size > 1:
+            value = self._agree(value)
+        return torch.cat((value, self.gradient().norm(dim=1)))
+
+    def _agree(self, value: Float64[Tensor, " members"]) -> Float64[Tensor, " members"]:
+        """The first process's objectives and gradients, so that all take the same step."""
+        numbers = torch.cat((value[:, None], self.gradient()), dim=1)
+        value, *gradients = self.processes.agree(numbers).split([1, *self._sizes()], dim=1)
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient.reshape(parameter.shape).clone()
+        return value[:, 0]
 
     def gradient(self) -> Float64[Tensor, "members parameters"]:
         """The gradients of the last evaluation, flattened."""
@@ -253,9 +281,12 @@ class _Run:
     @torch.no_grad()
     def move_to(self, position: Float64[Tensor, "members parameters"]) -> None:
         """Set the parameters from flattened ones."""
-        sizes = [parameter.numel() // len(self.members) for parameter in self.parameters]
-        for parameter, part in zip(self.parameters, position.split(sizes, dim=1), strict=True):
+        parts = position.split(self._sizes(), dim=1)
+        for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.copy_(part.reshape(parameter.shape))
+
+    def _sizes(self) -> list[int]:
+        return [parameter.numel() // len(self.members) for parameter in self.parameters]
 
     def finish_step(self, values: list[float], norms: list[float]) -> None:
         """Note a step whose objectives and gradients have been evaluated; may raise _Stop."""
@@ -271,7 +302,7 @@ class _Run:
         self.steps += 1
         callback = self.callback or (lambda member, step: None)
         answers = [callback(n, step) for n, step in steps.items()]  # of all, before one is heard
-        if any(answer is True for answer in answers):
+        if self.processes.any(any(answer is True for answer in answers)):
             for n in running:
                 self.members[n].ended = "callback"
         if all(member.ended for member in self.members):
@@ -285,13 +316,34 @@ class _Run:
             position[ended] = self.best_position[ended]
             self.move_to(position)
 
+    def keep(self) -> Kept:
+        """The run as it is between two steps."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors["best_position"] = self.best_position
+        members = [member.to_dict() for member in self.members]
+        return Kept(tensors, {"steps": self.steps, "members": members})
+
+    def resume(self, kept: Kept) -> None:
+        """Go on where another run was."""
+        prefix = "model."
+        state = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in kept.tensors.items()
+            if name.startswith(prefix)
+        }
+        self.model.load_state_dict(state)
+        self.best_position = kept.tensors["best_position"].to(self.best_position.device)
+        self.members = [MemberSteps.from_dict(each) for each in kept.content["members"]]
+        self.steps = int(kept.content["steps"])
+        self.began -= max(member.history[-1].seconds for member in self.members)
+
     def restore_best(self) -> None:
         """Give the model the best parameters seen."""
         self.move_to(self.best_position)
         self.model.zero_grad()
 
 
-def _adam(run: _Run, settings: Adam) -> None:
+def _adam(run: _Run, settings: Adam, keeper: Keeper | None) -> None:
     noise = run.model.log_noise
     others = [parameter for parameter in run.parameters if parameter is not noise]
     rates = [settings.learning_rate, settings.noise_rate * settings.learning_rate]
@@ -301,19 +353,46 @@ def _adam(run: _Run, settings: Adam) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, max_lr=rates, total_steps=settings.steps + 1
     )
-    stages: Iterable[Rows | None] = repeat(None, settings.steps + 1)
-    if settings.growing:
-        if not isinstance(run.rows, Rows):
-            raise ValueError("Only rows in memory can grow in number. Got chunks of rows.")
-        stages = growing(run.rows, settings.steps + 1)
-    for number, rows in enumerate(stages):
-        if number > 0:
+
+    def keep() -> None:
+        assert keeper is not None
+        keeper.save(run.keep() | pack_optimiser(optimiser, schedule))
+
+    kept = None if keeper is None else keeper.load()
+    if kept is not None:
+        run.resume(kept)
+        load_optimiser(kept, optimiser, schedule)
+        if all(member.ended for member in run.members):
+            return
+    begin = run.steps
+    for number, rows in enumerate(_stages(run, settings)):
+        if number > begin:
             optimiser.step()
             schedule.step()
             run.hold_ended()
-        if rows is not None:
+            if keeper is not None and number % keeper.every == 0:
+                keep()
+        if number < begin:
+            run.rows = rows  # what it looked at before it was taken up again
+        else:
             run.look_at(rows)
-        run.finish_step(*run.evaluate())
+            run.finish_step(*run.evaluate())
+    for member in run.members:
+        member.ended = member.ended or "steps"
+    if keeper is not None:
+        keep()
+
+
+def _stages(run: _Run, settings: Adam) -> Iterable[Rows | Iterable[Rows]]:
+    """The rows that each step sees."""
+    if not settings.growing:
+        return repeat(run.rows, settings.steps + 1)
+    if not isinstance(run.rows, Rows) or run.processes.size > 1:
+        raise ValueError(
+            "Only rows in the memory of one process can grow in number. Got chunks of rows, or "
+            "several processes."
+        )
+    return growing(run.rows, settings.steps + 1)
 
 
 def _lbfgs(run: _Run, settings: LBFGS) -> None:

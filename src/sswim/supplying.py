@@ -1,0 +1,84 @@
+"""From rows, or a source of them, to what members are trained on."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from sswim.data.source import Share, Source
+from sswim.fitting import Supply
+from sswim.processes import ALONE, Processes
+from sswim.rows import Rows
+from sswim.streaming import Stream
+from sswim.survey import Survey
+
+COPIES = 3
+"""In which rows in memory are held at most, while they are standardised and put together."""
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def supply_rows(rows: Rows, found: Survey, processes: Processes = ALONE) -> Supply:
+    """Of rows that every process has in memory."""
+    sample = found.scaling.rows(found.sample)
+    if processes.size > 1:
+        everything = found.scaling.rows(_span(rows, processes))
+    else:
+        everything = sample if found.complete else found.scaling.rows(rows)
+    return _supply(sample, everything, found, processes)
+
+
+def supply_source(
+    source: Source,
+    found: Survey,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    memory: int,
+    once: bool,
+    processes: Processes = ALONE,
+) -> Supply:
+    """Of a source of which each process reads its share.
+
+    Args:
+        source: The rows.
+        found: What is known of them.
+        dtype: Of the features.
+        device: Where they are to be.
+        memory: What a process may hold, in bytes; of more the rows are read again for each pass.
+        once: Whether there is only one pass over them, for which none need to be held.
+        processes: Which read them together.
+    """
+    sample = found.scaling.rows(found.sample)
+    everything: Rows | Stream
+    if found.complete:
+        everything = sample if processes.size == 1 else _span(sample, processes)
+    else:
+        share = Share(processes.rank, processes.size)
+        stream = Stream(source, share, found.scaling, dtype, device)
+        n_columns = sample.inputs.mean.shape[1] + sample.targets.shape[1] + 1
+        n_bytes = COPIES * 8 * n_columns * found.n_rows // processes.size
+        everything = stream if once or n_bytes > memory else stream.held()
+    return _supply(sample, everything, found, processes)
+
+
+def _supply(sample: Rows, everything: Rows | Stream, found: Survey, processes: Processes) -> Supply:
+    lowest, highest = (found.scaling.targets(ends) for ends in (found.lowest, found.highest))
+    return Supply(sample, everything, found.n_rows, lowest, highest, processes)
+
+
+def _span(rows: Rows, processes: Processes) -> Rows:
+    begin, end = Share(processes.rank, processes.size).span(len(rows))
+    return rows.map(lambda tensor: tensor[begin:end])
+
+
+def as_bytes(amount: int | str) -> int:
+    """A number of bytes, or words for it: ``"2GiB"``, ``"500 MB"``."""
+    if isinstance(amount, int) and not isinstance(amount, bool) and amount >= 0:
+        return amount
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(amount), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"memory must be a number of bytes, or like '2GiB'. Got {amount!r}.")
+    number, unit = match.groups()
+    return int(float(number) * _UNITS[unit.upper()])
