@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from process_helpers import run_processes
 
 from sswim import SSWIMRegressor
 from sswim import survey as surveying
-from sswim.data import IterableSource
+from sswim.data import Chunk, IterableSource, Share, Source
+from sswim.data.array_source import as_chunk
+from sswim.data.source import WHOLE
 from sswim.processes import ALONE, Processes
 
 Arrays = dict[str, np.ndarray]
@@ -52,8 +55,11 @@ def result(regressor: SSWIMRegressor) -> Arrays:
 def assert_same(ours: Arrays, theirs: Arrays, tolerance: float = 1e-8) -> None:
     assert ours.keys() == theirs.keys()
     for name, values in theirs.items():
-        scale = max(np.abs(values).max(initial=0), 1e-300)
-        assert np.abs(ours[name] - values).max(initial=0) <= tolerance * scale, name
+        finite = np.isfinite(values)
+        assert np.array_equal(ours[name][~finite], values[~finite]), name
+        scale = np.abs(values[finite]).max(initial=0)
+        difference = np.abs(ours[name][finite] - values[finite]).max(initial=0)
+        assert difference <= tolerance * scale, name
 
 
 def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
@@ -61,40 +67,90 @@ def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
     return result(regressor.fit(*table(), processes=processes))
 
 
-def uneven(rank: int, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
+class UnevenShards(Source):
     """Of several processes the last has no rows, the others more the later they come."""
-    x, y = table()
-    if size == 1:
-        return [(x[i : i + 97], y[i : i + 97]) for i in range(0, N_ROWS, 97)]
-    ends = [0, *(round(N_ROWS * (k / (size - 1)) ** 2) for k in range(1, size)), N_ROWS]
-    begin, end = ends[rank], ends[rank + 1]
-    return [(x[i : i + 61], y[i : i + 61]) for i in range(begin, end, 61)]
+
+    def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
+        x, y = table()
+        begin, end, size = 0, N_ROWS, 97
+        if share.size > 1:
+            ends = [round(N_ROWS * (k / (share.size - 1)) ** 2) for k in range(share.size)]
+            begin, end = [*ends, N_ROWS][share.rank : share.rank + 2]
+            size = 61
+        for first in range(begin, end, size):
+            yield as_chunk(
+                first, x[first : min(first + size, end)], y[first : min(first + size, end)]
+            )
 
 
 def fit_shards(processes: Processes, settings: dict[str, Any], most: int, memory: int) -> Arrays:
-    """A sample of most rows, and shards that are streamed or held."""
+    """Shards that are streamed or held, of which a sample of most rows is in memory."""
     surveying.SAMPLE_ROWS = most
-    shards = uneven(processes.rank, processes.size)
-    empty = [(np.empty((0, 3)), np.empty(0))]
-    source = IterableSource(shards or empty, dealt=True)
     regressor = SSWIMRegressor(**{**SETTINGS, **settings})
-    return result(regressor.fit(source, memory=memory, processes=processes))
+    return result(regressor.fit(UnevenShards(), memory=memory, processes=processes))
 
 
-PLAIN = {
+ENSEMBLE = {"n_features": 16, "n_members": 2, "max_iter": 5, "dtype": "float64"}
+NOISY = {"noise": "input-dependent", "max_iter": 5}
+ARRAYS: dict[str, dict[str, Any]] = {
     "one model": {"depth": 1},
     "leave-one-out": {"depth": 1, "objective": "leave-one-out"},
-    "noise and output warp": {
-        "depth": 1,
-        "noise": "input-dependent",
-        "output_warp": "sinh-arcsinh",
-    },
+    "noise and output warp": {"depth": 1, **NOISY, "output_warp": "sinh-arcsinh"},
+    "members": {"depth": 1, "n_members": 3, "max_iter": 5},
+    "ensemble": ENSEMBLE,
 }
+"""Rows are dealt to processes, of several members these."""
+SHARDS: dict[str, tuple[dict[str, Any], int]] = {
+    "one model, streamed": ({"depth": 1}, 0),
+    "one model, held": ({"depth": 1}, 2**30),
+    "noise, streamed": ({"depth": 1, **NOISY}, 0),
+    "ensemble, streamed": (ENSEMBLE, 0),
+}
+SAMPLE_ROWS = 400
 
 
-@pytest.mark.parametrize("settings", PLAIN.values(), ids=PLAIN.keys())
-def test_rows_dealt_to_processes(settings: dict[str, Any]) -> None:
-    expected = fit_arrays(ALONE, settings)
-    for n in (2, 4):
-        for ours in run_processes(n, fit_arrays, settings):
-            assert_same(ours, expected)
+def bring(processes: Processes) -> Arrays:
+    """Each process has rows of its own; all but the first have none."""
+    x, y = table()
+    mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.first else [(x[:0], y[:0])]
+    source = IterableSource(mine, dealt=True)
+    regressor = SSWIMRegressor(depth=1, **SETTINGS)
+    return result(regressor.fit(source, processes=processes))
+
+
+def fit_all(processes: Processes) -> dict[str, Arrays]:
+    """In one start of processes, which takes longer than the fits."""
+    found = {name: fit_arrays(processes, settings) for name, settings in ARRAYS.items()}
+    found["brought"] = bring(processes)
+    for name, (settings, memory) in SHARDS.items():
+        found[name] = fit_shards(processes, settings, SAMPLE_ROWS, memory)
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[dict[str, Arrays]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surveying, "SAMPLE_ROWS", surveying.SAMPLE_ROWS)  # to be put back
+        yield fit_all(ALONE)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
+    """Rows in shares of odd sizes and uneven shards, in one of which there is nothing."""
+    results = run_processes(n, fit_all)
+    for found in results:
+        assert isinstance(found, dict), found
+        assert found.keys() == alone.keys()
+        for name, expected in alone.items():
+            assert_same(found[name], expected)
+    for found in results[1:]:  # and all have the very same parameters
+        assert_same(found["one model"], results[0]["one model"], tolerance=0.0)
+
+
+def test_a_stream_gives_what_rows_in_memory_give(
+    alone: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_same(alone["brought"], alone["one model"])
+    monkeypatch.setattr(surveying, "SAMPLE_ROWS", SAMPLE_ROWS)
+    for name, (settings, _) in SHARDS.items():
+        assert_same(alone[name], fit_arrays(ALONE, settings))

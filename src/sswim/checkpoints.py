@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,12 @@ class Checkpoints:
     def remove(self) -> None:
         """Delete the files, and the folder if nothing else is in it."""
         folder = Path(self.folder)
-        for file in [*folder.glob("*.safetensors"), self.run_file]:
-            file.unlink(missing_ok=True)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        with suppress(FileNotFoundError):  # of several processes another was quicker
+            for pattern in ("*.safetensors", RUN, ".*.part"):  # the last were cut off half-written
+                for file in list(folder.glob(pattern)):
+                    file.unlink(missing_ok=True)
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
     def _open(self, facts: Mapping[str, Any]) -> None:
         facts = json.loads(json.dumps(facts))  # as they are read back

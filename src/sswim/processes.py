@@ -160,7 +160,14 @@ def joined(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Proce
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=timeout)
+    try:
+        dist.init_process_group(backend, timeout=timeout)
+    except RuntimeError as error:
+        raise ProcessError(
+            f"All {os.environ['WORLD_SIZE']} processes must find each other within the timeout. "
+            f"Process {rank()} did not: {error} Look whether the others were started, and whether "
+            "MASTER_ADDR and MASTER_PORT are those of the first."
+        ) from error
     try:
         yield Processes(dist.get_rank(), dist.get_world_size())
     finally:

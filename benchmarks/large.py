@@ -1,0 +1,138 @@
+"""Two large real tables, trained from Parquet, against LightGBM on the same rows.
+
+    python benchmarks/large.py prism_elevation default deep lightgbm
+    python benchmarks/large.py nycflights13 default deep lightgbm
+
+Training rows are written to a folder of Parquet files and read from there. A method that is in the
+results already is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from csv_rows import append_row, read_rows
+from timing import machine
+
+from sswim import SSWIMRegressor
+from sswim.baselines.trees import LightGBM
+from sswim.data import load, split
+from sswim.data.named import Split, Table
+from sswim.evaluation import evaluate
+
+FILES, COVERAGE = 8, 0.9
+METHODS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "deep": {
+        "depth": 2,
+        "n_features": 2048,
+        "n_pseudo": 256,
+        "warps": "joint",
+        "noise": "input-dependent",
+        "dtype": "float32",
+        "learning_rate": 0.06,
+        "max_iter": 200,
+    },
+    "stationary": {
+        "depth": 0,
+        "n_features": 2048,
+        "noise": "input-dependent",
+        "dtype": "float32",
+        "learning_rate": 0.06,
+        "max_iter": 200,
+    },
+}
+"""Of sswim; the default, and one model of all rows with and without warps."""
+
+
+def write_training_rows(folder: Path, rows: Split, table: Table) -> None:
+    """As a table that comes in several files."""
+    for number, part in enumerate(np.array_split(np.arange(len(rows.train_y)), FILES)):
+        columns = {name: rows.train_x[part, n] for n, name in enumerate(table.inputs)}
+        columns[table.target] = rows.train_y[part]
+        pq.write_table(pa.table(columns), folder / f"part-{number}.parquet")
+
+
+def fit_ours(
+    settings: dict[str, Any], rows: Split, table: Table, device: str
+) -> tuple[SSWIMRegressor, float]:
+    """A regressor, and how long its fit took."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_training_rows(Path(folder), rows, table)
+        began = time.perf_counter()
+        regressor = SSWIMRegressor(**settings, random_state=0, device=device)
+        regressor.fit(folder, table.target, memory="64GiB")
+        return regressor, time.perf_counter() - began
+
+
+def score_ours(regressor: SSWIMRegressor, rows: Split) -> dict[str, float]:
+    """On the test rows."""
+    scores = evaluate(regressor, rows.test_x, rows.test_y, COVERAGE)
+    return {"rmse": scores.rmse, "mnlp": scores.mnlp, "coverage_of_90": scores.coverage}
+
+
+def score_trees(rows: Split) -> tuple[dict[str, float], float]:
+    """The same of LightGBM, and how long its fit took."""
+    began = time.perf_counter()
+    fitted = LightGBM().fit(rows.train_x, rows.train_y, 0, "cpu")
+    seconds = time.perf_counter() - began
+    density = fitted.predict(rows.test_x)
+    lower, upper = density.interval(COVERAGE)
+    scores = {
+        "rmse": float(np.sqrt(np.mean(np.square(rows.test_y - density.mean)))),
+        "mnlp": -float(density.log_density(rows.test_y).mean()),
+        "coverage_of_90": float(((lower <= rows.test_y) & (rows.test_y <= upper)).mean()),
+    }
+    return scores, seconds
+
+
+def main() -> None:
+    """Measure, and append to the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data_set")
+    parser.add_argument("methods", nargs="+", choices=[*METHODS, "lightgbm"])
+    parser.add_argument("--out", type=Path, default=Path("results/large.csv"))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--predictions", type=Path, help="a folder for predictions of all rows")
+    arguments = parser.parse_args()
+    name = arguments.data_set
+    table, rows = load(name), split(name, 0)
+    for method in arguments.methods:
+        done = read_rows(arguments.out)
+        if any((row["data_set"], row["method"]) == (name, method) for row in done):
+            continue
+        device = torch.device("cpu")
+        if method == "lightgbm":
+            scores, seconds = score_trees(rows)
+        else:
+            regressor, seconds = fit_ours(METHODS[method], rows, table, arguments.device)
+            device = regressor._device
+            scores = score_ours(regressor, rows)
+            if arguments.predictions is not None:
+                mean, std = regressor.predict(table.x, return_std=True)
+                path = arguments.predictions / f"{name}-{method}.npz"
+                np.savez_compressed(path, mean=mean.astype("f4"), std=std.astype("f4"))
+        facts = {
+            "data_set": name,
+            "method": method,
+            "settings": json.dumps(METHODS.get(method, LightGBM().settings()), sort_keys=True),
+            "train_rows": len(rows.train_y),
+            "test_rows": len(rows.test_y),
+            **{key: round(value, 6) for key, value in scores.items()},
+            "fit_seconds": round(seconds, 1),
+        }
+        append_row(arguments.out, {**facts, **machine(device, ["lightgbm"])})
+        print(facts, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Tables that need not fit into memory, and rows that are made as they are read.
+
+Run as ``python examples/stream.py``. It takes some seconds and leaves nothing behind: the table is
+small, a folder of Parquet files within a temporary folder. See docs/large-data.md.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float64
+from rich.console import Console
+from rich.table import Table
+
+from sswim import SSWIMRegressor
+from sswim.checkpoints import Checkpoints
+from sswim.data import IterableSource
+
+Inputs = Float64[np.ndarray, "n 2"]
+Targets = Float64[np.ndarray, " n"]
+
+N_SHARDS, SHARD_ROWS = 7, 9_000
+"""More rows than the 60,000 of a sample: fewer would all be held, whatever the memory."""
+
+NAMES = ("east", "north")
+NOISE = 0.1
+SETTINGS: dict[str, Any] = {
+    "depth": 0,
+    "n_features": 64,
+    "length_scale": 0.5,
+    "max_iter": 10,
+    "random_state": 0,
+}
+"""Of a small model, for the example's sake."""
+
+
+def draw(seed: int) -> tuple[Inputs, Targets]:
+    """The rows of a shard, always the same: a ripple whose waves get shorter towards the north."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (SHARD_ROWS, 2))
+    ripple = np.sin(4 * x[:, 0] + 3 * x[:, 1] ** 2)
+    return x, ripple + NOISE * random.normal(size=SHARD_ROWS)
+
+
+def write_shards(folder: Path) -> None:
+    """A table in several files."""
+    folder.mkdir()
+    for seed in range(N_SHARDS):
+        x, y = draw(seed)
+        columns = {NAMES[0]: x[:, 0], NAMES[1]: x[:, 1], "height": y}
+        pq.write_table(pa.table(columns), folder / f"part-{seed:03}.parquet")
+
+
+class Shards:
+    """The same rows without any file: every pass over them makes them again."""
+
+    def __iter__(self) -> Iterator[tuple[Inputs, Targets]]:
+        """Start anew."""
+        return (draw(seed) for seed in range(N_SHARDS))
+
+
+def fit_all(folder: Path) -> dict[str, SSWIMRegressor]:
+    """One and the same model, of rows that come in several ways."""
+    table, kept = folder / "table", folder / "kept"
+    write_shards(table)
+    source = IterableSource(Shards())
+    source.names = NAMES  # else the columns of the inputs have none
+    # Training that ends early, and is taken up again by another fit.
+    checkpoints = Checkpoints(kept, every=2)
+    stopped = SSWIMRegressor(**SETTINGS, callback=lambda member, step: step.index == 7)
+    stopped.fit(table, "height", memory=0, checkpoints=checkpoints)
+    resume = Checkpoints(kept, every=2, resume=True)
+    models = {
+        "a folder, held in memory": SSWIMRegressor(**SETTINGS).fit(table, "height"),
+        "a folder, streamed": SSWIMRegressor(**SETTINGS).fit(table, "height", memory=0),
+        "the same, resumed": SSWIMRegressor(**SETTINGS).fit(
+            table, "height", memory=0, checkpoints=resume
+        ),
+        "an iterable, streamed": SSWIMRegressor(**SETTINGS).fit(source, memory="1MiB"),
+    }
+    resume.remove()
+    return models
+
+
+def main() -> None:
+    """Fit, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = fit_all(Path(folder))
+    x, y = draw(N_SHARDS)
+    test = pa.table({NAMES[0]: x[:, 0], NAMES[1]: x[:, 1]})
+    means = {name: np.asarray(model.predict(test)) for name, model in models.items()}
+    first = next(iter(means.values()))
+    title = f"{N_SHARDS * SHARD_ROWS:,} rows with noise of {NOISE}, and how models of them differ"
+    table = Table(title=title, title_justify="left")
+    for column in ("rows", "steps", "test RMSE", "difference"):
+        table.add_column(column, justify="left" if column == "rows" else "right")
+    for name, mean in means.items():
+        error, difference = np.sqrt(np.mean((mean - y) ** 2)), np.abs(mean - first).max()
+        table.add_row(name, str(models[name].n_iter_), f"{error:.4f}", f"{difference:.1e}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
