@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint types format clean
+.PHONY: demo test test-slow two-hosts lint types format clean
 
 demo: $(READY)
 	$(BIN)/sswim demo
@@ -15,6 +15,10 @@ test: lint types
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Training on two hosts, which are network namespaces of this machine; only root can make them.
+two-hosts: $(READY)
+	$(BIN)/python benchmarks/two_hosts.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -31,6 +31,7 @@ from timing import machine
 
 from sswim import SSWIMRegressor, Step
 from sswim.processes import joined, local_device
+from sswim.settings import DType
 from sswim.training import resolve_device
 
 FILE_ROWS = 500_000
@@ -50,7 +51,7 @@ class Case:
     columns: int = 10
     features: int = 128
     pseudo: int = 64
-    dtype: str = "float64"
+    dtype: DType = "float64"
 
 
 def write_rows(folder: Path, n_rows: int, n_columns: int) -> None:
@@ -151,7 +152,7 @@ def is_done(out: Path, case: Case, number: int) -> bool:
 
 def markdown(found: list[dict[str, str]]) -> str:
     """A line for each number of rows, with the ratio of two processes to one."""
-    groups: dict[tuple[str, ...], dict[int, list[dict[str, str]]]] = {}
+    groups: dict[tuple[str, str, str, str, str], dict[int, list[dict[str, str]]]] = {}
     for row in found:
         key = (row["rows"], row["features"], row["dtype"], row["threads"], row["streamed"])
         groups.setdefault(key, {}).setdefault(int(row["processes"]), []).append(row)

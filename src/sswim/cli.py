@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
 import typer
 from rich.markup import escape
@@ -25,9 +24,12 @@ from sswim.data.opening import open_tables
 from sswim.data.table_parts import MemoryTables
 from sswim.data.table_source import TableSource, learn_source
 from sswim.evaluation import evaluate as evaluate_rows
+from sswim.evaluation import evaluate_tables
 from sswim.experiments.cli import reproduce
 from sswim.files import require_folder
+from sswim.folder_prediction import predict_tables
 from sswim.objective import OBJECTIVES
+from sswim.predicted_columns import predicted_columns
 from sswim.processes import Processes, joined, local_device
 from sswim.regressor import SSWIMRegressor
 from sswim.schema import Column, Schema, require_complete
@@ -131,7 +133,7 @@ def fit(
     with (
         user_errors(),
         _stop_on_interrupt() as interrupted,
-        joined(local_device(resolve_device(device)), timedelta(seconds=timeout)) as processes,
+        _joined(timeout, device) as processes,
     ):
         require_folder(out)
         if resume and checkpoint is None:
@@ -160,37 +162,63 @@ def predict(
     coverage: Coverage = 0.9,
     prefix: Annotated[str, typer.Option(help="Put before the names of the new columns.")] = "",
     drop_missing: DropMissing = False,
+    memory: Memory = "2GiB",
+    timeout: Timeout = 1800.0,
 ) -> None:
-    """Add the columns mean, std, median, lower and upper to a table."""
-    with user_errors():
-        require_writable_suffix(out)
-        require_folder(out)
+    """Add the columns mean, std, median, lower and upper to a table.
+
+    A folder of files becomes a folder of Parquet files with the same names.
+    """
+    with user_errors(), _joined(timeout) as processes:
         regressor = SSWIMRegressor.load(model)
         schema = _schema(regressor)
-        rows = _complete(read_table(table), [c.name for c in schema.columns], drop_missing)
-        inputs = schema.encode(rows)
-        mean, std = regressor.predict(inputs, return_std=True)
-        median = regressor.predict_quantiles(inputs, [0.5])
-        lower, upper = regressor.predict_interval(inputs, coverage)
-        columns = {"mean": mean, "std": std, "median": median, "lower": lower, "upper": upper}
-        new = {prefix + name: np.ravel(values) for name, values in columns.items()}
-        write_table(append_columns(rows, new), out)
-    say(output, f"Predicted {rows.num_rows} rows and wrote {out}.")
+        if processes.size > 1 or _is_large(table, memory):
+            n_rows = predict_tables(
+                regressor,
+                schema,
+                table,
+                out,
+                coverage=coverage,
+                prefix=prefix,
+                drop_missing=drop_missing,
+                processes=processes,
+                say=lambda text: say(messages, text),
+            )
+        else:
+            require_writable_suffix(out)
+            require_folder(out)
+            rows = _complete(read_table(table), [c.name for c in schema.columns], drop_missing)
+            columns = predicted_columns(regressor, schema.encode(rows), coverage)
+            new = {prefix + name: values for name, values in columns.items()}
+            write_table(append_columns(rows, new), out)
+            n_rows = rows.num_rows
+        if processes.first:
+            say(output, f"Predicted {n_rows} rows and wrote {out}.")
 
 
 @app.command()
 def evaluate(
-    model: ModelPath, table: TablePath, coverage: Coverage = 0.9, drop_missing: DropMissing = False
+    model: ModelPath,
+    table: TablePath,
+    coverage: Coverage = 0.9,
+    drop_missing: DropMissing = False,
+    memory: Memory = "2GiB",
+    timeout: Timeout = 1800.0,
 ) -> None:
     """Compare predictions with the target column of a table."""
-    with user_errors():
+    with user_errors(), _joined(timeout) as processes:
         regressor = SSWIMRegressor.load(model)
         schema = _schema(regressor)
-        names = [*(column.name for column in schema.columns), schema.target]
-        rows = _complete(read_table(table), names, drop_missing)
-        scores = evaluate_rows(regressor, schema.encode(rows), schema.targets(rows), coverage)
+        if processes.size > 1 or _is_large(table, memory):
+            scores = evaluate_tables(regressor, schema, table, coverage, drop_missing, processes)
+        else:
+            names = [*(column.name for column in schema.columns), schema.target]
+            rows = _complete(read_table(table), names, drop_missing)
+            scores = evaluate_rows(regressor, schema.encode(rows), schema.targets(rows), coverage)
+        if not processes.first:
+            return
     _print_table(
-        f"{model} on {rows.num_rows} rows of {table}",
+        f"{model} on {scores.n_rows} rows of {table}",
         {
             "RMSE": f"{scores.rmse:.6g}",
             "MNLP": f"{scores.mnlp:.6g}",
@@ -252,15 +280,26 @@ def _source(
 ) -> TableSource:
     """The rows of a table, which is read at once if it is small."""
     with processes.shared_errors():
-        tables = open_tables(path)
-        if not path.is_dir() and tables.nbytes <= as_bytes(memory):
+        if not _is_large(path, memory):
             rows = read_table(path)
             schema = Schema.learn(rows, target, drop)
             names = [*(column.name for column in schema.columns), target]
             rows = _complete(rows, names, drop_missing)
             require_complete(rows, names)
             return learn_source(MemoryTables(rows, str(path)), target, drop)
+        tables = open_tables(path)
     return learn_source(tables, target, drop, drop_missing, processes)
+
+
+def _is_large(path: Path, memory: str) -> bool:
+    """Whether a table is not read at once."""
+    limit = as_bytes(memory)
+    return path.is_dir() or (path.is_file() and open_tables(path).nbytes > limit)
+
+
+def _joined(timeout: float, device: str = "auto") -> AbstractContextManager[Processes]:
+    """The processes that were started with this one."""
+    return joined(local_device(resolve_device(device)), timedelta(seconds=timeout))
 
 
 def _schema(regressor: SSWIMRegressor) -> Schema:

@@ -20,7 +20,6 @@ from sswim.data.opening import open_tables
 from sswim.data.prefetch import prefetched
 from sswim.data.source import Share
 from sswim.data.table_source import TableSource
-from sswim.predicted_columns import require_coverage
 from sswim.processes import ALONE, Processes
 from sswim.record import Record
 from sswim.regressor import SSWIMRegressor
@@ -28,6 +27,7 @@ from sswim.scaling import Moments, moments
 from sswim.schema import Schema
 from sswim.tables import TableError
 from sswim.turns import take_turns
+from sswim.validation import require_coverage
 
 
 @dataclass(frozen=True)

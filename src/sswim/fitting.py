@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -75,6 +76,16 @@ class Supply:
         """Whether every process has all rows in its sample."""
         return len(self.sample) == self.n_rows
 
+    def spreads(self, plan: Plan) -> bool:
+        """Whether members are dealt to processes, as all can see their rows; else the rows are."""
+        enough = self.complete and plan.total_members > 1
+        return self.processes.size > 1 and (plan.cross_fitting or enough)
+
+    def members_of_first(self, plan: Plan) -> int:
+        """About how many members the first process trains, alone or with the others."""
+        n_members = plan.total_members
+        return math.ceil(n_members / self.processes.size) if self.spreads(plan) else n_members
+
 
 def in_memory(rows: Rows) -> Supply:
     """Standardised rows that one process has in memory."""
@@ -114,10 +125,7 @@ def fit_members(
     random = check_random_state(random_state)
     rows, processes = supply.sample, supply.processes
     placed = supply.placed(resolve_device(device))
-    # Members that all can see the rows of are dealt to processes; else the rows are.
-    spread = processes.size > 1 and (
-        plan.cross_fitting or (supply.complete and plan.total_members > 1)
-    )
+    spread = supply.spreads(plan)
     folds, seen = None, placed.sample if plan.cross_fitting or spread else placed.everything
     if plan.cross_fitting:
         generator = draw_generator(random)

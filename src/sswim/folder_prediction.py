@@ -16,15 +16,16 @@ from sswim.data.file_tables import FileTable, file_tables
 from sswim.data.opening import open_tables
 from sswim.data.prefetch import prefetched
 from sswim.data.table_parts import Part, part_rows, pieces
-from sswim.data.table_source import _require_usable
+from sswim.data.table_source import require_usable
 from sswim.files import require_folder, written_whole
-from sswim.predicted_columns import NAMES, predicted_columns, require_coverage
+from sswim.predicted_columns import NAMES, predicted_columns
 from sswim.processes import ALONE, Processes
 from sswim.progress import prediction_progress
 from sswim.regressor import SSWIMRegressor
 from sswim.schema import Schema, complete_rows, keep_rows, require_columns
 from sswim.tables import TableError, append_columns, listed, table_suffix
 from sswim.turns import take_turns
+from sswim.validation import require_coverage
 
 SUFFIX = ".parquet"
 """Of what is written, whatever was read."""
@@ -64,7 +65,7 @@ class TablePrediction:
         try:
             found = [self._columns(piece) for piece in pieces(table, n_rows)]
         except TableError:
-            _require_usable(numbers, table.select(self.used), part.place)
+            require_usable(numbers, table.select(self.used), part.place, "its file")
             raise
         new = {
             self.prefix + name: np.concatenate([np.empty(0), *(each[name] for each in found)])

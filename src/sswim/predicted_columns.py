@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from sswim.regressor import SSWIMRegressor
+from sswim.validation import require_coverage
 
 NAMES = ("mean", "std", "median", "lower", "upper")
 
@@ -26,9 +27,3 @@ def predicted_columns(
     deviation = mixture.observation_variance.sqrt()
     values = (mixture.mean, deviation, mixture.quantile(0.5), lower, upper)
     return {name: each.cpu().numpy()[:, 0] for name, each in zip(NAMES, values, strict=True)}
-
-
-def require_coverage(coverage: float) -> None:
-    """Refuse a coverage that no interval has."""
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")

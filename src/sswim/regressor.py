@@ -32,7 +32,7 @@ from sswim.storage import MODEL, ModelFileError, pack, unpack
 from sswim.supplying import as_bytes, supply_rows, supply_source
 from sswim.survey import Survey, describe, survey, survey_rows
 from sswim.training import MemberCallback, resolve_device
-from sswim.validation import require_integer
+from sswim.validation import require_coverage, require_integer
 
 Array = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
             )
         with shown_progress(
             self.verbose and processes.first,
-            plan.total_members,
+            supply.members_of_first(plan),
             plan.optimiser.steps,
             self.callback,
         ) as callback:
@@ -342,8 +342,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
 
         Without ``include_noise`` it covers the function.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")
+        require_coverage(coverage)
         mixture = self._mixture(X, X_std, include_noise)
         lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
         return self._shaped(lower), self._shaped(upper)

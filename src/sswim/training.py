@@ -308,6 +308,12 @@ class _Run:
         if all(member.ended for member in self.members):
             raise _Stop
 
+    def tell_last(self) -> None:
+        """Tell of the last steps of members that have ended all."""
+        for number, member in enumerate(self.members):
+            if self.callback is not None:
+                self.callback(number, member.history[-1])
+
     def hold_ended(self) -> None:
         """Keep members that have ended at their best, wherever the optimiser goes on to."""
         ended = [number for number, member in enumerate(self.members) if member.ended]
@@ -363,6 +369,7 @@ def _adam(run: _Run, settings: Adam, keeper: Keeper | None) -> None:
         run.resume(kept)
         load_optimiser(kept, optimiser, schedule)
         if all(member.ended for member in run.members):
+            run.tell_last()
             return
     begin = run.steps
     for number, rows in enumerate(_stages(run, settings)):

@@ -16,3 +16,9 @@ def require_integer(name: str, value: object, smallest: int) -> None:
     """Raise unless a value is a whole number, and large enough."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < smallest:
         raise ValueError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")
+
+
+def require_coverage(coverage: float) -> None:
+    """Refuse a coverage that no interval has."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")

@@ -64,7 +64,7 @@ class CsvTables:
         first: pa.Schema | None = None
         nbytes = 0
         for file in table_files(path):
-            schema, names, has_rows = _first_rows(file)
+            schema, names, has_rows = first_rows(file)
             files.append(CsvFile(file, names))
             require_unique(names, file)
             require_same_names(names, file, files[0].names, files[0].path)
@@ -113,7 +113,7 @@ class CsvTables:
         )
 
 
-def _first_rows(path: str) -> tuple[pa.Schema, tuple[str, ...], bool]:
+def first_rows(path: str) -> tuple[pa.Schema, tuple[str, ...], bool]:
     """The columns, of types that suit the first rows, their names, and whether there are rows."""
     with reading(path, table_suffix(path)):
         reader = _stream(path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sswim.data.csv_table import GZIP_RATIO, CsvTables, _first_rows
+from sswim.data.csv_table import GZIP_RATIO, CsvTables, first_rows
 from sswim.data.parquet import ParquetTables
 from sswim.data.table_parts import Tables
 from sswim.tables import reading, table_suffix, without_view
@@ -67,7 +67,7 @@ def file_tables(tables: Tables, used: Collection[str]) -> list[FileTable]:
 
 def _unrounded(tables: CsvTables, used: Collection[str]) -> CsvTables:
     """The same table, in which columns of whole numbers that are not used have such a type."""
-    looks = (_first_rows(file.path) for file in tables.files)
+    looks = (first_rows(file.path) for file in tables.files)
     first = next(schema for schema, _, has_rows in looks if has_rows)
     fields = [
         first.field(field.name)

@@ -58,7 +58,7 @@ class TableSource(Source):
         try:
             return Chunk(numbers, self.schema.encode(table), self.schema.targets(table)[:, None])
         except TableError:
-            _require_usable(numbers, table.select(self._columns), place)
+            require_usable(numbers, table.select(self._columns), place)
             raise
 
 
@@ -78,8 +78,17 @@ def learn_source(
     return TableSource(tables, schema, drop_missing)
 
 
-def _require_usable(numbers: Int64[np.ndarray, " n"], table: pa.Table, place: str) -> None:
-    """Name the first row that cannot be used, if it is for a value that is missing or infinite."""
+def require_usable(
+    numbers: Int64[np.ndarray, " n"], table: pa.Table, place: str, among: str = "all rows"
+) -> None:
+    """Name the first row that cannot be used, if it is for a value that is missing or infinite.
+
+    Args:
+        numbers: Of the rows.
+        table: Their columns that are used.
+        place: The file.
+        among: Of what the rows are numbered.
+    """
     for is_bad, rule, got, advice in (
         (
             is_missing,
@@ -101,7 +110,7 @@ def _require_usable(numbers: Int64[np.ndarray, " n"], table: pa.Table, place: st
                 name for name, value in zip(table.column_names, bad[:, row], strict=True) if value
             ]
             raise TableError(
-                f"{rule}. Got {got} in {listed(names)} in row {numbers[row] + 1:,} of all rows, "
+                f"{rule}. Got {got} in {listed(names)} in row {numbers[row] + 1:,} of {among}, "
                 f"counted from 1, which is in {place!r}; {advice}."
             )
 
