@@ -69,6 +69,10 @@ class Host:
         """What runs a command there."""
         return ["ip", "netns", "exec", self.name, *command]
 
+    def running(self) -> list[int]:
+        """The processes there."""
+        return [int(pid) for pid in _output(["ip", "netns", "pids", self.name]).split()]
+
     def received(self) -> int:
         """Bytes that have come through the cable so far."""
         counter = f"/sys/class/net/{self.name}/statistics/rx_bytes"
@@ -105,7 +109,7 @@ def _make(command: list[str]) -> None:
 
 
 def _take_down(host: Host) -> None:
-    kill([int(pid) for pid in _output(["ip", "netns", "pids", host.name]).split()])
+    kill(host.running())
     _output(["ip", "netns", "delete", host.name])
 
 

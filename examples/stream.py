@@ -41,11 +41,16 @@ SETTINGS: dict[str, Any] = {
 
 
 def draw(seed: int) -> tuple[Inputs, Targets]:
-    """The rows of a shard, always the same: a ripple whose waves get shorter towards the north."""
+    """The rows of a shard, always the same: waves that get shorter away from the middle."""
     random = np.random.default_rng(seed)
     x = random.uniform(-1, 1, (SHARD_ROWS, 2))
-    ripple = np.sin(4 * x[:, 0] + 3 * x[:, 1] ** 2)
-    return x, ripple + NOISE * random.normal(size=SHARD_ROWS)
+    waves = np.sin(4 * x[:, 0] + 3 * x[:, 1] ** 2)
+    return x, waves + NOISE * random.normal(size=SHARD_ROWS)
+
+
+def named(x: Inputs) -> pa.Table:
+    """Inputs as columns of a table."""
+    return pa.table(dict(zip(NAMES, x.T, strict=True)))
 
 
 def write_shards(folder: Path) -> None:
@@ -53,8 +58,8 @@ def write_shards(folder: Path) -> None:
     folder.mkdir()
     for seed in range(N_SHARDS):
         x, y = draw(seed)
-        columns = {NAMES[0]: x[:, 0], NAMES[1]: x[:, 1], "height": y}
-        pq.write_table(pa.table(columns), folder / f"part-{seed:03}.parquet")
+        table = named(x).append_column("height", pa.array(y))
+        pq.write_table(table, folder / f"part-{seed:03}.parquet")
 
 
 class Shards:
@@ -93,8 +98,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         models = fit_all(Path(folder))
     x, y = draw(N_SHARDS)
-    test = pa.table({NAMES[0]: x[:, 0], NAMES[1]: x[:, 1]})
-    means = {name: np.asarray(model.predict(test)) for name, model in models.items()}
+    means = {name: np.asarray(model.predict(named(x))) for name, model in models.items()}
     first = next(iter(means.values()))
     title = f"{N_SHARDS * SHARD_ROWS:,} rows with noise of {NOISE}, and how models of them differ"
     table = Table(title=title, title_justify="left")

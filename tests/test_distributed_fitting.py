@@ -45,7 +45,7 @@ def result(regressor: SSWIMRegressor) -> Arrays:
     predictions = {"mean": mean, "std": std, "lower": lower, "upper": upper}
     predictions["weights"] = regressor.weights_
     state = {
-        f"{number}.{name}": tensor.numpy()
+        f"{number}.{name}": tensor.cpu().numpy()
         for number, model in enumerate(regressor._models)
         for name, tensor in model.state_dict().items()
     }

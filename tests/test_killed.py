@@ -121,6 +121,27 @@ def test_the_survivor_ends_with_a_sentence(survivor: int, table: Path, tmp_path:
     assert "Traceback" not in words
 
 
+JOIN_AND_LEAVE = """
+from pathlib import Path
+import torch
+from sswim.processes import joined
+
+with joined(torch.device("cpu")) as processes:
+    processes.gather(0)
+    import torch._dynamo  # as the first optimiser does
+print(*sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")))
+"""
+
+
+def test_no_thread_of_a_group_outlives_it(tmp_path: Path) -> None:
+    """Such a thread may abort Python as it ends, after all went well."""
+    command = [*alone(), "-c", JOIN_AND_LEAVE]
+    with by_hand(command, command, folder=tmp_path) as processes:
+        for process, log in processes:
+            assert process.wait(PATIENCE) == 0, log.read_text()
+            assert "gloo" not in log.read_text()
+
+
 def test_one_that_nobody_joins_ends_with_a_sentence(table: Path, tmp_path: Path) -> None:
     command = [*alone(), *fit(table, tmp_path / "model", *SMALL, "--timeout=1")]
     nobody = ["true"]

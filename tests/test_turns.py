@@ -11,17 +11,17 @@ import pytest
 
 from sswim import turns
 from sswim.processes import ALONE, Processes
-from sswim.turns import take_turns
+from sswim.turns import side_by_side, take_turns
 
 T = TypeVar("T")
 
 
 class Room:
-    """Where two threads that stand for processes meet; nobody waits longer than a second."""
+    """Where two threads that stand for processes meet; nobody waits for long."""
 
     def __init__(self) -> None:
         self.values: list[Any] = [None, None]
-        self.barrier = Barrier(2, timeout=1.0)
+        self.barrier = Barrier(2, timeout=5.0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Work:
             self.closed = True
 
 
-def side_by_side(*works: Work) -> list[BaseException | None]:
+def errors_of(*works: Work) -> list[BaseException | None]:
     """The errors of two processes."""
     room = Room()
     with ThreadPoolExecutor(2) as pool:
@@ -76,14 +76,14 @@ def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_may_have_more_to_do_than_the_other_would_wait_for() -> None:
     much, little = Work(150), Work(3)
-    assert side_by_side(much, little) == [None, None]
+    assert errors_of(much, little) == [None, None]
     assert (much.done, little.done) == (150, 3)
     assert much.closed
 
 
 def test_an_error_of_one_ends_the_work_of_both_soon() -> None:
     much, little = Work(1000), Work(3, failing=True)
-    for error in side_by_side(much, little):
+    for error in errors_of(much, little):
         assert isinstance(error, ValueError)
         assert str(error) == "row 7 is no number"
     assert much.done < 100
@@ -95,3 +95,36 @@ def test_alone_all_steps_are_taken() -> None:
     take_turns(ALONE, work.steps())
     assert work.done == 8
     assert work.closed
+
+
+def test_work_side_by_side() -> None:
+    room = Room()
+
+    def run(rank: int) -> str:
+        def work() -> str:
+            time.sleep(0.3 * rank)
+            return f"of {rank}"
+
+        return side_by_side(Thread(rank, 2, room), work)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(run, (0, 1))) == ["of 0", "of 1"]
+
+
+def test_who_works_on_hears_of_an_error_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.1)
+    room, ended = Room(), []
+
+    def run(rank: int) -> None:
+        def work() -> None:
+            if rank == 0:
+                raise ValueError("row 7 is no number")
+            time.sleep(3)
+            ended.append(rank)
+
+        with pytest.raises(ValueError, match="row 7"):
+            side_by_side(Thread(rank, 2, room), work)
+        assert not ended
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, (0, 1)))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import two_hosts
-from launches import PATIENCE
+from launches import PATIENCE, wait_until
 
 
 def test_two_hosts_learn_what_one_process_learns() -> None:
@@ -24,6 +24,7 @@ def test_hosts_are_taken_down_with_all_that_runs_on_them() -> None:
     try:
         with two_hosts.two_hosts() as hosts:
             process = subprocess.Popen(hosts[0].inside(["sleep", str(PATIENCE)]))
+            wait_until(lambda: process.pid in hosts[0].running())
             raise KeyboardInterrupt
     except two_hosts.SkippedError as reason:
         pytest.skip(str(reason))

@@ -19,6 +19,7 @@ from sswim.processes import ALONE, Processes
 from sswim.rows import Rows
 from sswim.streaming import Stream
 from sswim.training import Adam, MemberCallback, Step, Training, train_batch
+from sswim.turns import side_by_side
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,16 @@ class Crew:
         mine = [batches[number] for number in order[self.processes.rank :: self.processes.size]]
 
         def train() -> list[tuple[int, dict[str, torch.Tensor], list[Training]]]:
+            device = batches[0].model.log_noise.device
+            if device.type == "cuda":
+                torch.cuda.set_device(device)  # a thread has its own
             results = self._train(mine, optimiser, callback, ALONE) if mine else []
             return [
                 (batch.first, _on_cpu(batch.model), result)
                 for batch, result in zip(mine, results, strict=True)
             ]
 
-        everyone = self.processes.together(train)
+        everyone = self.processes.gather(side_by_side(self.processes, train))
         found = {first: (state, result) for results in everyone for first, state, result in results}
         for batch in batches:
             batch.model.load_state_dict(found[batch.first][0])

@@ -30,7 +30,9 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be used."""
 
 
-CHECKPOINT = SealedFormat("checkpoint", VERSION, CheckpointError)
+CHECKPOINT = SealedFormat(
+    "checkpoint", VERSION, CheckpointError, "Delete it, and what it kept is trained anew."
+)
 
 
 @dataclass(frozen=True)

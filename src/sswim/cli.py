@@ -279,6 +279,8 @@ def _source(
     processes: Processes,
 ) -> TableSource:
     """The rows of a table, which is read at once if it is small."""
+    given = {"target": target, "drop": sorted(drop), "drop_missing": drop_missing}
+    processes.require_same("command", {**given, "memory": as_bytes(memory)})
     with processes.shared_errors():
         if not _is_large(path, memory):
             rows = read_table(path)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
@@ -160,6 +161,9 @@ def joined(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Proce
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
+    # Its default arguments would keep the group, and threads that abort Python as it ends, if
+    # something like the first optimiser imported it later.
+    import_module("torch.distributed.nn.functional")
     try:
         dist.init_process_group(backend, timeout=timeout)
     except RuntimeError as error:

@@ -169,10 +169,12 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         source: Source | None = None
         if isinstance(X, Source | str | os.PathLike):
             source = self._source(X, y, sample_weight, X_std, processes)
+            processes.require_same("table", {"inputs": source.names, **source.facts()})
             rows, found = None, survey(source, self._precision, processes)
         else:
             rows = self._rows(X, y, sample_weight, X_std, reset=True)
             found = survey_rows(rows)
+            processes.require_same("rows", describe(found))
         n_inputs = found.sample.inputs.mean.shape[1]
         plan = planned(self, round(found.weight), n_inputs, tied=has_ties(found.sample))
         output_warp = plan.kinds[0].architecture.output_warp != "none"

@@ -28,6 +28,8 @@ class SealedFormat:
     version: int
     error: type[ValueError]
     """Of a file that cannot be read."""
+    advice: str
+    """What to do then."""
 
     @property
     def key(self) -> str:
@@ -52,7 +54,6 @@ class SealedFormat:
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Read what :meth:`write` wrote, or say why that cannot be done."""
         name, noun = os.fspath(path), self.noun
-        again = f"Save the {noun} again, or copy the file again from where it came."
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -63,7 +64,7 @@ class SealedFormat:
             tensors = parse_safetensors(data)
         except (SafetensorError, ValueError, TypeError, AttributeError) as error:
             raise self.error(
-                f"{name!r} is not a {self.key}, or it is damaged: {error}. {again}"
+                f"{name!r} is not a {self.key}, or it is damaged: {error}. {self.advice}"
             ) from error
         if envelope is None:
             raise self.error(f"{name!r} is a safetensors file, but not a {self.key}.")
@@ -75,7 +76,7 @@ class SealedFormat:
             )
         if _digest(tensors, text) != envelope.get("sha256"):
             raise self.error(
-                f"{name!r} has been altered: its checksum does not fit its content. {again}"
+                f"{name!r} has been altered: its checksum does not fit its content. {self.advice}"
             )
         return tensors, json.loads(text)
 

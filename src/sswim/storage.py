@@ -24,7 +24,12 @@ class ModelFileError(ValueError):
     """A file that cannot be read as a model."""
 
 
-MODEL = SealedFormat("model", VERSION, ModelFileError)
+MODEL = SealedFormat(
+    "model",
+    VERSION,
+    ModelFileError,
+    "Save the model again, or copy the file again from where it came.",
+)
 
 
 def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:

@@ -57,10 +57,19 @@ def describe(found: Survey, names: Sequence[str] | None = None) -> dict[str, Any
         "rows": found.n_rows,
         "weight": float(f"{found.weight:.9g}"),
         "columns": {
-            name: {"mean": f"{mean:.9g}", "spread": f"{spread:.9g}"}
+            # A mean of zero is one up to rounding, which is small beside the spread.
+            name: {
+                "mean": f"{round(mean / spread, 9) * spread + 0.0:.9g}",
+                "spread": f"{spread:.9g}",
+            }
             for name, mean, spread in zip(columns, means, spreads, strict=True)
         },
     }
+
+
+def _rounded(mean: float, spread: float) -> str:
+    """To what is much smaller than the spread: a mean of zero is zero up to rounding."""
+    return f"{round(mean / spread, 9) * spread + 0.0:.9g}"
 
 
 def survey_rows(rows: Rows) -> Survey:

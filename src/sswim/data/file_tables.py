@@ -53,7 +53,7 @@ def file_tables(tables: Tables, used: Collection[str]) -> list[FileTable]:
     """
     if isinstance(tables, ParquetTables):
         return [
-            FileTable(file.path, replace(tables, files=(file,)), file.n_rows)
+            FileTable(file.path, replace(tables, files=(replace(file, first=0),)), file.n_rows)
             for file in tables.files
         ]
     if isinstance(tables, CsvTables):

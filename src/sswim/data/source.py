@@ -61,6 +61,10 @@ class Source(ABC):
     flat_targets: bool = True
     """Whether predictions have the shape (N,) rather than (N, T)."""
 
+    def facts(self) -> dict[str, Any]:
+        """What must be the same wherever the rows are read, as far as it is known before."""
+        return {}
+
     @abstractmethod
     def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
         """The rows of a share from the first to the last, always the same; perhaps none."""

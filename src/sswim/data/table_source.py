@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,11 @@ class TableSource(Source):
         self.table_schema = schema.to_dict()
         self._columns = [*(column.name for column in schema.columns), schema.target]
         require_columns(tables.schema, self._columns)
+
+    def facts(self) -> dict[str, Any]:
+        """The columns, and the size of the table."""
+        size = {"rows": self.tables.n_rows, "bytes": self.tables.nbytes}
+        return {**self.schema.to_dict(), "drop_missing": self.drop_missing, **size}
 
     def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
         """The rows of a share; fewer at a time where categories make the matrix wide."""
