@@ -89,6 +89,26 @@ def score_trees(rows: Split) -> tuple[dict[str, float], float]:
     return scores, seconds
 
 
+def markdown(found: list[dict[str, str]]) -> str:
+    """The results as a table."""
+    lines = [
+        "| table | method | RMSE | MNLP | coverage of 90 % intervals | fit, s | on |",
+        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for row in found:
+        cells = [
+            row["data_set"],
+            row["method"],
+            f"{float(row['rmse']):.4g}",
+            f"{float(row['mnlp']):.3f}",
+            f"{float(row['coverage_of_90']):.1%}",
+            f"{float(row['fit_seconds']):.0f}",
+            row["device"],
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure, and append to the results."""
     parser = argparse.ArgumentParser(description=__doc__)

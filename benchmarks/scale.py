@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> None:
                     continue
                 result = launch(folder, case, arguments.steps, arguments.device)
                 facts = {**asdict(case), "round": number, **result}
-                append_row(arguments.out, {**facts, **machine(torch.device(arguments.device))})
+                append_row(arguments.out, {**machine(torch.device(arguments.device)), **facts})
                 print(facts, flush=True)
 
 

@@ -28,7 +28,7 @@ def test_every_parquet_file_is_a_table(tmp_path: Path) -> None:
     assert second.schema().metadata == {b"k": b"v"}
     (part,) = second.tables.parts(["n"])
     assert part.table["n"].to_pylist() == [7, 8, 9]
-    assert part.first == 0  # numbered within the file  # among all rows
+    assert part.first == 0  # numbered within the file
 
 
 def test_columns_of_folder_names_are_not_in_the_file(tmp_path: Path) -> None:
