@@ -4,9 +4,10 @@
 
 Two processes under torchrun train a model whose rows are dealt to them, and an ensemble whose
 members are. One of them, or both and torchrun too, get SIGKILL at a random moment; in some runs it
-comes while a checkpoint is being written. What was kept must be readable, and the training that is
-resumed from it must write the same model file as one that was left alone, byte by byte. One line of
-JSON is added to the file of results for every kill. The machine must have /proc.
+is aimed at the writing of a checkpoint, and a half-written file shows that it hit. What was kept
+must be readable, and the training that is resumed from it must write the same model file as one
+that was left alone, byte by byte. One line of JSON is added to the file of results for every kill.
+The machine must have /proc.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Kill:
     step: int
     """Of all members together."""
     moment: str
-    """Any; or writing, when the first checkpoint after the step is being written."""
+    """Any; or writing, as soon as the first checkpoint after the step is seen to be written."""
     share: float
     """Of the time from one checkpoint to the next that goes by at any moment."""
 

@@ -60,9 +60,10 @@ def test_what_tells_rows_from_others() -> None:
     assert float(facts["columns"]["target 0"]["mean"]) == pytest.approx(y[:, 0].mean(), rel=1e-8)
 
 
-def test_no_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one row that counts"):
-        survey(ArraySource(np.empty((0, 2)), np.empty(0)))
+@pytest.mark.parametrize("n", [0, 1])
+def test_too_few_rows_are_refused(n: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 2 rows that count. Got {n}"):
+        survey(ArraySource(np.zeros((n, 2)), np.zeros(n)))
 
 
 def test_rows_that_are_no_numbers_are_refused() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sswim.differences import differences
 from sswim.files import written_whole
 from sswim.keeping import Kept
@@ -77,7 +79,7 @@ class Checkpoints:
         """Delete the files, and the folder if nothing else is in it."""
         folder = Path(self.folder)
         with suppress(FileNotFoundError):  # of several processes another was quicker
-            for pattern in ("*.safetensors", RUN, ".*.part"):  # the last were cut off half-written
+            for pattern in ("member-*.safetensors", RUN, ".*.part"):  # the last were cut off
                 for file in list(folder.glob(pattern)):
                     file.unlink(missing_ok=True)
             if not any(folder.iterdir()):
@@ -149,3 +151,39 @@ class FileKeeper:
                 "on, with the one before if there is one.",
                 stacklevel=2,
             )
+
+
+def begin_fit(
+    checkpoints: Checkpoints | None,
+    random_state: int | np.random.RandomState | None,
+    facts: Mapping[str, Any],
+    processes: Processes = ALONE,
+) -> int | np.random.RandomState | None:
+    """What all that is random in a fit comes from, the same in every process.
+
+    Args:
+        checkpoints: Opened here, if the fit is kept.
+        random_state: What the user chose.
+        facts: What the fit is about, JSON-able.
+        processes: Which begin together.
+    """
+    if checkpoints is None:
+        return random_state if processes.size == 1 else processes.tell(_decided(random_state))
+    if isinstance(random_state, np.random.RandomState):
+        raise ValueError(
+            "A fit that is kept must be random by a number. Got a RandomState; give random_state "
+            "as an integer, or None."
+        )
+    kept = checkpoints.seed(processes)
+    seed = processes.tell(_decided(random_state)) if kept is None else kept
+    checkpoints.open({**facts, "seed": seed}, processes)
+    return seed
+
+
+def _decided(
+    random_state: int | np.random.RandomState | None,
+) -> int | np.random.RandomState:
+    """The same, or a number if it was left open."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
+    return random_state

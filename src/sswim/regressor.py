@@ -16,7 +16,7 @@ from torch import Tensor
 from sswim.architecture import Architecture, NoiseName, WarpsName
 from sswim.arrays import as_numpy, squared_deviation
 from sswim.cautions import has_ties, warn_of_targets
-from sswim.checkpoints import Checkpoints
+from sswim.checkpoints import Checkpoints, begin_fit
 from sswim.data.source import Source
 from sswim.ensemble import Ensemble
 from sswim.fitting import RandomState, draw_generator, fit_members, shown_progress
@@ -24,13 +24,13 @@ from sswim.measure import Measure, marginal_variance
 from sswim.mixture import Mixture
 from sswim.output_warp import OutputWarpName
 from sswim.processes import ALONE, Processes, local_device
-from sswim.recipe import Plan, Recipe
+from sswim.recipe import Recipe
 from sswim.rows import Rows, as_measure, as_rows
 from sswim.settings import Auto, DType, ObjectiveName, check_settings, planned
 from sswim.spectral import Kernel
 from sswim.storage import MODEL, ModelFileError, pack, unpack
-from sswim.supplying import as_bytes, supply_rows, supply_source
-from sswim.survey import Survey, describe, survey, survey_rows
+from sswim.supplying import as_bytes, as_source, supply_rows, supply_source
+from sswim.survey import describe, survey, survey_rows
 from sswim.training import MemberCallback, resolve_device
 from sswim.validation import require_coverage, require_integer
 
@@ -168,7 +168,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         device = local_device(resolve_device(self.device))
         source: Source | None = None
         if isinstance(X, Source | str | os.PathLike):
-            source = self._source(X, y, sample_weight, X_std, processes)
+            source = as_source(X, y, sample_weight, X_std, processes)
             processes.require_same("table", {"inputs": source.names, **source.facts()})
             rows, found = None, survey(source, self._precision, processes)
         else:
@@ -180,7 +180,12 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         output_warp = plan.kinds[0].architecture.output_warp != "none"
         warn_of_targets(found.sample, output_warp=output_warp)
         names = source.names if source is not None else getattr(self, "feature_names_in_", None)
-        random = self._begin(checkpoints, found, plan, names, processes)
+        facts = {
+            "settings": self._settings(),
+            "sizes": asdict(plan),
+            "data": describe(found, names),
+        }
+        random = begin_fit(checkpoints, self.random_state, facts, processes)
         if source is None:
             assert rows is not None
             supply = supply_rows(rows, found, processes)
@@ -229,54 +234,6 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         if isinstance(self.random_state, np.random.RandomState):
             settings["random_state"] = None  # it cannot be kept
         return settings
-
-    def _begin(
-        self,
-        checkpoints: Checkpoints | None,
-        found: Survey,
-        plan: Plan,
-        names: Any,
-        processes: Processes,
-    ) -> RandomState:
-        """Open the checkpoints; what all that is random comes from, the same in all processes."""
-        given: RandomState = self.random_state
-        if checkpoints is None:
-            return given if processes.size == 1 else processes.tell(_decided(given))
-        if isinstance(given, np.random.RandomState):
-            raise ValueError(
-                "A fit that is kept must be random by a number. Got a RandomState; give "
-                "random_state as an integer, or None."
-            )
-        kept = checkpoints.seed(processes)
-        seed = processes.tell(_decided(given)) if kept is None else kept
-        facts = {
-            "settings": self._settings(),
-            "sizes": asdict(plan),
-            "data": describe(found, names),
-            "seed": seed,
-        }
-        checkpoints.open(facts, processes)
-        return seed
-
-    def _source(
-        self, X: Any, y: Any, sample_weight: Any, X_std: Any, processes: Processes
-    ) -> Source:
-        """A source as it is, or that of a table and its target."""
-        if sample_weight is not None or X_std is not None:
-            raise ValueError(
-                "sample_weight and X_std belong to arrays. Got them beside a source of rows, whose "
-                "chunks may have weights of their own."
-            )
-        if isinstance(X, Source):
-            if y is not None:
-                raise ValueError("A source has its targets within. Got y beside it.")
-            return X
-        if not isinstance(y, str):
-            raise ValueError(f"The target of a table must be the name of a column. Got {y!r}.")
-        from sswim.data.opening import open_tables  # noqa: PLC0415 (pyarrow is for tables alone)
-        from sswim.data.table_source import learn_source  # noqa: PLC0415
-
-        return learn_source(open_tables(X), y, processes=processes)
 
     def _note_source(self, source: Source, n_inputs: int) -> None:
         self._flat_targets = source.flat_targets
@@ -616,10 +573,3 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         """(N, T), or (N,) if the targets of fit were flat."""
         array = values.cpu().numpy()
         return array[:, 0] if self._flat_targets else array
-
-
-def _decided(random_state: RandomState) -> RandomState:
-    """The same, or a number if it was left open."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
-    return random_state

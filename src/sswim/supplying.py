@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +20,33 @@ COPIES = 3
 """In which rows in memory are held at most, while they are standardised and put together."""
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def as_source(
+    X: Source | str | os.PathLike[str],
+    y: Any,
+    sample_weight: Any = None,
+    X_std: Any = None,
+    processes: Processes = ALONE,
+) -> Source:
+    """A source as it is, or that of a table and the name of its target."""
+    if sample_weight is not None or X_std is not None:
+        raise ValueError(
+            "sample_weight and X_std belong to arrays. Got them beside a source of rows, whose "
+            "chunks may have weights of their own."
+        )
+    if isinstance(X, Source):
+        if y is not None:
+            raise ValueError("A source has its targets within. Got y beside it.")
+        return X
+    if not isinstance(y, str):
+        raise ValueError(f"The target of a table must be the name of a column. Got {y!r}.")
+    from sswim.data.opening import open_tables  # noqa: PLC0415 (pyarrow is for tables alone)
+    from sswim.data.table_source import learn_source  # noqa: PLC0415
+
+    with processes.shared_errors():
+        tables = open_tables(Path(X))
+    return learn_source(tables, y, processes=processes)
 
 
 def supply_rows(rows: Rows, found: Survey, processes: Processes = ALONE) -> Supply:

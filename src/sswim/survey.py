@@ -20,6 +20,9 @@ from sswim.rows import Rows, as_rows
 from sswim.sampling import Reservoir, least_keys
 from sswim.scaling import Moments, Scaling, learn_scaling, moments, scaling_of
 
+FEWEST_ROWS = 2
+"""Of which anything can be learnt."""
+
 SAMPLE_ROWS = 60_000
 """Enough for all that is learnt from a sample: see :mod:`sswim.folds`."""
 
@@ -103,8 +106,11 @@ def survey(
     share = Share(processes.rank, processes.size)
     parts = processes.together(lambda: _summarise(source, share, reservoir))
     found = [part for part in parts if part is not None]
-    if not found:
-        raise ValueError("A source must have at least one row that counts. Got none.")
+    n_rows = sum(part.n_rows for part in found)
+    if n_rows < FEWEST_ROWS:
+        raise ValueError(
+            f"A source must have at least {FEWEST_ROWS} rows that count. Got {n_rows}."
+        )
     whole = reduce(add, found)
     sample = reservoir.sample(processes)
     rows = as_rows(sample.inputs, sample.targets, sample.weight, dtype=dtype)
