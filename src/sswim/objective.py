@@ -47,7 +47,7 @@ from sswim.model import SSWIM, Factors, NegativeLogPrior, observe
 from sswim.processes import ALONE, Processes
 from sswim.record import Record, chunks
 from sswim.rows import Rows
-from sswim.validation import require_choice
+from sswim.validation import require_choice, require_restartable
 
 Criterion = Literal["evidence", "leave-one-out"]
 
@@ -151,16 +151,6 @@ def all_statistics(
         totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
     _require_chunks(totals)
     return [processes.sum(total) for total in totals]
-
-
-def require_restartable(rows: Iterable[Rows]) -> None:
-    """Refuse chunks that can be read only once."""
-    if iter(rows) is rows:
-        raise ValueError(
-            "Chunks are read more than once, so they must come in an iterable that can be started "
-            f"again. Got a one-way {type(rows).__name__}; make a list of it, or a class with "
-            "__iter__."
-        )
 
 
 def _sum(parts: Iterable[Statistics]) -> Statistics:

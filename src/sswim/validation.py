@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, get_args
 
@@ -22,3 +23,13 @@ def require_coverage(coverage: float) -> None:
     """Refuse a coverage that no interval has."""
     if not 0 < coverage < 1:
         raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")
+
+
+def require_restartable(chunks: Iterable[object]) -> None:
+    """Refuse chunks that can be read only once."""
+    if iter(chunks) is chunks:
+        raise ValueError(
+            "Chunks are read more than once, so they must come in an iterable that can be started "
+            f"again. Got a one-way {type(chunks).__name__}; make a list of it, or a class with "
+            "__iter__."
+        )

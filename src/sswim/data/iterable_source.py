@@ -7,6 +7,7 @@ from typing import Any
 
 from sswim.data.array_source import as_chunk
 from sswim.data.source import WHOLE, Chunk, Share, Source
+from sswim.validation import require_restartable
 
 ROWS_OF_A_PROCESS = 2**48
 """Numbers that are set aside for each process, where each brings its own rows."""
@@ -26,12 +27,7 @@ class IterableSource(Source):
             dealt: Whether each of several processes has an iterable with rows of its own; else
                 all have the same iterable, and each takes its share of the chunks.
         """
-        if iter(chunks) is chunks:
-            raise ValueError(
-                "Chunks are read more than once, so they must come in an iterable that can be "
-                f"started again. Got a one-way {type(chunks).__name__}; make a list of it, or a "
-                "class with __iter__."
-            )
+        require_restartable(chunks)
         self._chunks, self._dealt = chunks, dealt
         for _, y, *_ in chunks:
             self.flat_targets = y.ndim == 1
