@@ -58,8 +58,9 @@ class Checkpoints:
 
     def seed(self, processes: Processes = ALONE) -> int | None:
         """That of the fit to be taken up; None if there is none."""
-        run = processes.tell(self._read_run() if processes.first and self.resume else None)
-        return None if run is None else int(run["seed"])
+        with processes.shared_errors():
+            run = self._read_run() if processes.first and self.resume else None
+        return processes.tell(None if run is None else int(run["seed"]))
 
     def open(self, facts: Mapping[str, Any], processes: Processes = ALONE) -> None:
         """Begin a fit, or refuse to if the folder has another.
