@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -48,7 +48,7 @@ class Survey:
         return len(self.sample) == self.n_rows
 
 
-def describe(found: Survey, names: Sequence[str] | None = None) -> dict[str, Any]:
+def describe(found: Survey, names: Iterable[str] | None = None) -> dict[str, Any]:
     """What tells these rows from others, JSON-able; rounded, for sums depend on their order."""
     scaling = found.scaling
     n_inputs, n_targets = len(scaling.input_mean), len(scaling.target_mean)
