@@ -105,12 +105,15 @@ def backward(
         return kept_rows(model.architecture, chunk, n_members)
 
     if isinstance(rows, Rows):
-        if len(rows) <= size_of(rows) and processes.size == 1:
+        size = size_of(rows)  # once, for a GPU's free memory is another after the first pass
+        if len(rows) <= size and processes.size == 1:
             value = whole(model, rows, objective)
             value.sum().backward()
             return value.detach()
-        rows = [rows]
-    return in_chunks(model, Parts(rows, size_of), objective, kept, processes)
+        parts = Parts([rows], lambda _: size)
+    else:
+        parts = Parts(rows, size_of)
+    return in_chunks(model, parts, objective, kept, processes)
 
 
 @dataclass(frozen=True)
