@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from sswim.bench.accuracy import Row
-from sswim.bench.results import read_results
+from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.results import read_results
 
 
 def table(rows: Sequence[Row]) -> str:

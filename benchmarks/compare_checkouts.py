@@ -212,7 +212,7 @@ def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arr
 def _run(name: str, out: Path) -> None:
     """Make a fit in this process and store all that it gives."""
     with tempfile.TemporaryDirectory() as folder:
-        np.savez(out, **FITS[name](Path(folder)))
+        np.savez(out, allow_pickle=False, **FITS[name](Path(folder)))
 
 
 def _results(checkout: Path, name: str) -> Arrays:

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from sswim import SSWIMRegressor
-from sswim.data.named import Split, split
+from sswim.lab.datasets.named import Split, split
 
 RESULTS = Path(__file__).parents[1] / "results" / "densities.jsonl"
 
@@ -40,7 +40,7 @@ SETTINGS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "abalone": ((0, 1, 2), {"n_members": 3, "kernel": "rbf"}),
     "creep": ((0, 1, 2), {"n_members": 3, "kernel": "rbf"}),
     "ailerons": ((0, 1, 2), {"n_members": 3, "kernel": "rbf"}),
-    "supercond": ((1,), {"n_members": 3, "n_features": 1024}),
+    "supercond": ((1,), {"n_members": 3, "n_components": 1024}),
 }
 """Depths, and what differs from the defaults. (The paper has the RBF kernel on the first three.)"""
 

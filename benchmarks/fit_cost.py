@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from sswim import SSWIMRegressor, __version__
-from sswim.bench.methods import ABLATIONS
+from sswim.lab.bench.methods import ABLATIONS
 
 SMALL, LARGE = (687, 8), (10_000, 20)
 """Rows and columns: those of a small table, and of a larger one."""

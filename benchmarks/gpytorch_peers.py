@@ -16,8 +16,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns under a new PyTorch
     import gpytorch
 
-    from sswim.baselines.sgpr import sparse_process
-    from sswim.baselines.svgp import VariationalProcess
+    from sswim.lab.peers.sgpr import sparse_process
+    from sswim.lab.peers.svgp import VariationalProcess
 
 BATCH = 1024
 """Rows of a mini-batch of stochastic training."""

@@ -23,10 +23,10 @@ import torch
 from step import DEVICES
 
 from sswim import MAP, Adam, Architecture, as_rows, start, train
-from sswim.data.named import FOLDER_VARIABLE, split
-from sswim.predictor import condition
-from sswim.scaling import learn_scaling
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
+from sswim.lab.datasets.named import FOLDER_VARIABLE, split
+from sswim.posterior.predictor import condition
+from sswim.rows.scaling import learn_scaling
 
 Schedule = tuple[tuple[float, int], ...]
 """Shares of the steps, and of how many rows they see one."""
@@ -70,7 +70,10 @@ def measure(
     generator = torch.Generator().manual_seed(repeat)
     model = start(architecture, single.inputs.mean[:2000], 1, generator)
     began = time.perf_counter()
-    with patch("sswim.growth.STAGES", schedule), patch("sswim.growth.FEWEST", 1000):
+    with (
+        patch("sswim.training.row_schedule.STAGES", schedule),
+        patch("sswim.training.row_schedule.FEWEST", 1000),
+    ):
         train(model, single, MAP, Adam(steps, 0.06, 4.0, growing=True), device=device)
     seconds = time.perf_counter() - began
     predictor = condition(model, rows)

@@ -39,7 +39,7 @@ from launches import (
 )
 from timing import machine
 
-from sswim.checkpoints import CHECKPOINT, RUN
+from sswim.training.checkpoints import CHECKPOINT, RUN
 
 N_PROCESSES = 2
 
@@ -62,10 +62,10 @@ WORKS = {
     "rows dealt": Work(
         61_000,
         24,
-        ("--depth=1", "--n-features=32", "--n-pseudo=8", "--max-iter=24", "--memory=1MiB"),
+        ("--depth=1", "--n-components=32", "--n-pseudo=8", "--max-iter=24", "--memory=1MiB"),
     ),
     "members dealt": Work(
-        20_000, 72, ("--n-features=16", "--n-pseudo=4", "--n-members=1", "--max-iter=12")
+        20_000, 72, ("--n-components=16", "--n-pseudo=4", "--n-members=1", "--max-iter=12")
     ),
 }
 

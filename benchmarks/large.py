@@ -25,19 +25,19 @@ from csv_rows import append_row, read_rows
 from timing import machine
 
 from sswim import Recipe, SSWIMRegressor
-from sswim.baselines.trees import LightGBM
-from sswim.data import load, split
-from sswim.data.named import Split, Table
-from sswim.evaluation import evaluate
+from sswim.estimator.evaluation import evaluate
+from sswim.lab.datasets import load, split
+from sswim.lab.datasets.named import Split, Table
+from sswim.lab.peers.trees import LightGBM
 
 FILES, COVERAGE = 8, 0.9
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
-    "more features": {"n_features": 4096, "n_members": 1, "recipe": Recipe(depths=(2,))},
-    "most features": {"n_features": 8192, "n_members": 1, "recipe": Recipe(depths=(2,))},
+    "more features": {"n_components": 4096, "n_members": 1, "recipe": Recipe(depths=(2,))},
+    "most features": {"n_components": 8192, "n_members": 1, "recipe": Recipe(depths=(2,))},
     "all rows": {
         "depth": 2,
-        "n_features": 1024,
+        "n_components": 1024,
         "n_pseudo": 256,
         "warps": "joint",
         "noise": "input-dependent",

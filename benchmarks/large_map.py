@@ -14,7 +14,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sswim.data import load
+from sswim.lab.datasets import load
 
 NAME = "prism_elevation"
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sswim.storage import MODEL
+from sswim.estimator.model_file import MODEL
 
 PATIENCE = 120.0
 """Seconds for which anything is waited for: many times what it takes."""

@@ -23,7 +23,7 @@ from step import DEVICES
 from timing import Work, compare, machine
 from torch import Tensor
 
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
 
 Off = Callable[[], AbstractContextManager[Any]]
 
@@ -34,19 +34,21 @@ def _solve_and_invert(factor: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
 
 
 ANYWHERE: dict[str, Off] = {
-    "symmetric products in panels": partial(patch, "sswim.sums._PANELS", 1),
+    "symmetric products in panels": partial(patch, "sswim.posterior.evidence._PANELS", 1),
 }
 ON_CPU: dict[str, Off] = {
     "graphs kept between the passes": partial(
-        patch, "sswim.objective.kept_rows", lambda *arguments: 0
+        patch, "sswim.training.objective.kept_rows", lambda *arguments: 0
     ),
     "chunks that stay in cache": partial(
-        patch, "sswim.objective.chunk_size", lambda architecture, rows, members: len(rows)
+        patch, "sswim.training.objective.chunk_size", lambda architecture, rows, members: len(rows)
     ),
 }
 ON_GPU: dict[str, Off] = {
-    "kernels for the features": partial(patch, "sswim.features.kernels_for", lambda tensor: None),
-    "recorded steps": partial(patch, "sswim.training._Run.can_record", False),
+    "kernels for the features": partial(
+        patch, "sswim.model.features.kernels_for", lambda tensor: None
+    ),
+    "recorded steps": partial(patch, "sswim.training.training._Run.can_record", False),
 }
 
 
@@ -56,7 +58,7 @@ def works(case: Case, data: Data) -> dict[str, Work]:
     found = {"everything": sswim_steps(case, data)}
     found |= {name: _without(switch, sswim_steps(case, data)) for name, switch in off.items()}
     if data.x.is_cuda and case.members == 1:  # the library's for batches cannot be recorded
-        library = partial(patch, "sswim.sums.solve_and_invert", _solve_and_invert)
+        library = partial(patch, "sswim.posterior.evidence.solve_and_invert", _solve_and_invert)
         found["inverses by halves"] = _without(library, sswim_steps(case, data))
     if case.depth:
         found["joint warps"] = sswim_steps(replace(case, warps="separate"), data)

@@ -21,9 +21,9 @@ from timing import Work
 from torch import Tensor
 
 from sswim import Adam, Architecture, Step, as_rows, start
-from sswim.architecture import WarpsName
-from sswim.members import stack
-from sswim.training import train_batch
+from sswim.model.architecture import WarpsName
+from sswim.model.member_batch import stack
+from sswim.training.training import train_batch
 
 LEFT_OUT, COUNTED = 5, 10
 """Steps of a training before the first that counts (programs are captured there), and after it."""
@@ -99,7 +99,7 @@ def works(case: Case, device: torch.device, *, peers: bool) -> Iterator[tuple[st
 
 
 def sswim_steps(case: Case, data: Data) -> Work:
-    """A few steps of training as ``sswim.training`` does them, timed from the end of each.
+    """A few steps of training as ``sswim.training.training`` does them, timed from the end of each.
 
     So whatever training does between two steps counts, and what it does once does not.
     """

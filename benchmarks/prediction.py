@@ -21,13 +21,13 @@ from step import DEVICES
 from timing import Comparison, Rounds, Work, compare, machine
 
 from sswim import SSWIMRegressor
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
 
 FITTED_ROWS, N_INPUTS = 2000, 20
 CHUNK = 4096
 """Rows of the bare products at a time, which hold no more than these in memory either."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    "one warp": {"depth": 1, "n_features": 512},
+    "one warp": {"depth": 1, "n_components": 512},
     "ensemble": {},
 }
 SVGP_NAME = f"SVGP-{SVGP_INDUCING}, std"
@@ -77,10 +77,10 @@ def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[i
         warp = (2 * architecture.warp_frequencies, architecture.n_pseudo)
         n_processes = 1 if architecture.warps == "joint" else 2
         shapes += n_processes * architecture.depth * [warp]
-        n_features = 2 * architecture.n_frequencies
+        n_components = 2 * architecture.n_frequencies
         if architecture.linear:
-            n_features += model.n_inputs + 1
-        shapes.append((n_features, n_features if variance else 1))
+            n_components += model.n_inputs + 1
+        shapes.append((n_components, n_components if variance else 1))
     return shapes
 
 

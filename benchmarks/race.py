@@ -27,14 +27,14 @@ from step import DEVICES
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.data.named import FOLDER_VARIABLE, Split, split
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
+from sswim.lab.datasets.named import FOLDER_VARIABLE, Split, split
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
     "two warps": {
         "depth": 2,
-        "n_features": 256,
+        "n_components": 256,
         "n_pseudo": 64,
         "warps": "joint",
         "length_scale": 1.0,

@@ -30,9 +30,9 @@ from csv_rows import append_row, read_rows
 from timing import machine
 
 from sswim import SSWIMRegressor, Step
-from sswim.processes import joined, local_device
-from sswim.settings import DType
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
+from sswim.distributed.processes import joined, local_device
+from sswim.estimator.settings import DType
 
 FILE_ROWS = 500_000
 GROUP_ROWS = 100_000
@@ -76,7 +76,7 @@ def measure(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]
     marks: list[Step] = []
     regressor = SSWIMRegressor(
         depth=1,
-        n_features=case.features,
+        n_components=case.features,
         n_pseudo=case.pseudo,
         max_iter=steps,
         dtype=case.dtype,

@@ -17,10 +17,10 @@ from statistics import median
 import torch
 from csv_rows import read_rows
 
-from sswim.architecture import Architecture
-from sswim.model import start
-from sswim.objective import total_statistics
-from sswim.rows import as_rows
+from sswim.model.architecture import Architecture
+from sswim.model.start import start
+from sswim.posterior.statistics import total_statistics
+from sswim.rows.rows import as_rows
 
 ROWS = (10**9, 10**12)
 GPUS = (8, 64, 512)

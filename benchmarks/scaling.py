@@ -19,7 +19,7 @@ import numpy as np
 from peers import Case, DType
 from step import DEVICES, in_own_process
 
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
 
 ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 

@@ -23,7 +23,7 @@ from csv_rows import append_row, read_rows
 from peers import Case, DType
 from step import DEVICES, NAMES, in_own_process
 
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
 
 ROWS, DEPTHS = (1_000, 10_000, 100_000, 500_000), (0, 1, 2)
 DTYPES = get_args(DType)

@@ -21,8 +21,8 @@ import torch
 from peers import Case, DType, works
 from timing import Rounds, Work, compare, machine
 
-from sswim.architecture import WarpsName
-from sswim.training import resolve_device
+from sswim.base.devices import resolve_device
+from sswim.model.architecture import WarpsName
 
 NAMES = ("sswim", "gram", "sgpr", "svgp_epoch", "exact_gp")
 LIBRARIES = ("gpytorch", "scikit-learn")

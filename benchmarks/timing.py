@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sswim import __version__
+from sswim.base.version import __version__
 
 Work = Callable[[], Sequence[float] | None]
 """The whole call is timed, unless it returns the seconds of its parts, which then count instead."""

@@ -33,7 +33,7 @@ from launches import (
     write_rows,
 )
 
-from sswim.regressor import SSWIMRegressor
+from sswim.estimator.regressor import SSWIMRegressor
 
 N_ROWS = 61_000
 """More than a sample has, so that each host reads its own rows again for every pass."""
@@ -42,7 +42,7 @@ N_STEPS = 20
 
 OPTIONS = (
     "--depth=1",
-    "--n-features=32",
+    "--n-components=32",
     "--n-pseudo=8",
     f"--max-iter={N_STEPS}",
     "--memory=1MiB",

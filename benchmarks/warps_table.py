@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from statistics import mean, stdev
 
-from sswim.bench.accuracy import Row
-from sswim.bench.results import read_results
+from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.results import read_results
 
 
 def table(joint: list[Row], separate: list[Row]) -> str:

@@ -23,7 +23,7 @@ from rich.table import Table
 from scipy import stats
 
 from sswim import SSWIMRegressor
-from sswim.files import require_folder, written_whole
+from sswim.base.files import require_folder, written_whole
 from sswim.plotting import (
     CYCLE,
     INK,
@@ -43,7 +43,7 @@ COVERAGE = 0.9
 N_PARTS = 4
 """Equal parts of the input's range, in each of which coverage is counted."""
 
-COMMON: dict[str, Any] = {"depth": 0, "n_features": 128, "random_state": SEED}
+COMMON: dict[str, Any] = {"depth": 0, "n_components": 128, "random_state": SEED}
 WARP: dict[str, Any] = {"output_warp": "sinh-arcsinh"}
 NOISE: dict[str, Any] = {"noise": "input-dependent"}
 
@@ -141,7 +141,7 @@ def score_model(world: World, model: SSWIMRegressor, x: Vector, y: Vector) -> Sc
     """How well a model predicts rows."""
     X = x[:, None]
     mean = np.asarray(model.predict(X))
-    return score(world, x, y, mean, model.log_density(X, y), model.cumulative(X, y))
+    return score(world, x, y, mean, model.log_density(X, y), model.cdf(X, y))
 
 
 def score_truth(world: World, x: Vector, y: Vector) -> Scores:

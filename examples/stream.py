@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sswim import SSWIMRegressor
-from sswim.checkpoints import Checkpoints
-from sswim.data import IterableSource
+from sswim.rows import IterableSource
+from sswim.training.checkpoints import Checkpoints
 
 Inputs = Float64[np.ndarray, "n 2"]
 Targets = Float64[np.ndarray, " n"]
@@ -32,7 +32,7 @@ NAMES = ("east", "north")
 NOISE = 0.1
 SETTINGS: dict[str, Any] = {
     "depth": 0,
-    "n_features": 64,
+    "n_components": 64,
     "length_scale": 0.5,
     "max_iter": 10,
     "random_state": 0,

@@ -1,25 +1,69 @@
 """Sparse spectrum warped input measures: nonstationary probabilistic regression.
 
-Data flows one way, and the modules follow it: ``rows`` → ``warp`` → ``features`` → ``linear`` →
-``predictor`` → ``density``; ``model`` holds the parameters, ``objective`` and ``training`` learn
-them.
+Data flows one way, and each room imports only the rooms above it:
+
+- ``base``: records, files, factorisations, checks
+- ``distributed``: several processes
+- ``rows``: where rows come from
+- ``model``: warps, features, noise and output warp of one member
+- ``posterior``: a member conditioned on rows; predictions, densities, mixtures
+- ``training``: objectives, gradients, optimisers, checkpoints
+- ``recipe``: the default ensemble
+- ``tables``: Parquet, CSV and Arrow
+- ``estimator``: ``SSWIMRegressor``, model files, evaluation
+- ``plotting``: figures and pages
+- ``lab``: peers, data sets by name, benches, the paper's tables and figures
+- ``cli``: the command line
+
+Names are imported on first use, so that ``import sswim`` and ``sswim --version`` are fast.
 """
 
-from sswim.architecture import Architecture
-from sswim.factorisation import FactorisationError
-from sswim.measure import Measure
-from sswim.metrics import mnlp, rmse
-from sswim.model import SSWIM, enrich, start
-from sswim.noise_learning import learn_noise
-from sswim.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
-from sswim.prediction import Prediction
-from sswim.predictor import Predictor, condition
-from sswim.recipe import Recipe
-from sswim.regressor import SSWIMRegressor
-from sswim.rows import Rows, as_measure, as_rows
-from sswim.training import LBFGS, Adam, Step, Stopping, Training, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from sswim.base.version import __version__
+
+if TYPE_CHECKING:
+    from sswim.base.cholesky import FactorisationError
+    from sswim.estimator.evaluation import Scores, evaluate
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.model.architecture import Architecture
+    from sswim.model.sswim import SSWIM
+    from sswim.model.start import enrich, start
+    from sswim.posterior.metrics import mnlp, rmse
+    from sswim.posterior.prediction import Prediction
+    from sswim.posterior.predictor import Predictor, condition
+    from sswim.recipe.recipe import Recipe
+    from sswim.rows.measure import Measure
+    from sswim.rows.rows import Rows, as_measure, as_rows
+    from sswim.training.checkpoints import Checkpoints
+    from sswim.training.history import Step, Stopping, Training
+    from sswim.training.noise_learning import learn_noise
+    from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
+    from sswim.training.training import LBFGS, Adam, train
+
+_HOMES = {
+    "base.cholesky": ("FactorisationError",),
+    "estimator.evaluation": ("Scores", "evaluate"),
+    "estimator.regressor": ("SSWIMRegressor",),
+    "model.architecture": ("Architecture",),
+    "model.start": ("enrich", "start"),
+    "model.sswim": ("SSWIM",),
+    "posterior.metrics": ("mnlp", "rmse"),
+    "posterior.prediction": ("Prediction",),
+    "posterior.predictor": ("Predictor", "condition"),
+    "recipe.recipe": ("Recipe",),
+    "rows.measure": ("Measure",),
+    "rows.rows": ("Rows", "as_measure", "as_rows"),
+    "training.checkpoints": ("Checkpoints",),
+    "training.history": ("Step", "Stopping", "Training"),
+    "training.noise_learning": ("learn_noise",),
+    "training.objective": ("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "Objective"),
+    "training.training": ("LBFGS", "Adam", "train"),
+}
+"""The module that defines each public name."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EVIDENCE",
@@ -29,6 +73,7 @@ __all__ = [
     "SSWIM",
     "Adam",
     "Architecture",
+    "Checkpoints",
     "FactorisationError",
     "Measure",
     "Objective",
@@ -37,16 +82,33 @@ __all__ = [
     "Recipe",
     "Rows",
     "SSWIMRegressor",
+    "Scores",
     "Step",
     "Stopping",
     "Training",
+    "__version__",
     "as_measure",
     "as_rows",
     "condition",
     "enrich",
+    "evaluate",
     "learn_noise",
     "mnlp",
     "rmse",
     "start",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,6 @@
 """``python -m sswim``, the same as the command ``sswim``."""
 
-from sswim.cli import app
+from sswim.cli.app import app
 
 if __name__ == "__main__":
     app(prog_name="sswim")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from sswim.estimator.regressor import SSWIMRegressor
 from sswim.plotting.rows import (
     checked_inputs,
     checked_targets,
@@ -21,7 +22,6 @@ from sswim.plotting.rows import (
     some,
 )
 from sswim.plotting.style import CYCLE, INK, axes, legend, points
-from sswim.regressor import SSWIMRegressor
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
@@ -41,7 +41,7 @@ def plot_calibration(
     """
     n = len(checked_targets(regressor, X, y))
     # A central interval holds what is at most half its coverage away from the median.
-    needed = 2 * np.abs(single_target(regressor.cumulative(X, y)) - 0.5)
+    needed = 2 * np.abs(single_target(regressor.cdf(X, y)) - 0.5)
     observed = [np.mean(needed <= level) for level in _LEVELS]
     low, high = stats.binom.interval(0.95, n, _LEVELS)
 
@@ -86,7 +86,7 @@ def plot_pit(
     if bins < 1:
         raise ValueError(f"bins must be at least 1. Got {bins}.")
     n = len(checked_targets(regressor, X, y))
-    counts, edges = np.histogram(single_target(regressor.cumulative(X, y)), bins, (0, 1))
+    counts, edges = np.histogram(single_target(regressor.cdf(X, y)), bins, (0, 1))
     low, high = stats.binom.interval(0.95, n, 1 / bins)
     unit = n / bins  # rows that a bin should have
 

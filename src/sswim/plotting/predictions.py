@@ -9,6 +9,8 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from sswim.base.validation import require_choice
+from sswim.estimator.regressor import SSWIMRegressor
 from sswim.plotting.rows import (
     checked_inputs,
     checked_targets,
@@ -19,8 +21,6 @@ from sswim.plotting.rows import (
     single_target,
 )
 from sswim.plotting.style import CYCLE, DEEP, INK, axes, legend, points
-from sswim.regressor import SSWIMRegressor
-from sswim.validation import require_choice
 
 Quantity = Literal["mean", "std"]
 Interval = tuple[float, float]

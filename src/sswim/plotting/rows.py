@@ -11,7 +11,7 @@ from jaxtyping import Float64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sswim.regressor import SSWIMRegressor
+from sswim.estimator.regressor import SSWIMRegressor
 
 _GRID = 600
 """Positions of a curve besides the rows themselves."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from sklearn.utils.validation import check_is_fitted
 
+from sswim.estimator.regressor import SSWIMRegressor
 from sswim.plotting.style import CYCLE, axes, legend
-from sswim.regressor import SSWIMRegressor
 
 
 def plot_history(regressor: SSWIMRegressor, *, ax: Axes | None = None) -> Axes:

@@ -7,6 +7,7 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from sswim.estimator.regressor import SSWIMRegressor
 from sswim.plotting.rows import (
     checked_inputs,
     checked_targets,
@@ -16,7 +17,6 @@ from sswim.plotting.rows import (
     require_column,
 )
 from sswim.plotting.style import CYCLE, INK, POSITIONS, axes, legend, points
-from sswim.regressor import SSWIMRegressor
 
 
 def plot_warps(

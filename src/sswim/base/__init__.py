@@ -1,0 +1,1 @@
+"""Records, files, factorisations and checks that every room uses."""

@@ -1,0 +1,99 @@
+"""Sealed files: tensors and JSON in one safetensors file, with a version and a checksum.
+
+Loading executes nothing: safetensors holds plain arrays, and the rest is JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_safetensors
+from safetensors.torch import save as dump_safetensors
+from torch import Tensor
+
+from sswim.base.files import written_whole
+
+
+@dataclass(frozen=True)
+class SealedFormat:
+    """What is in such files."""
+
+    noun: str
+    """As messages call it, and the file itself."""
+    version: int
+    error: type[ValueError]
+    """Of a file that cannot be read."""
+    advice: str
+    """What to do then."""
+
+    @property
+    def key(self) -> str:
+        """Under which the file has all but its tensors.
+
+        All of it: safetensors writes several keys in any order, and equal files should be equal.
+        """
+        return f"sswim {self.noun}"
+
+    def write(
+        self, path: str | os.PathLike[str], tensors: dict[str, Tensor], content: dict[str, Any]
+    ) -> None:
+        """Write tensors and JSON-able content; the file is whole or not there at all."""
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        text = json.dumps(content, sort_keys=True)
+        digest = _digest(tensors, text)
+        envelope = {"version": self.version, "content": text, "sha256": digest}
+        data = dump_safetensors(tensors, {self.key: json.dumps(envelope)})
+        with written_whole(path) as temporary:
+            temporary.write_bytes(data)
+
+    def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Read what :meth:`write` wrote, or say why that cannot be done."""
+        name, noun = os.fspath(path), self.noun
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise self.error(f"The {noun} file {name!r} cannot be read: {error}.") from error
+        try:
+            envelope = self._envelope(data)
+            tensors = parse_safetensors(data)
+        except (SafetensorError, ValueError, TypeError, AttributeError) as error:
+            raise self.error(
+                f"{name!r} is not a {self.key}, or it is damaged: {error}. {self.advice}"
+            ) from error
+        if envelope is None:
+            raise self.error(f"{name!r} is a safetensors file, but not a {self.key}.")
+        version, text = envelope.get("version"), str(envelope.get("content"))
+        if version != self.version:
+            raise self.error(
+                f"{name!r} has {noun} format {version!r}; this sswim reads format {self.version}. "
+                "Use the version of sswim that wrote it, or a newer one."
+            )
+        if _digest(tensors, text) != envelope.get("sha256"):
+            raise self.error(
+                f"{name!r} has been altered: its checksum does not fit its content. {self.advice}"
+            )
+        return tensors, json.loads(text)
+
+    def _envelope(self, data: bytes) -> dict[str, Any] | None:
+        """Our part of a safetensors header, which is eight bytes of length and then JSON."""
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + length])
+        if not isinstance(header, dict):
+            raise ValueError("its header is not that of a safetensors file")
+        text = header.get("__metadata__", {}).get(self.key)
+        return None if text is None else dict(json.loads(text))
+
+
+def _digest(tensors: dict[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()

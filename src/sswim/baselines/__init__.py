@@ -1,1 +1,0 @@
-"""Methods to compare with, each a small class behind one protocol."""

@@ -1,1 +1,0 @@
-"""The accuracy bench: the named data sets, this package, other methods and published numbers."""

@@ -1,0 +1,1 @@
+"""The scikit-learn estimator, its model file and its evaluation."""

@@ -1,0 +1,165 @@
+"""From the estimator's arguments to a plan of what to train."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from sswim.base.validation import require_choice, require_integer
+from sswim.model.architecture import Architecture, NoiseName, WarpsName
+from sswim.model.output_warp import OutputWarpName
+from sswim.model.spectrum import Kernel
+from sswim.recipe.recipe import Kind, Plan, Recipe, choose_size, make_plan
+from sswim.training.objective import OBJECTIVES
+from sswim.training.training import Adam
+
+Auto = Literal["auto"]
+ObjectiveName = Literal["map", "evidence", "leave-one-out"]
+DType = Literal["float32", "float64"]
+
+ValueT = TypeVar("ValueT")
+
+
+@runtime_checkable
+class Settings(Protocol):
+    """The arguments of the estimator that say what to train; ``"auto"`` leaves it to the recipe."""
+
+    depth: int | Auto
+    n_components: int | Auto
+    n_pseudo: int | Auto
+    warps: WarpsName | Auto
+    kernel: Kernel | Auto
+    n_members: int | Auto
+    output_warp: OutputWarpName | Auto
+    n_output_terms: int
+    noise: NoiseName | Auto
+    objective: ObjectiveName | Auto
+    max_iter: int | Auto
+    growing: bool
+    learning_rate: float | Auto
+    length_scale: float | Auto
+    dtype: DType | Auto
+    recipe: Recipe | None
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse what cannot be."""
+    integers = {"depth": 0, "n_components": 2, "n_pseudo": 1, "n_members": 1, "max_iter": 0}
+    for name, smallest in integers.items():
+        if getattr(settings, name) != "auto":
+            require_integer(name, getattr(settings, name), smallest)
+    require_integer("n_output_terms", settings.n_output_terms, 1)
+    if settings.n_components != "auto" and settings.n_components % 2:
+        raise ValueError(
+            "n_components must be even, because features come in pairs of cosine and sine. "
+            f"Got {settings.n_components}."
+        )
+    choices: dict[str, Any] = {
+        "warps": WarpsName,
+        "kernel": Kernel,
+        "output_warp": OutputWarpName,
+        "noise": NoiseName,
+        "objective": ObjectiveName,
+        "dtype": DType,
+    }
+    for name, allowed in choices.items():
+        if getattr(settings, name) != "auto":
+            require_choice(name, getattr(settings, name), allowed)
+    if not isinstance(settings.growing, bool | np.bool_):
+        raise ValueError(f"growing must be True or False. Got {settings.growing!r}.")
+    length_scale = settings.length_scale
+    if length_scale != "auto" and (isinstance(length_scale, str | None) or not length_scale > 0):
+        raise ValueError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
+    if settings.recipe is not None and settings.depth != "auto":
+        raise ValueError(
+            f"A recipe has depths of its own. Got depth={settings.depth!r} beside it; leave depth "
+            'at "auto".'
+        )
+
+
+def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = False) -> Plan:
+    """What to train: the recipe where the depth is left to it, else one model as it is given.
+
+    Args:
+        settings: The arguments of the estimator.
+        n_rows: N.
+        n_inputs: D.
+        tied: Whether many targets are equal; then the recipe has no output warp.
+    """
+    if settings.depth == "auto":
+        return _by_recipe(settings, n_rows, n_inputs, tied)
+    architecture = Architecture(
+        depth=int(settings.depth),
+        n_frequencies=int(_or(settings.n_components, 512)) // 2,
+        n_pseudo=int(_or(settings.n_pseudo, 128)),
+        warps=_or(settings.warps, "separate"),
+        kernel=_or(settings.kernel, "matern32"),
+        output_warp=_or(settings.output_warp, "none"),
+        n_output_terms=int(settings.n_output_terms),
+        noise=_or(settings.noise, "constant"),
+    )
+    optimiser = Adam(
+        int(_or(settings.max_iter, 150)),
+        float(_or(settings.learning_rate, 0.03)),
+        growing=bool(settings.growing),
+    )
+    return Plan(
+        (Kind(architecture, OBJECTIVES[_or(settings.objective, "map")]),),
+        int(_or(settings.n_members, 1)),
+        optimiser,
+        length_scale=_length_scale(settings),
+        precision=_or(settings.dtype, "float64"),
+    )
+
+
+def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Plan:
+    size = choose_size(n_rows, n_inputs)
+    if settings.n_components != "auto":
+        n_frequencies = int(settings.n_components) // 2
+        size = replace(
+            size,
+            n_frequencies=n_frequencies,
+            n_more=size.n_more * n_frequencies // size.n_frequencies,
+            n_warp_frequencies=max(1, n_frequencies // 2),
+        )
+    size = replace(
+        size,
+        n_pseudo=int(_or(settings.n_pseudo, size.n_pseudo)),
+        n_members=int(_or(settings.n_members, size.n_members)),
+        steps=int(_or(settings.max_iter, size.steps)),
+    )
+    recipe = settings.recipe or Recipe()
+    plan = make_plan(replace(recipe, output_warp="none") if tied else recipe, size)
+    changes: dict[str, Any] = {
+        name: getattr(settings, name)
+        for name in ("warps", "kernel", "output_warp", "noise")
+        if getattr(settings, name) != "auto"
+    }
+    changes["n_output_terms"] = int(settings.n_output_terms)
+    kinds = tuple(
+        Kind(
+            replace(kind.architecture, **changes),
+            kind.objective if settings.objective == "auto" else OBJECTIVES[settings.objective],
+        )
+        for kind in plan.kinds
+    )
+    rate = float(_or(settings.learning_rate, plan.optimiser.learning_rate))
+    return replace(
+        plan,
+        kinds=kinds,
+        optimiser=replace(plan.optimiser, learning_rate=rate, growing=bool(settings.growing)),
+        length_scale=_length_scale(settings),
+        screening=plan.screening and settings.length_scale == "auto",
+        precision=plan.precision if settings.dtype == "auto" else settings.dtype,
+    )
+
+
+def _length_scale(settings: Settings) -> float | None:
+    """Return the given start of all length-scales, or None where the data decide."""
+    return None if settings.length_scale == "auto" else float(settings.length_scale)
+
+
+def _or(value: ValueT | Auto, default: ValueT) -> ValueT:
+    return default if value == "auto" else value

@@ -1,0 +1,226 @@
+"""Predictions of tables that need not fit in memory, file by file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sswim.base.files import require_folder, written_whole
+from sswim.base.validation import require_coverage
+from sswim.distributed.heartbeat import take_turns
+from sswim.distributed.processes import ALONE, Processes
+from sswim.estimator.prediction_columns import NAMES, predicted_columns
+from sswim.estimator.progress import prediction_progress
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.rows.prefetch import prefetched
+from sswim.tables.open_tables import open_tables
+from sswim.tables.per_file_tables import FileTable, file_tables
+from sswim.tables.schema import Schema, complete_rows, keep_rows, require_columns
+from sswim.tables.table_io import TableError, append_columns, listed, table_suffix
+from sswim.tables.table_parts import Part, part_rows, pieces
+from sswim.tables.table_source import require_usable
+
+SUFFIX = ".parquet"
+"""Of what is written, whatever was read."""
+
+Job = tuple[FileTable, Path]
+"""What to predict, and the file to write."""
+
+
+@dataclass(frozen=True)
+class TablePrediction:
+    """How the rows of tables are predicted."""
+
+    regressor: SSWIMRegressor
+    schema: Schema
+    coverage: float
+    prefix: str
+    drop_missing: bool
+
+    @property
+    def used(self) -> list[str]:
+        """The columns that the model needs."""
+        return [column.name for column in self.schema.columns]
+
+    def extended(self, schema: pa.Schema) -> pa.Schema:
+        """With the new columns, whose names must not be taken."""
+        nothing = {self.prefix + name: np.empty(0) for name in NAMES}
+        return append_columns(schema.empty_table(), nothing).schema
+
+    def predict(self, part: Part) -> pa.Table:
+        """The rows that can be predicted, with the new columns."""
+        table, numbers = part.table, np.arange(part.first, part.first + part.table.num_rows)
+        if self.drop_missing:
+            kept = complete_rows(table, self.used)
+            table, numbers = keep_rows(table, kept), numbers[kept]
+        # Fewer at a time where categories make the matrix wide.
+        n_rows = part_rows(len(self.schema.feature_names))
+        try:
+            found = [self._columns(piece) for piece in pieces(table, n_rows)]
+        except TableError:
+            require_usable(numbers, table.select(self.used), part.place, "its file")
+            raise
+        new = {
+            self.prefix + name: np.concatenate([np.empty(0), *(each[name] for each in found)])
+            for name in NAMES
+        }
+        return append_columns(table, new)
+
+    def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
+        return predicted_columns(self.regressor, self.schema.encode(table), self.coverage)
+
+
+def predict_tables(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    source: Path,
+    out: Path,
+    *,
+    coverage: float,
+    prefix: str,
+    drop_missing: bool,
+    processes: Processes = ALONE,
+    say: Callable[[str], object],
+) -> int:
+    """Write a table with the columns mean, std, median, lower and upper; how many rows it has.
+
+    A folder becomes a folder with a Parquet file in the place of each file, and a file becomes a
+    Parquet file. A file appears when it is whole. Columns that the names of folders are stay there.
+
+    Args:
+        regressor: A fitted one, of one target.
+        schema: How it reads tables.
+        source: The table: a file, or a folder of Parquet or CSV files.
+        out: The folder, empty or not there yet; or the file.
+        coverage: Of the intervals from lower to upper.
+        prefix: Put before the names of the new columns.
+        drop_missing: Leave rows with missing values out, rather than refuse them.
+        processes: Which call this together; each predicts some of the files.
+        say: Takes lines that tell how far it is; of the first process alone.
+    """
+    require_coverage(coverage)
+    prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing)
+    jobs: list[Job] = []
+    processes.together(lambda: jobs.extend(_jobs(source, out, prediction)))
+    sizes = [file.size for file, _ in jobs]
+    processes.require_same("files", {file.path: file.size for file, _ in jobs})
+    if source.is_dir():
+        processes.together(lambda: _make_folder(out) if processes.first else None)
+    mine = dealt(sizes, processes.size)[processes.rank]
+    tell = say if processes.first else _keep_quiet
+    advance = prediction_progress(tell, sum(sizes[number] for number in mine))
+    rows: Counter[str] = Counter()
+
+    def predict() -> Generator[None, None, None]:
+        for number in mine:
+            yield from _predict_file(*jobs[number], prediction, rows, advance)
+
+    take_turns(processes, predict())
+    rows = sum(processes.gather(rows), Counter())
+    if rows["left out"]:
+        tell(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
+    return rows["predicted"]
+
+
+def dealt(sizes: Sequence[int], n: int) -> list[list[int]]:
+    """Which of things of sizes each of n gets: the largest first, to who has least so far."""
+    hands: list[list[int]] = [[] for _ in range(n)]
+    loads = [0] * n
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        least = loads.index(min(loads))
+        hands[least].append(number)
+        loads[least] += sizes[number]
+    return hands
+
+
+def _jobs(source: Path, out: Path, prediction: TablePrediction) -> list[Job]:
+    """The files of a table, if it can be predicted as far as can be told without reading it."""
+    in_folder = source.is_dir()
+    if not in_folder:
+        _require_parquet(out)
+        require_folder(out)
+    tables = open_tables(source)
+    require_columns(tables.schema, prediction.used)
+    prediction.extended(tables.schema)
+    files = file_tables(tables, used={*prediction.used, prediction.schema.target})
+    jobs = [(file, _place(file, source, out) if in_folder else out) for file in files]
+    counts = Counter(place for _, place in jobs)
+    if same := [file.path for file, place in jobs if counts[place] > 1]:
+        raise TableError(
+            f"Files must differ in more than their suffix, for all become {SUFFIX} files. Got "
+            f"{listed(same)}; rename some of them."
+        )
+    return jobs
+
+
+def _place(file: FileTable, source: Path, out: Path) -> Path:
+    """Where the predictions of a file of a folder go."""
+    path = out / Path(file.path).relative_to(source)
+    suffix = table_suffix(path)
+    return path if suffix == SUFFIX else path.with_name(path.name[: -len(suffix)] + SUFFIX)
+
+
+def _predict_file(
+    file: FileTable,
+    out: Path,
+    prediction: TablePrediction,
+    rows: Counter[str],
+    advance: Callable[[int], None],
+) -> Generator[None, None, None]:
+    """Write one file, a part at a time, and count what becomes of the rows."""
+    own = file.schema()
+    schema = prediction.extended(own)
+    others = [name for name in prediction.used if name not in own.names]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        _writing(out, schema) as writer,
+        closing(prefetched(file.tables.parts([*own.names, *others]))) as parts,
+    ):
+        for part in parts:
+            table = prediction.predict(part)
+            if table.num_rows:
+                writer.write_table(table.select(schema.names).cast(schema))
+            rows["predicted"] += table.num_rows
+            rows["left out"] += part.table.num_rows - table.num_rows
+            if file.counted:
+                advance(part.table.num_rows)
+            yield
+    if not file.counted:
+        advance(file.size)
+
+
+@contextmanager
+def _writing(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    try:
+        with written_whole(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+            yield writer
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
+
+
+def _make_folder(path: Path) -> None:
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise TableError(
+            "The predictions of a folder must go to a folder that is empty, or not there yet. Got "
+            f"{str(path)!r}, which is {'not empty' if path.is_dir() else 'a file'}; choose another."
+        )
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _require_parquet(path: Path) -> None:
+    if table_suffix(path) != SUFFIX:
+        raise TableError(
+            f"Predictions of a table that is not read at once must be written to a {SUFFIX} file. "
+            f"Got {str(path)!r}."
+        )
+
+
+def _keep_quiet(text: str) -> None:
+    """Where the first process speaks for all."""

@@ -1,1 +1,0 @@
-"""The paper's tables and figures, made again with the published numbers beside ours."""

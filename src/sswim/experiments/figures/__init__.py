@@ -1,1 +1,0 @@
-"""The figures of the paper, made again: a module each, whose ``run`` does what is missing."""

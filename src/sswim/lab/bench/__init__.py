@@ -1,0 +1,1 @@
+"""Accuracy on named data sets, beside other methods and published numbers."""

@@ -1,0 +1,127 @@
+"""The methods of the bench by their names."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+from sswim.base.version import __version__
+from sswim.lab.peers.bayesian_warped_gp import BWGP
+from sswim.lab.peers.dense_gp import GP
+from sswim.lab.peers.estimator import SSWIM
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.presets import sswim
+from sswim.lab.peers.protocol import Method, Tailored
+from sswim.lab.peers.published import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM
+from sswim.lab.peers.warped_gp import MLWGP
+from sswim.recipe.recipe import Recipe
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "sswim-one-member": {"n_members": 1},
+    "sswim-no-warps": {"recipe": Recipe(depths=(0,))},
+    "sswim-one-depth": {"recipe": Recipe(depths=(2,))},
+    "sswim-one-kernel": {"recipe": Recipe(kernels=("matern32",))},
+    "sswim-no-scores": {"recipe": Recipe(scores=False)},
+    "sswim-no-whitening": {"recipe": Recipe(whitening=False)},
+    "sswim-separate-warps": {"recipe": Recipe(warps="separate")},
+    "sswim-no-linear": {"recipe": Recipe(linear=False)},
+    "sswim-no-output-warp": {"recipe": Recipe(output_warp="none")},
+    "sswim-constant-noise": {"recipe": Recipe(noise="constant")},
+    "sswim-no-screening": {"recipe": Recipe(screening=False)},
+    "sswim-no-enrichment": {"recipe": Recipe(enrichment=False)},
+    "sswim-no-cross-fitting": {"recipe": Recipe(cross_fitting=False)},
+    "sswim-no-weighing": {"recipe": Recipe(weighing=False)},
+    "sswim-no-calibration": {"recipe": Recipe(calibration=False)},
+}
+"""The default without one of its ingredients: names that begin with ``sswim-``, and settings."""
+
+
+METHODS: dict[str, Method] = {
+    "sswim": sswim(),
+    **{name: SSWIM(changes) for name, changes in ABLATIONS.items()},
+    "lightgbm": LightGBM(),
+    "catboost": CatBoost(),
+    "hist-gradient-boosting": HistGradientBoosting(),
+    "exact-gp": ExactGP(),
+    **{f"sswim{depth}-paper": sswim(depth, preset="paper") for depth in (1, 2)},
+    "dsdgp": DSDGP(),
+    "dkl": DKL(),
+    "rffns": RFFNS,
+    "svgp": SVGP(),
+    "sgpr": SGPR(),
+    "rffs": RFFS,
+    "gp": GP(),
+    "bwgp": BWGP(),
+    "mlwgp3": MLWGP(3),
+    "mlwgp20": MLWGP(20),
+}
+
+N_PSEUDO = (10, 20, 40, 80, 160, 320, 640, 1280)
+"""Numbers of pseudo-points that are compared."""
+DEPTHS = (0, 1, 2, 3)
+"""Numbers of warps that are compared."""
+
+VARIANTS: dict[str, Method] = {
+    **{f"paper-k{n}": PublishedSSWIM(1, n_components=256, n_pseudo=n) for n in N_PSEUDO},
+    "paper-depth0": replace(RFFS, n_components=256),
+    **{f"paper-depth{n}": PublishedSSWIM(n, n_components=256, n_pseudo=1280) for n in DEPTHS[1:]},
+}
+"""The published method with other numbers, for figures."""
+
+QUICK: dict[str, Method] = {
+    "sswim-quick": SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 10, "n_members": 2}),
+    **{
+        f"{name}-quick": replace(
+            method, n_components=32, n_pseudo=min(method.n_pseudo, 40), steps=15
+        )
+        for name, method in (METHODS | VARIANTS).items()
+        if isinstance(method, PublishedSSWIM)
+    },
+    "dsdgp-quick": DSDGP(n_hidden=2, n_inducing=16, n_samples=2, epochs=5),
+    "dkl-quick": DKL(widths=(16, 2), grid_size=20, steps=10),
+    "svgp-quick": SVGP(n_inducing=16, epochs=10),
+    "sgpr-quick": SGPR(n_inducing=16, steps=10),
+    "gp-quick": GP(first=2, most=10),
+    "bwgp-quick": BWGP(n_points=10, first=2, most=10),
+    "mlwgp3-quick": MLWGP(3, first=2, most=10),
+    "mlwgp20-quick": MLWGP(20, first=2, most=10),
+}
+"""Small versions, whose scores mean nothing."""
+
+MODULES = {"scikit-learn": "sklearn.ensemble"}
+"""Where a distribution is not imported by its name."""
+
+
+def require_method(name: str, data_set: str | None = None) -> Method:
+    """A method that exists and whose libraries are installed, and imported already.
+
+    Args:
+        name: One of ``METHODS``, ``VARIANTS`` or ``QUICK``.
+        data_set: What it is for, where its settings were published for every data set.
+    """
+    method = {**VARIANTS, **QUICK, **METHODS}.get(name)
+    if method is None:
+        raise ValueError(f"A method must be one of {', '.join(METHODS)}. Got {name!r}.")
+    for library in method.libraries:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # GPyTorch warns under a new PyTorch
+                importlib.import_module(MODULES.get(library, library))
+        except ImportError as error:
+            raise ValueError(
+                f"The method {name!r} needs {library}, which cannot be imported ({error}). "
+                "Install what the bench needs: pip install sswim[baselines]."
+            ) from error
+    if data_set is not None and isinstance(method, Tailored):
+        return method.tailored(data_set)
+    return method
+
+
+def versions(method: Method) -> str:
+    """Of this package and of the libraries that do the work."""
+    made_by = [f"{library} {version(library)}" for library in method.libraries]
+    return "; ".join([f"sswim {__version__}", *made_by])

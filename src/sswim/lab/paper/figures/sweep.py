@@ -1,0 +1,104 @@
+"""Scores against a number in which variants of the published method differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.dataclass_csv import write_rows
+from sswim.lab.bench.summary import count_failures, group, mean_of
+from sswim.lab.paper.figures.choices import require_methods
+from sswim.lab.paper.figures.curves import Curve, Metric, small_multiples
+from sswim.lab.paper.figures.pictures import write_picture
+from sswim.lab.paper.fits import run_fits
+from sswim.lab.paper.request import Request
+from sswim.lab.paper.sets import sets_to_run
+from sswim.lab.paper.tables import QUICK
+
+SETS = ("airfoil", "concrete", "elevators", "parkinsons", "supercond", "protein")
+"""Drawn by default."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method on a data set: means over the repeats that worked, and standard deviations."""
+
+    set: str
+    method: str
+    x: int
+    """The number in which methods differ."""
+    rmse: float
+    rmse_sd: float
+    mnlp: float
+    mnlp_sd: float
+    repeats: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A figure of such scores."""
+
+    name: str
+    label: str
+    """Of the number in which methods differ."""
+    methods: Mapping[str, int]
+    """Their names, and the number."""
+    quick: Sequence[int]
+    """The numbers of the small version."""
+    ticks: Sequence[int]
+    logarithmic: bool = False
+
+    def run(self, request: Request) -> list[Path]:
+        """Do the fits that are missing, and draw all that are there."""
+        own = self._own_methods(request)
+        require_methods(request, self.name, own)
+        sets = sets_to_run(request, SETS, SETS[:1])
+        rows = run_fits(request, sets, request.methods or tuple(own))
+        points = summarise(rows, dict.fromkeys((*SETS, *sets)), own)
+        if not points:
+            request.notify(f"{self.name} is not drawn, because no fit worked.")
+            return []
+        path = request.out / f"{self.name}.csv"
+        write_rows(path, points, Point)
+        ticks = self.quick if request.quick else self.ticks
+        figure = draw(points, self.label, ticks, logarithmic=self.logarithmic)
+        return [path, *write_picture(figure, request.out, self.name)]
+
+    def _own_methods(self, request: Request) -> Mapping[str, int]:
+        if request.quick:
+            return {f"{name}{QUICK}": x for name, x in self.methods.items() if x in self.quick}
+        return self.methods
+
+
+def summarise(rows: Iterable[Row], sets: Iterable[str], methods: Mapping[str, int]) -> list[Point]:
+    """The points of sets and methods of which a fit worked."""
+    groups, points = group(rows), []
+    for name in sets:
+        for method, x in methods.items():
+            tried = groups.get((name, method), [])
+            rmse, mnlp = mean_of(tried, "rmse"), mean_of(tried, "mnlp")
+            if rmse is None or mnlp is None:
+                continue
+            scores = (rmse.value, rmse.std, mnlp.value, mnlp.std)
+            points.append(Point(name, method, x, *scores, rmse.n, count_failures(tried)))
+    return points
+
+
+def draw(points: Sequence[Point], label: str, ticks: Sequence[int], *, logarithmic: bool) -> Figure:
+    """The curves of all data sets."""
+    by_set: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.x):
+        by_set.setdefault(point.set, []).append(point)
+    curves: dict[str, dict[Metric, Curve]] = {}
+    for name in dict.fromkeys(point.set for point in points):
+        its = by_set[name]
+        x = np.array([point.x for point in its], dtype=np.float64)
+        numbers = np.array([(p.rmse, p.rmse_sd, p.mnlp, p.mnlp_sd) for p in its]).T
+        curves[name] = {"rmse": Curve(x, *numbers[:2]), "mnlp": Curve(x, *numbers[2:])}
+    return small_multiples(curves, label, ticks, logarithmic=logarithmic)

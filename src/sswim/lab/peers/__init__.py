@@ -1,0 +1,1 @@
+"""Other methods of regression behind one protocol."""

@@ -1,0 +1,184 @@
+"""The algebra of exact Gaussian processes, with gradients in closed form.
+
+Every matrix is dense and in float64: the cost is that of N × N factorisations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.base.cholesky import cholesky, solve, solve_and_invert
+from sswim.base.record import Record
+
+_BATCH = 1000
+"""Rows whose covariances with the training rows are held together."""
+
+
+@dataclass(frozen=True)
+class Kernel(Record):
+    """k(x, x') = s² exp(−½ Σ_d (x_d − x'_d)²/l_d²)."""
+
+    log_lengths: Float64[Tensor, " D"]
+    """log l"""
+    log_signal: Float64[Tensor, ""]
+    """log s"""
+
+    def matrix(self, x: Float64[Tensor, "N D"]) -> Float64[Tensor, "N N"]:
+        """Among rows."""
+        return _SquaredExponential.apply(x, self.log_lengths, self.log_signal)
+
+    def between(
+        self, x: Float64[Tensor, "M D"], others: Float64[Tensor, "N D"]
+    ) -> Float64[Tensor, "M N"]:
+        """Of rows with others."""
+        return _values(x * self._rates, others * self._rates, self.log_signal)
+
+    @property
+    def signal_variance(self) -> Float64[Tensor, ""]:
+        """s²"""
+        return (2 * self.log_signal).exp()
+
+    @property
+    def _rates(self) -> Float64[Tensor, " D"]:
+        return (-self.log_lengths).exp()
+
+
+@dataclass(frozen=True)
+class Solved(Record):
+    """What a positive definite M and a vector r give."""
+
+    solution: Float64[Tensor, " N"]
+    """M⁻¹r"""
+    diagonal: Float64[Tensor, " N"]
+    """Of M⁻¹."""
+    log_determinant: Float64[Tensor, ""]
+    """log|M|"""
+
+
+def solved(matrix: Float64[Tensor, "N N"], vector: Float64[Tensor, " N"]) -> Solved:
+    """By a Cholesky factor, with gradients in closed form."""
+    return Solved(*_Inverse.apply(matrix, vector))
+
+
+@dataclass(frozen=True)
+class Process(Record):
+    """A process whose values at rows x were observed as r, with noise."""
+
+    kernel: Kernel
+    x: Float64[Tensor, "N D"]
+    factor: Float64[Tensor, "N N"]
+    """Lower Cholesky factor of M = K + noise."""
+    solution: Float64[Tensor, " N"]
+    """M⁻¹r"""
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        x: Float64[Tensor, "N D"],
+        noise: Float64[Tensor, "*rows"],
+        values: Float64[Tensor, " N"],
+    ) -> Process:
+        """Condition on values; the noise variance is that of all rows, or one of each."""
+        factor = cholesky(plus_diagonal(kernel.matrix(x), noise), "covariance of the rows")
+        return cls(kernel, x, factor, solve(factor, values))
+
+    def predict(
+        self, x: Float64[Tensor, "M D"]
+    ) -> tuple[Float64[Tensor, " M"], Float64[Tensor, " M"]]:
+        """Mean k*ᵀM⁻¹r and variance s² − k*ᵀM⁻¹k* of the function at rows."""
+        means, variances = [], []
+        for rows in x.split(_BATCH):
+            cross = self.kernel.between(rows, self.x)
+            white = torch.linalg.solve_triangular(self.factor, cross.mT, upper=False)
+            means.append(cross @ self.solution)
+            variances.append(self.kernel.signal_variance - white.square().sum(0))
+        return torch.cat(means), torch.cat(variances).clamp(min=0)
+
+
+def plus_diagonal(
+    matrix: Float64[Tensor, "N N"], diagonal: Float64[Tensor, "*rows"]
+) -> Float64[Tensor, "N N"]:
+    """A matrix with more on its diagonal: the same for all rows, or one value for each."""
+    matrix = matrix.clone()
+    matrix.diagonal().add_(diagonal)
+    return matrix
+
+
+def negative_log_evidence(
+    kernel: Kernel,
+    log_noise: Float64[Tensor, ""],
+    x: Float64[Tensor, "N D"],
+    targets: Float64[Tensor, " N"],
+) -> Float64[Tensor, ""]:
+    """½(rᵀM⁻¹r + log|M| + N log 2π) of targets r, where M = K + noise."""
+    found = solved(plus_diagonal(kernel.matrix(x), (2 * log_noise).exp()), targets)
+    constant = len(targets) * math.log(2 * math.pi)
+    return 0.5 * (targets @ found.solution + found.log_determinant + constant)
+
+
+def _values(
+    x: Float64[Tensor, "M D"], others: Float64[Tensor, "N D"], log_signal: Float64[Tensor, ""]
+) -> Float64[Tensor, "M N"]:
+    """s² exp(−½|a − b|²) by |a|² + |b|² − 2aᵀb, in place: the matrix is the cost."""
+    exponent = x @ others.mT
+    exponent -= 0.5 * x.square().sum(1)[:, None]
+    exponent -= 0.5 * others.square().sum(1)
+    return exponent.clamp_(max=0).add_(2 * log_signal).exp_()
+
+
+class _SquaredExponential(torch.autograd.Function):
+    """The kernel's matrix. Its gradients are sums over W = ∂/∂K ∘ K.
+
+    With a = x/l these are Σ_ij W_ij (a_id − a_jd)² for log l_d and 2 Σ_ij W_ij for log s.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, log_lengths: Tensor, log_signal: Tensor) -> Tensor:
+        scaled = x * (-log_lengths).exp()
+        matrix = _values(scaled, scaled, log_signal)
+        ctx.save_for_backward(scaled, matrix)
+        return matrix
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, Tensor]:
+        scaled, matrix = ctx.saved_tensors
+        weight = gradients[0] * matrix
+        total = weight.sum(0) + weight.sum(1)
+        lengths = total @ scaled.square() - 2 * (scaled * (weight @ scaled)).sum(0)
+        return None, lengths, total.sum()
+
+
+class _Inverse(torch.autograd.Function):
+    """M⁻¹r = β, diag M⁻¹ and log|M|.
+
+    dβ = M⁻¹(dr − dM β), d(M⁻¹) = −M⁻¹ dM M⁻¹ and d log|M| = tr M⁻¹dM.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, vector: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        factor = cholesky(matrix, "covariance of the rows")
+        solution, inverse = solve_and_invert(factor, vector)
+        ctx.save_for_backward(solution, inverse)
+        ctx.set_materialize_grads(False)
+        return solution, inverse.diagonal().clone(), 2 * factor.diagonal().log().sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        solution, inverse = ctx.saved_tensors
+        by_solution, by_diagonal, by_determinant = gradients
+        matrix, vector = torch.zeros_like(inverse), None
+        if by_determinant is not None:
+            matrix += by_determinant * inverse
+        if by_solution is not None:
+            vector = inverse @ by_solution
+            matrix -= torch.outer(vector, solution)
+        if by_diagonal is not None:
+            matrix -= (inverse * by_diagonal) @ inverse
+        return matrix, vector

@@ -1,0 +1,1 @@
+"""The model: warps, features, noise and output warp of one member."""

@@ -1,0 +1,137 @@
+"""Spectral densities of stationary kernels, and draws of frequencies from them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Float64
+from scipy import special
+from torch import Tensor, nn
+
+from sswim.base.validation import require_choice
+
+Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
+Draw = Literal["iid", "orthogonal", "sobol"]
+
+_DEGREES_OF_FREEDOM: dict[Kernel, int] = {"matern12": 1, "matern32": 3, "matern52": 5}
+"""2ν of the Matérn kernels' spectral density, a multivariate Student-t."""
+
+
+_OPEN_INTERVAL = (2.0**-32, 1 - 2.0**-32)
+"""Uniform numbers are kept off 0 and 1, whose quantiles may be infinite."""
+
+
+def draw_frequencies(
+    kernel: Kernel,
+    n_frequencies: int,
+    n_inputs: int,
+    generator: torch.Generator,
+    draw: Draw = "orthogonal",
+) -> Float[Tensor, "M D"]:
+    """Draw frequencies from a kernel's spectral density at unit length-scale.
+
+    The density of the RBF kernel is N(0, I). That of Matérn-ν is the multivariate Student-t with
+    2ν degrees of freedom, ``ω = z·√(2ν/χ²)`` with *one* ``χ² ~ χ²_{2ν}`` for all coordinates of a
+    frequency: the isotropic kernel. (One χ² per coordinate would give a product of 1-D kernels.)
+
+    Args:
+        kernel: The stationary kernel.
+        n_frequencies: M.
+        n_inputs: D.
+        generator: A generator on the CPU, so that every device sees the same draw.
+        draw: ``"iid"``; ``"orthogonal"``: blocks of D frequencies in orthogonal directions;
+            ``"sobol"``: a scrambled Sobol sequence through the inverse distribution functions.
+    """
+    require_choice("kernel", kernel, Kernel)
+    require_choice("draw", draw, Draw)
+    if n_frequencies < 1 or n_inputs < 1:
+        raise ValueError(
+            "A draw needs at least one frequency and one input. "
+            f"Got n_frequencies={n_frequencies}, n_inputs={n_inputs}."
+        )
+    directions, uniform = {"iid": _iid, "orthogonal": _orthogonal, "sobol": _sobol}[draw](
+        n_frequencies, n_inputs, generator
+    )
+    return _radius(kernel, uniform, n_inputs)[:, None] * directions
+
+
+def _radius(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Tensor, " M"]:
+    """The quantiles of ‖ω‖: of χ_D for the RBF kernel, else of √(D·F(D, 2ν)).
+
+    (If ‖z‖² ~ χ²_D and χ² ~ χ²_{2ν}, the ratio of their means over degrees is F-distributed, and
+    D·F/(D·F + 2ν) is Beta(D/2, ν).)
+    """
+    if kernel == "rbf":
+        return torch.from_numpy(special.gammaincinv(d / 2, uniform.numpy())).mul(2).sqrt()
+    degrees = _DEGREES_OF_FREEDOM[kernel]
+    beta = special.betaincinv(d / 2, degrees / 2, uniform.numpy())
+    complement = special.betaincinv(degrees / 2, d / 2, (1 - uniform).numpy())  # 1 − beta
+    return torch.from_numpy(degrees * beta / complement).sqrt()
+
+
+_Polar = tuple[Float64[Tensor, "M D"], Float64[Tensor, " M"]]
+"""Directions uniform on the sphere, and uniform numbers that become radii."""
+
+
+def _iid(n: int, d: int, generator: torch.Generator) -> _Polar:
+    normal = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    uniform = torch.rand(n, generator=generator, dtype=torch.float64)
+    return nn.functional.normalize(normal, dim=-1), uniform.clamp(*_OPEN_INTERVAL)
+
+
+def _orthogonal(n: int, d: int, generator: torch.Generator) -> _Polar:
+    """Orthogonal directions within blocks of D, radii stratified over all frequencies.
+
+    The Q of a Gaussian matrix, with the signs of R's diagonal made positive, is uniform over the
+    orthogonal group.
+    """
+    blocks = math.ceil(n / d)
+    normal = torch.randn(blocks, d, d, generator=generator, dtype=torch.float64)
+    q, r = torch.linalg.qr(normal)
+    directions = (q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]).mT.reshape(-1, d)[:n]
+    strata = torch.randperm(n, generator=generator)
+    offset = torch.rand(n, generator=generator, dtype=torch.float64)
+    return directions, ((strata + offset) / n).clamp(*_OPEN_INTERVAL)
+
+
+def _sobol(n: int, d: int, generator: torch.Generator) -> _Polar:
+    """Scrambled Sobol points: the first coordinate for the radius, the others for the direction."""
+    seed = int(torch.randint(2**31 - 1, (), generator=generator))
+    engine = torch.quasirandom.SobolEngine(d + 1, scramble=True, seed=seed)
+    uniform = engine.draw(n, dtype=torch.float64).clamp(*_OPEN_INTERVAL)
+    normal = torch.special.ndtri(uniform[:, 1:])
+    return nn.functional.normalize(normal, dim=-1), uniform[:, 0]
+
+
+class Spectrum(nn.Module):
+    """A fixed draw of frequencies with one learnable length-scale per input."""
+
+    unit_frequencies: Tensor
+
+    def __init__(self, n_frequencies: int, n_inputs: int, batch: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.register_buffer(
+            "unit_frequencies", torch.zeros(*batch, n_frequencies, n_inputs, dtype=torch.float64)
+        )
+        self.log_length_scales = nn.Parameter(torch.zeros(*batch, n_inputs, dtype=torch.float64))
+
+    def frequencies(self) -> Float[Tensor, "*B M D"]:
+        """Ω: the unit frequencies divided by the length-scales."""
+        return self.unit_frequencies * (-self.log_length_scales).exp()[..., None, :]
+
+    @torch.no_grad()
+    def start(
+        self,
+        kernel: Kernel,
+        draw: Draw,
+        length_scales: Float64[Tensor, " D"],
+        generator: torch.Generator,
+    ) -> None:
+        """Draw the frequencies and set the length-scales, of one member."""
+        n_frequencies, n_inputs = self.unit_frequencies.shape
+        self.unit_frequencies.copy_(
+            draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
+        )
+        self.log_length_scales.copy_(length_scales.log())

@@ -1,0 +1,170 @@
+"""Pages to show to others: one HTML file each, with its figures inside, that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from sswim.base.files import written_whole
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+_STYLE = """\
+:root { color-scheme: light dark; }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; line-height: 1.2; }
+h2 { font-size: 1.2rem; margin-top: 2rem; }
+figure { margin: 1.5rem 0; }
+figcaption, caption { font-size: 0.9rem; opacity: 0.8; text-align: left; padding: 0.3rem 0; }
+img { display: block; max-width: 100%; height: auto; background: white; border-radius: 4px; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 1rem 0.25rem 0; text-align: left; }
+th { border-bottom: 1px solid; font-weight: 600; }
+.number { text-align: right; }
+pre { padding: 0.8rem 1rem; border: 1px solid rgb(128 128 128 / 0.4); border-radius: 4px; }
+"""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of what follows."""
+
+    text: str
+
+    def html(self) -> str:
+        """The element."""
+        return f"<h2>{escape(self.text)}</h2>"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+    def html(self) -> str:
+        """The element."""
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines to copy, shown as they are."""
+
+    text: str
+
+    def html(self) -> str:
+        """The element."""
+        return f'<pre class="wide"><code>{escape(self.text)}</code></pre>'
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of cells; those that are numbers stand to the right."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"Every row of a table must have the {len(self.columns)} cells that its "
+                    f"columns say. Got {len(row)} in {row}."
+                )
+
+    def html(self) -> str:
+        """The element."""
+        caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
+        numeric = [
+            bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
+            for column in range(len(self.columns))
+        ]
+        head = "".join(
+            f'<th scope="col"{_class(right)}>{escape(name)}</th>'
+            for name, right in zip(self.columns, numeric, strict=True)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{_class(right)}>{escape(cell)}</td>"
+                for cell, right in zip(row, numeric, strict=True)
+            )
+            + "</tr>\n"
+            for row in self.rows
+        )
+        return (
+            f'<div class="wide"><table>\n{caption}<thead><tr>{head}</tr></thead>\n'
+            f"<tbody>\n{body}</tbody>\n</table></div>"
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, as the content of a PNG file, and what it shows for those who cannot see it."""
+
+    png: bytes
+    alt: str
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.png.startswith(_PNG):
+            raise ValueError(
+                f"A figure must be the content of a PNG file. Got {self.png[:8]!r} at its start."
+            )
+
+    def html(self) -> str:
+        """The element."""
+        data = base64.b64encode(self.png).decode("ascii")
+        caption = f"\n<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        return (
+            f'<figure>\n<img alt="{escape(self.alt)}" src="data:image/png;base64,{data}">'
+            f"{caption}\n</figure>"
+        )
+
+
+Section = Heading | Text | Code | Table | Figure
+
+
+def html_page(title: str, sections: Sequence[Section]) -> str:
+    """One page, in light or dark as the reader's system is; all text in it is escaped."""
+    body = "\n".join(section.html() for section in sections)
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>
+{_STYLE}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+def write_page(path: str | os.PathLike[str], html: str) -> None:
+    """Write a page; on failure what was there stays."""
+    with written_whole(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _class(right: bool) -> str:
+    return ' class="number"' if right else ""

@@ -1,0 +1,1 @@
+"""A member conditioned on rows, its predictions, and mixtures of members."""

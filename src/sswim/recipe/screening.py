@@ -1,0 +1,146 @@
+"""Where to start: length-scales, signal and noise by the evidence of the stationary model.
+
+The stationary model with one length-scale for all inputs costs one eigendecomposition for every
+length-scale that is tried, whatever the signal and the noise: with ΦᵀWΦ = UΛUᵀ, β = UᵀΦᵀWz and
+λ = σ²/s²
+
+    zᵀ(ΦΦᵀ + λW⁻¹)⁻¹z = (zᵀWz − Σ β²/(Λ + λ))/λ = q(λ),
+
+the best signal is s² = q/N, and −log evidence = ½N(1 + log 2πs²) + ½Σ log(Λ + λ) + ½(N − F) log λ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from sswim.model.architecture import Architecture
+from sswim.model.features import expected_features
+from sswim.model.normal_scores import learn_scores
+from sswim.model.observations import Observations
+from sswim.model.spectrum import Kernel, draw_frequencies
+from sswim.posterior.statistics import Statistics, statistics
+from sswim.rows.measure import Measure
+from sswim.rows.rows import Rows
+
+MULTIPLES = tuple(2.0**power for power in range(-6, 4))
+"""Length-scales tried, in units of √D: from many oscillations over the rows to almost linear."""
+
+RIDGES = torch.logspace(-10, 2, 37, dtype=torch.float64)
+"""λ = σ²/s² tried."""
+
+FEW_ROWS = 256
+LEAST_RIDGE_OF_FEW = 1e-6
+"""Of so few rows: they cannot tell less noise from none, and rounding would be what is learnt."""
+
+N_FREQUENCIES = 128
+"""Enough to tell length-scales apart."""
+
+MOST_ROWS = 2000
+"""Enough to tell them apart, too."""
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """Where training begins."""
+
+    length_scale: float
+    """Of every input, in units of its spread."""
+    signal: Float64[Tensor, " T"]
+    """s²"""
+    noise: Float64[Tensor, " T"]
+    """σ²"""
+
+
+def screen(rows: Rows, kernel: Kernel, generator: torch.Generator) -> StartingPoint:
+    """The length-scale, signal and noise of the greatest evidence.
+
+    Linear terms are looked at beside the Fourier features, so that a trend does not hide what is
+    left when it is taken away.
+
+    Args:
+        rows: Standardised.
+        kernel: Of the Fourier features.
+        generator: On the CPU; draws the frequencies, and the rows if there are many.
+    """
+    rows = rows.to(device=torch.device("cpu"), dtype=torch.float64)
+    if len(rows) > MOST_ROWS:
+        chosen = torch.randperm(len(rows), generator=generator)[:MOST_ROWS]
+        rows = rows.map(lambda tensor: tensor[chosen])
+    points = rows.inputs.mean
+    n_inputs = points.shape[1]
+    unit = draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator)
+    trend = torch.cat((points * n_inputs**-0.5, torch.ones_like(points[:, :1])), dim=-1)
+    tried = []
+    for multiple in MULTIPLES:
+        length_scale = multiple * math.sqrt(n_inputs)
+        waves = expected_features(unit / length_scale, Measure(points))
+        observations = Observations(
+            torch.cat((waves, trend), dim=-1),
+            rows.targets,
+            torch.zeros_like(rows.targets),
+            multiplicity=rows.weight,
+        )
+        values, signals, ridges = best_signals(statistics(observations))
+        tried.append((values.sum().item(), length_scale, signals, ridges * signals))
+    _, length_scale, signal, noise = min(tried, key=lambda each: each[0])
+    return StartingPoint(length_scale, signal, noise)
+
+
+def best_signals(
+    statistics: Statistics,
+) -> tuple[Float64[Tensor, " T"], Float64[Tensor, " T"], Float64[Tensor, " T"]]:
+    """The least negative log evidence over s² and λ, and these, for every target."""
+    eigenvalues, vectors = torch.linalg.eigh(statistics.gram[0])
+    eigenvalues = eigenvalues.clamp(min=0)  # Λ
+    squared = (vectors.mT @ statistics.moment).square()  # β², (F, T)
+    few = bool(statistics.count < FEW_ROWS)
+    ridges = (RIDGES[RIDGES >= LEAST_RIDGE_OF_FEW] if few else RIDGES)[:, None]
+    shifted = eigenvalues + ridges  # Λ + λ, (ridges, F)
+    explained = (1 / shifted) @ squared  # (ridges, T)
+    # Rounding may leave nothing, or less, of targets that are a function of the features.
+    smallest = torch.finfo(torch.float64).eps * statistics.energy.clamp(min=1.0)
+    quadratic = (statistics.energy - explained).clamp(min=smallest) / ridges  # q
+    count, n_features = statistics.count, len(eigenvalues)
+    signals = quadratic / count
+    values = 0.5 * (
+        count * (1 + (2 * math.pi * signals).log())
+        + shifted.log().sum(-1, keepdim=True)
+        + (count - n_features) * ridges.log()
+    )
+    least = values.argmin(0, keepdim=True)
+    return (
+        values.gather(0, least)[0],
+        signals.gather(0, least)[0],
+        ridges[least[0], 0],
+    )
+
+
+def starting_points(
+    architectures: Sequence[Architecture],
+    rows: Rows,
+    sample: Float[Tensor, "S D"],
+    generator: torch.Generator,
+) -> dict[str, StartingPoint]:
+    """Where members start, by what they see of the inputs: one screening for each way.
+
+    Args:
+        architectures: Of the members. The kernel of the first stands for all.
+        rows: Standardised.
+        sample: Some rows of the inputs, as :func:`sswim.model.sswim.start` takes them.
+        generator: On the CPU.
+    """
+    points: dict[str, StartingPoint] = {}
+    for architecture in architectures:
+        if architecture.inputs not in points:
+            inputs = rows.inputs
+            if architecture.inputs == "scored":
+                inputs = learn_scores(sample).forward(inputs)
+            seen = replace(rows, inputs=inputs)
+            points[architecture.inputs] = screen(seen, architectures[0].kernel, generator)
+    return points

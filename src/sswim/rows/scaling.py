@@ -1,0 +1,81 @@
+"""Standardising inputs and targets, and undoing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.base.record import Record
+from sswim.rows.measure import Measure, marginal_variance
+from sswim.rows.moments import Moments, moments
+from sswim.rows.rows import Rows
+
+_CONSTANT = 1e-14
+"""A spread below this part of the largest value is rounding: the column is constant."""
+
+
+@dataclass(frozen=True)
+class Scaling(Record):
+    """The means and spreads of the rows that a model was trained on."""
+
+    input_mean: Float64[Tensor, " D"]
+    input_spread: Float64[Tensor, " D"]
+    target_mean: Float64[Tensor, " T"]
+    target_spread: Float64[Tensor, " T"]
+
+    def inputs(self, measure: Measure) -> Measure:
+        """To zero mean and unit spread."""
+        mean = (measure.mean.to(torch.float64) - self.input_mean) / self.input_spread
+        variance = measure.input_variance
+        if variance is not None:
+            variance = variance / self.input_spread.square()
+        return Measure(mean, input_variance=variance).to(dtype=measure.mean.dtype)
+
+    def original_warps(self, measure: Measure) -> Measure:
+        """A warped measure in the units of the inputs, so that no warp is the identity."""
+        mean = measure.mean * self.input_spread + self.input_mean
+        variance = marginal_variance(measure)
+        if variance is not None:
+            variance = variance * self.input_spread.square()
+        return Measure(mean, variance)
+
+    def targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
+        """To zero mean and unit spread."""
+        return (targets - self.target_mean) / self.target_spread
+
+    def rows(self, rows: Rows) -> Rows:
+        """To zero mean and unit spread."""
+        return Rows(self.inputs(rows.inputs), self.targets(rows.targets), rows.weight)
+
+    def original_targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
+        """Back to the units of the targets."""
+        return targets * self.target_spread + self.target_mean
+
+
+def no_scaling(rows: Rows) -> Scaling:
+    """That of rows which are standardised already."""
+    (inputs,), (targets,) = rows.inputs.mean[:1].to(torch.float64), rows.targets[:1]
+    return Scaling(
+        torch.zeros_like(inputs),
+        torch.ones_like(inputs),
+        torch.zeros_like(targets),
+        torch.ones_like(targets),
+    )
+
+
+def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
+    """Means and spreads; a constant column keeps its unit."""
+    return Scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
+
+
+def learn_scaling(rows: Rows) -> Scaling:
+    """That of weighted rows."""
+    return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
+
+
+def _scale(moments: Moments) -> Float64[Tensor, " C"]:
+    constant = moments.spread / moments.unit <= _CONSTANT
+    return torch.where(constant, 1.0, moments.spread)

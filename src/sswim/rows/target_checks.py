@@ -1,0 +1,54 @@
+"""Targets that can be learnt from, but of which a user should know."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from jaxtyping import Float64
+
+from sswim.rows.rows import Rows
+
+_TIED_SHARE = 0.25
+"""Of one value among the targets; rounded measurements and counts of real data have up to 0.15."""
+
+_FAR = 1e4
+"""In widths of the middle half of the targets; a log-normal one of σ = 3 stays within."""
+
+
+def has_ties(rows: Rows) -> bool:
+    """Whether so many targets are equal that no output warp can make them Gaussian."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    return any(_largest_share(column) >= _TIED_SHARE for column in targets.cpu().numpy().T)
+
+
+def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
+    """Warn of extreme values, and of ties where a density is to be learnt."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    for number, column in enumerate(targets.cpu().numpy().T):
+        name = "y" if targets.shape[1] == 1 else f"Column {number} of y"
+        lower, middle, upper = np.quantile(column, [0.25, 0.5, 0.75])
+        farthest = np.abs(column - middle).max()
+        if farthest > _FAR * (upper - lower) > 0:
+            warnings.warn(
+                f"{name} has a value {farthest / (upper - lower):.2g} times as far from the median "
+                "as the middle half of the values is wide. Standardised, all others look alike: "
+                "correct or remove it, or model the logarithm of y.",
+                stacklevel=3,
+            )
+        if not output_warp:
+            continue
+        share = _largest_share(column)
+        if share >= _TIED_SHARE:
+            warnings.warn(
+                f"{share:.0%} of {name} is one and the same value, where an output warp would make "
+                "the density as high as it can. Learn it without (output_warp='none'), or learn "
+                "these rows apart from the others.",
+                stacklevel=3,
+            )
+
+
+def _largest_share(column: Float64[np.ndarray, " N"]) -> float:
+    """Of the targets, that of their most frequent value; zero if none occurs twice."""
+    most = np.unique(column, return_counts=True)[1].max()
+    return float(most / len(column)) if most > 1 else 0.0

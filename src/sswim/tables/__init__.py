@@ -1,0 +1,1 @@
+"""Tables in files: Parquet, CSV and Arrow, their schemas and categories."""

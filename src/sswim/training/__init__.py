@@ -1,0 +1,1 @@
+"""Training: objectives, their gradients, optimisers and checkpoints."""

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from builders.models import normal
+
+from sswim.base.cholesky import (
+    FactorisationError,
+    cholesky,
+    failures_noted,
+    solve_and_invert,
+    triangular_inverse,
+)
+
+
+def test_a_definite_matrix_is_not_touched(generator: torch.Generator) -> None:
+    root = normal(generator, 4, 4)
+    matrix = root @ root.mT + torch.eye(4)
+    assert torch.equal(cholesky(matrix, "matrix"), torch.linalg.cholesky(matrix))
+
+
+def test_a_singular_matrix_gets_little_jitter_and_its_neighbour_none(
+    generator: torch.Generator,
+) -> None:
+    root = normal(generator, 2, 6, 6)
+    root[1, :, 3:] = 0  # rank three
+    root[1] *= 1e5  # jitter must be relative
+    matrix = root @ root.mT
+    factor = cholesky(matrix, "matrix")
+    assert torch.equal(factor[0], torch.linalg.cholesky(matrix[0]))
+    error = (factor[1] @ factor[1].mT - matrix[1]).abs().max()
+    assert error < 1e-9 * matrix[1].abs().max()
+
+
+def test_gradients_pass_through_the_jitter(generator: torch.Generator) -> None:
+    root = normal(generator, 5, 2)
+    matrix = (root @ root.mT).requires_grad_()
+    cholesky(matrix, "matrix").diagonal().log().sum().backward()
+    assert matrix.grad is not None
+    assert matrix.grad.isfinite().all()
+
+
+def test_an_indefinite_matrix_is_refused_by_name_size_cause_and_cure() -> None:
+    with pytest.raises(FactorisationError) as caught:
+        cholesky(torch.diag(torch.tensor([1.0, 1.0, -0.1], dtype=torch.float64)), "matrix A")
+    message = str(caught.value)
+    for part in ("3 × 3 matrix A", "positive definite", "Likely cause", "Use float64 rows"):
+        assert part in message
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_matrix_that_is_not_finite_is_refused_as_such(value: float) -> None:
+    matrix = torch.eye(2, dtype=torch.float64)
+    matrix[1, 1] = value
+    if value == float("inf"):
+        matrix[1, 0] = matrix[0, 1] = value
+    with pytest.raises(FactorisationError, match="must be finite"):
+        cholesky(matrix, "matrix")
+
+
+def test_failures_are_noted_rather_than_repaired(generator: torch.Generator) -> None:
+    root = normal(generator, 4, 4)
+    good, bad = root @ root.mT + torch.eye(4), -torch.eye(4, dtype=torch.float64)
+    with failures_noted() as failures:
+        assert torch.equal(cholesky(good, "matrix"), torch.linalg.cholesky(good))
+        cholesky(bad, "matrix")
+    assert [each.item() for each in failures] == [False, True]
+    with pytest.raises(FactorisationError):
+        cholesky(bad, "matrix")
+
+
+@pytest.mark.parametrize("size", [5, 64, 65, 200])
+def test_inverses(size: int, generator: torch.Generator) -> None:
+    root = normal(generator, 2, size, 2 * size)
+    matrix, vector = root @ root.mT, root[..., 0]
+    factor = torch.linalg.cholesky(matrix)
+    identity = torch.eye(size, dtype=torch.float64).expand_as(factor)
+    assert torch.allclose(triangular_inverse(factor) @ factor, identity, atol=1e-9)
+    solution, inverse = solve_and_invert(factor, vector)
+    assert torch.allclose(inverse @ matrix, identity, atol=1e-8)
+    assert torch.allclose(torch.einsum("bij,bj->bi", matrix, solution), vector, atol=1e-8)

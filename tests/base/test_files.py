@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sswim.base.files import written_whole
+
+
+def test_the_file_appears_when_all_went_well(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with written_whole(path) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o400
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(type(error)), written_whole(path) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise error
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match=r"make .*missing"),
+        written_whole(tmp_path / "missing" / "file"),
+    ):
+        pass

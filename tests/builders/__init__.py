@@ -1,0 +1,1 @@
+"""Small rows, models, tables and peers that more than one test needs."""

@@ -1,0 +1,91 @@
+"""Fits whose result must not depend on the number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sswim import SSWIMRegressor
+from sswim.distributed.processes import Processes
+from sswim.distributed.share import WHOLE, Share
+from sswim.rows import Chunk, Source
+from sswim.rows import summary as surveying
+from sswim.rows.array_source import as_chunk
+
+Arrays = dict[str, np.ndarray]
+
+N_ROWS = 1003
+"""A prime: no chunk and no number of processes divides it."""
+
+SAMPLE_ROWS = 400
+"""Rows of the sample in fits that stream."""
+
+SETTINGS: dict[str, Any] = {
+    "n_components": 32,
+    "n_pseudo": 8,
+    "max_iter": 20,
+    "random_state": 3,
+    "device": "cpu",
+}
+
+
+def table() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(5)
+    x = random.normal(size=(N_ROWS, 3)) * [1.0, 20.0, 0.3] + [0.0, 100.0, -2.0]
+    y = np.sin(2 * x[:, 0]) + 0.05 * x[:, 1] + 0.2 * random.normal(size=N_ROWS)
+    return x, y
+
+
+def result(regressor: SSWIMRegressor) -> Arrays:
+    """All parameters, and predictions."""
+    x = table()[0][:50] + 0.1
+    mean, std = regressor.predict(x, return_std=True)
+    lower, upper = regressor.predict_interval(x)
+    predictions = {"mean": mean, "std": std, "lower": lower, "upper": upper}
+    predictions["weights"] = regressor.weights_
+    state = {
+        f"{number}.{name}": tensor.cpu().numpy()
+        for number, model in enumerate(regressor._models)
+        for name, tensor in model.state_dict().items()
+    }
+    return predictions | state
+
+
+def assert_same(ours: Arrays, theirs: Arrays, tolerance: float = 1e-8) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, values in theirs.items():
+        finite = np.isfinite(values)
+        assert np.array_equal(ours[name][~finite], values[~finite]), name
+        scale = np.abs(values[finite]).max(initial=0)
+        difference = np.abs(ours[name][finite] - values[finite]).max(initial=0)
+        assert difference <= tolerance * scale, name
+
+
+def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
+    regressor = SSWIMRegressor(**{**SETTINGS, **settings})
+    return result(regressor.fit(*table(), processes=processes))
+
+
+class UnevenShards(Source):
+    """Of several processes the last has no rows, the others more the later they come."""
+
+    def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
+        x, y = table()
+        begin, end, size = 0, N_ROWS, 97
+        if share.size > 1:
+            ends = [round(N_ROWS * (k / (share.size - 1)) ** 2) for k in range(share.size)]
+            begin, end = [*ends, N_ROWS][share.rank : share.rank + 2]
+            size = 61
+        for first in range(begin, end, size):
+            yield as_chunk(
+                first, x[first : min(first + size, end)], y[first : min(first + size, end)]
+            )
+
+
+def fit_shards(processes: Processes, settings: dict[str, Any], most: int, memory: int) -> Arrays:
+    """Shards that are streamed or held, of which a sample of most rows is in memory."""
+    surveying.SAMPLE_ROWS = most
+    regressor = SSWIMRegressor(**{**SETTINGS, **settings})
+    return result(regressor.fit(UnevenShards(), memory=memory, processes=processes))

@@ -1,0 +1,125 @@
+"""Small models and rows, and what more than one test compares with."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sswim.model.architecture import Architecture
+from sswim.model.observations import Observations
+from sswim.model.output_warp import OutputWarp, OutputWarpName
+from sswim.model.sswim import SSWIM
+from sswim.model.start import start
+from sswim.rows.rows import Rows, as_rows
+from sswim.rows.scaling import Scaling
+
+SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5, n_noise_frequencies=3)
+DENSITIES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "sinh-arcsinh": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
+    "tanh": {"output_warp": "tanh", "noise": "input-dependent"},
+}
+"""What an observation is, given the function."""
+OUTPUT_WARPS: list[tuple[OutputWarpName, int]] = [
+    ("sinh-arcsinh", 1),
+    ("sinh-arcsinh", 2),
+    ("sinh-arcsinh", 3),
+    ("tanh", 1),
+    ("tanh", 3),
+    ("tanh", 20),
+]
+
+
+def normal(generator: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def small_rows(
+    generator: torch.Generator,
+    n: int = 23,
+    n_targets: int = 1,
+    *,
+    weighted: bool = False,
+    uncertain: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> Rows:
+    x = normal(generator, n, 3)
+    y = (x @ normal(generator, 3, n_targets)).sin() + 0.1 * normal(generator, n, n_targets)
+    weight = torch.rand(n, generator=generator, dtype=torch.float64) * 2 if weighted else None
+    variance = 0.1 * normal(generator, n, 3).square() if uncertain else None
+    return as_rows(x, y, weight, variance, dtype)
+
+
+def small_model(
+    rows: Rows, generator: torch.Generator, perturb: float = 0.3, **changes: Any
+) -> SSWIM:
+    """A model away from its start, so that no term vanishes."""
+    architecture = dataclasses.replace(SMALL, **changes)
+    model = start(architecture, rows.inputs.mean, rows.targets.shape[1], generator)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(perturb * normal(generator, *parameter.shape))
+    return model
+
+
+def observations(
+    features: Tensor,
+    targets: Tensor,
+    weight: Tensor | None = None,
+    log_precision: Tensor | None = None,
+    temper: Tensor | None = None,
+) -> Observations:
+    """Rows whose targets are not warped."""
+    no_slope = torch.zeros_like(targets)
+    return Observations(features, targets, no_slope, log_precision, weight, temper)
+
+
+def random_warp(
+    kind: OutputWarpName,
+    n_terms: int,
+    generator: torch.Generator,
+    n_targets: int = 3,
+    spread: float = 1.0,
+) -> OutputWarp:
+    """An output warp whose coordinates are drawn with a standard deviation."""
+    module = OutputWarp(kind, n_terms, n_targets)
+    with torch.no_grad():
+        module.coordinates.copy_(spread * normal(generator, *module.coordinates.shape))
+    return module
+
+
+def target_scaling(mean: list[float], spread: list[float]) -> Scaling:
+    """Of targets alone."""
+    unit = torch.ones(1, dtype=torch.float64)
+    return Scaling(
+        0 * unit,
+        unit,
+        torch.tensor(mean, dtype=torch.float64),
+        torch.tensor(spread, dtype=torch.float64),
+    )
+
+
+def gradients(model: SSWIM) -> dict[str, Tensor]:
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def relative_error(actual: Tensor, expected: Tensor) -> float:
+    return ((actual - expected).abs().max() / expected.abs().max()).item()
+
+
+def unchecked(function: Callable[..., Any], **arguments: Any) -> Any:
+    """Call as users do, without the type checks that the tests add to the package."""
+    if inspect.isclass(function):
+        instance = function.__new__(function)
+        inspect.unwrap(function.__init__)(instance, **arguments)
+        return instance
+    return inspect.unwrap(function)(**arguments)

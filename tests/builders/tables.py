@@ -1,0 +1,94 @@
+"""Tables that more than one test reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sswim.distributed.share import Share
+from sswim.tables import table_parts
+from sswim.tables.table_parts import Part, Tables
+
+
+def houses() -> pa.Table:
+    return pa.table(
+        {
+            "price": [1.5, 2.5, 3.5, 4.5],
+            "rooms": [1, 2, 3, 4],
+            "town": ["York", "Bath", "York", "Ely, the city"],
+            "sold": pa.array([18262, 18263, 18262, 18262], pa.date32()),
+            "new": [True, False, True, False],
+        }
+    )
+
+
+def dictionary(values: list[str | None], dtype: Any) -> pa.Array:
+    return pa.array(values).cast(pa.dictionary(pa.int32(), dtype))
+
+
+def views(values: list[str], indices: list[int]) -> pa.Array:
+    """What Polars writes for a Categorical."""
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.uint32()), pa.array(values, pa.string_view())
+    )
+
+
+def shares(size: int) -> Iterator[Share]:
+    return (Share(rank, size) for rank in range(size))
+
+
+def small_parts(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
+    monkeypatch.setattr(table_parts, "PART_ROWS", n_rows)
+
+
+def mixed(n_rows: int) -> pa.Table:
+    """Numbers, text, dates and a target, all of which tell the rows apart."""
+    rng = np.random.default_rng(n_rows)
+    number = np.arange(n_rows)
+    return pa.table(
+        {
+            "y": rng.normal(size=n_rows),
+            "n": number,
+            "f": (rng.integers(-40, 40, n_rows) / 8).astype(np.float32),
+            "town": [["York", "Bath", "Ely, the city"][i] for i in rng.integers(3, size=n_rows)],
+            "day": pa.array(rng.integers(0, 30_000, n_rows), pa.int32()).cast(pa.date32()),
+            "new": pa.array(rng.integers(2, size=n_rows) == 1),
+        }
+    )
+
+
+def with_gaps(table: pa.Table) -> pa.Table:
+    """The same table without every third town, every fourth f and some targets."""
+    number = np.arange(table.num_rows)
+    for name, gap in {"town": number % 3 == 1, "f": number % 4 == 2, "y": number % 7 == 6}.items():
+        values = pa.array(table[name].to_pylist(), table[name].type, mask=gap)
+        table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+def rows_of(tables: Tables, columns: Sequence[str], share: Share) -> dict[int, dict[str, Any]]:
+    """By their numbers; no row comes twice, and they come in order."""
+    found: dict[int, dict[str, Any]] = {}
+    for part in tables.parts(columns, share):
+        assert isinstance(part, Part)
+        assert 0 < part.table.num_rows <= table_parts.PART_ROWS
+        assert part.table.column_names == list(columns)
+        assert part.first > max(found, default=-1)
+        found |= dict(enumerate(part.table.to_pylist(), start=part.first))
+    return found
+
+
+def all_rows(tables: Tables, columns: Sequence[str], size: int) -> list[dict[str, Any]]:
+    """Of so many shares together, which must be every row once."""
+    found: dict[int, dict[str, Any]] = {}
+    for share in shares(size):
+        rows = rows_of(tables, columns, share)
+        assert not rows.keys() & found.keys()
+        assert rows == rows_of(tables, columns, share)  # anew
+        found |= rows
+    assert sorted(found) == list(range(len(found)))
+    return [found[number] for number in range(len(found))]

@@ -1,0 +1,40 @@
+"""What the method is for: on real data, warps predict better than the stationary model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from builders.datasets import split, standardised
+
+from sswim import Architecture, SSWIMRegressor, condition, mnlp, rmse, start, train
+from sswim.estimator.evaluation import evaluate
+
+
+@pytest.mark.parametrize(
+    "repeat", [0, *(pytest.param(repeat, marks=pytest.mark.slow) for repeat in range(1, 10))]
+)
+def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
+    rows, test = standardised(split("airfoil", repeat))
+    errors, densities = [], []
+    for depth in (0, 1):
+        generator = torch.Generator().manual_seed(repeat)
+        model = start(Architecture(depth=depth), rows.inputs.mean, 1, generator)
+        train(model, rows, device="cpu")
+        prediction = condition(model, rows).predict(test.inputs)
+        errors.append(rmse(prediction, test.targets))
+        densities.append(mnlp(prediction, test.targets))
+    print(f"airfoil, repeat {repeat}: RMSE {errors}, MNLP {densities}")
+    assert errors[1] < errors[0]
+    assert densities[1] < densities[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeat", range(3))
+def test_the_default_beats_the_best_published_on_creep(repeat: int) -> None:
+    """Whose mean square error is 279.86 and whose MNLP is 4.21."""
+    rows = split("creep", repeat)
+    regressor = SSWIMRegressor(random_state=repeat, device="cpu").fit(rows.train_x, rows.train_y)
+    scores = evaluate(regressor, rows.test_x, rows.test_y, 0.9)
+    assert scores.rmse**2 < 279.86
+    assert scores.mnlp < 4.21
+    assert 0.86 < scores.coverage < 0.97

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.processes import run_processes
+from builders.tables import mixed, small_parts
+from typer.testing import CliRunner
+
+from sswim import SSWIMRegressor
+from sswim.cli.app import app
+from sswim.distributed.processes import Processes
+from sswim.estimator.prediction_columns import NAMES, predicted_columns
+from sswim.estimator.table_prediction import dealt, predict_tables
+from sswim.tables.schema import Schema
+from sswim.tables.table_io import TableError, read_table, write_table
+
+N_ROWS = 97
+SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 40}
+"""Of the files of a folder."""
+
+
+def rows() -> pa.Table:
+    """With an identifier that the model does not know."""
+    return mixed(N_ROWS).append_column("id", pa.array(2**60 + np.arange(N_ROWS)))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mixture of two members."""
+    schema = Schema.learn(rows(), "y", ["id"])
+    regressor = SSWIMRegressor(
+        depth=1,
+        n_components=16,
+        n_pseudo=4,
+        n_members=2,
+        max_iter=3,
+        device="cpu",
+        random_state=0,
+    )
+    regressor.fit(schema.encode(rows()), schema.targets(rows()))
+    regressor.table_schema_ = schema.to_dict()
+    path = tmp_path_factory.mktemp("model") / "model.sswim"
+    regressor.save(path)
+    return path
+
+
+def load(model: Path) -> tuple[SSWIMRegressor, Schema]:
+    regressor = SSWIMRegressor.load(model)
+    return regressor, Schema.from_dict(regressor.table_schema_)
+
+
+def write_folder(folder: Path, table: pa.Table) -> Path:
+    """The rows in files of uneven sizes, one of them without any."""
+    first = 0
+    for name, size in SIZES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.slice(first, size), folder / name, row_group_size=8)
+        first += size
+    return folder
+
+
+def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
+    options: dict[str, Any] = {"coverage": 0.8, "prefix": "", "drop_missing": False}
+    return predict_tables(*load(model), source, out, **{**options, "say": print, **changes})
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """What the command makes of the rows in one file that fits in memory."""
+    folder = tmp_path_factory.mktemp("expected")
+    write_table(rows(), folder / "in.arrow")
+    arguments = ["predict", model, folder / "in.arrow", "--out", folder / "out.arrow"]
+    command = [*map(str, arguments), "--coverage", "0.8"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    return read_table(folder / "out.arrow")
+
+
+def read_all(folder: Path, suffix: str = ".parquet") -> pa.Table:
+    names = [Path(name).with_suffix(suffix) for name in SIZES]
+    return pa.concat_tables([pq.ParquetFile(folder / name).read() for name in names])
+
+
+def assert_same(ours: pa.Table, theirs: pa.Table) -> None:
+    assert ours.column_names == theirs.column_names
+    for name in theirs.column_names:
+        if name in NAMES:
+            np.testing.assert_allclose(ours[name].to_numpy(), theirs[name].to_numpy(), rtol=1e-9)
+        else:
+            assert ours[name].to_pylist() == theirs[name].to_pylist()
+
+
+def test_a_folder_becomes_a_folder(
+    model: Path, expected: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_parts(monkeypatch, 20)
+    source, out = write_folder(tmp_path / "in", rows()), tmp_path / "new" / "out"
+    assert predict(model, source, out) == N_ROWS
+    assert_same(read_all(out), expected)
+    assert sorted(p.relative_to(out) for p in out.rglob("*.*")) == sorted(map(Path, SIZES))
+    whole = pq.ParquetFile(out / "a.parquet").metadata
+    assert [whole.row_group(n).num_rows for n in range(whole.num_row_groups)] == [20, 20, 10]
+
+
+def predict_twice(
+    processes: Processes, model: Path, source: Path, gaps: Path, out: Path
+) -> tuple[int, list[str], str]:
+    """A folder that can be predicted, and one in which one process finds a missing value."""
+    told: list[str] = []
+    n_rows = predict(model, source, out / "whole", processes=processes, say=told.append)
+    try:
+        predict(model, gaps, out / "gaps", processes=processes)
+    except TableError as error:
+        return n_rows, told, str(error)
+    return n_rows, told, ""
+
+
+def test_two_processes_write_what_one_does(model: Path, expected: pa.Table, tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "in", rows())
+    gaps = write_folder(tmp_path / "gaps", with_gap(rows(), 60))
+    out = tmp_path / "out"
+    results = run_processes(2, predict_twice, model, source, gaps, out)
+    message = f"Got none in 'f' in row 4 of its file, counted from 1, which is in '{gaps}/b/d"
+    for n_rows, told, refusal in results:
+        assert (n_rows, told) == (N_ROWS, [])
+        assert message in refusal
+    assert_same(read_all(out / "whole"), expected)
+    assert not (out / "gaps" / "b" / "d.parquet").exists()
+
+
+def with_gap(table: pa.Table, row: int) -> pa.Table:
+    mask = np.arange(table.num_rows) == row
+    values = pa.array(table["f"].to_numpy(), table["f"].type, mask=mask)
+    return table.set_column(table.column_names.index("f"), "f", values)
+
+
+def test_rows_with_missing_values_are_refused_or_left_out(
+    model: Path, expected: pa.Table, tmp_path: Path
+) -> None:
+    source = write_folder(tmp_path / "in", with_gap(rows(), 52))
+    with pytest.raises(TableError, match=r"none in 'f' in row 3 .*c.parquet'; .*--drop-missing"):
+        predict(model, source, tmp_path / "refused")
+    assert not (tmp_path / "refused" / "b" / "c.parquet").exists()
+    assert not [p for p in (tmp_path / "refused").rglob("*") if p.name.endswith(".part")]
+    told: list[str] = []
+    out = tmp_path / "out"
+    assert predict(model, source, out, drop_missing=True, say=told.append) == N_ROWS - 1
+    assert told == ["Left out 1 of 97 rows with missing values."]
+    kept = pa.array(np.arange(N_ROWS) != 52)
+    assert_same(read_all(out), expected.filter(kept))
+
+
+def test_a_target_may_be_missing(model: Path, expected: pa.Table, tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "in", rows().drop_columns(["y"]))
+    assert predict(model, source, tmp_path / "out") == N_ROWS
+    assert_same(read_all(tmp_path / "out"), expected.drop_columns(["y"]))
+
+
+def test_an_infinite_number_is_named(model: Path, tmp_path: Path) -> None:
+    values = mixed(5)["f"].to_numpy().copy()
+    values[3] = np.inf
+    table = mixed(5).set_column(2, "f", pa.array(values))
+    pq.write_table(table, tmp_path / "in.parquet")
+    with pytest.raises(TableError, match=r"infinite one in 'f' in row 4 of its file"):
+        predict(model, tmp_path / "in.parquet", tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
+def test_a_file_becomes_a_file(
+    suffix: str, model: Path, expected: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_parts(monkeypatch, 20)
+    source, out = tmp_path / f"in{suffix}", tmp_path / "out.parquet"
+    write_table(rows(), source)
+    out.write_text("an older one")
+    assert predict(model, source, out, processes=Processes(0, 1)) == N_ROWS
+    found = read_table(out)
+    assert found["id"].to_pylist() == rows()["id"].to_pylist()  # to the last digit
+    assert_same(found.drop_columns(["day"]), expected.drop_columns(["day"]))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_a_folder_of_csv_becomes_one_of_parquet(
+    suffix: str, model: Path, expected: pa.Table, tmp_path: Path
+) -> None:
+    first = 0
+    for name, size in SIZES.items():
+        file = tmp_path / "in" / name.replace(".parquet", suffix)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_table(rows().slice(first, size), file)
+        first += size
+    assert predict(model, tmp_path / "in", tmp_path / "out") == N_ROWS
+    found = read_all(tmp_path / "out")
+    assert_same(found.drop_columns(["day"]), expected.drop_columns(["day"]))
+    assert found.schema.field("id").type == pa.int64()
+
+
+def test_columns_of_folder_names_are_used_and_stay_there(model: Path, tmp_path: Path) -> None:
+    for town in ("York", "Bath"):
+        part = rows().filter(pa.compute.equal(rows()["town"], town)).drop_columns(["town"])
+        folder = tmp_path / "in" / f"town={town}"
+        folder.mkdir(parents=True)
+        pq.write_table(part, folder / "part.parquet")
+    predict(model, tmp_path / "in", tmp_path / "out")
+    regressor, schema = load(model)
+    for town in ("York", "Bath"):
+        found = pq.ParquetFile(tmp_path / "out" / f"town={town}" / "part.parquet").read()
+        names = [name for name in rows().column_names if name != "town"]
+        assert found.column_names == [*names, *NAMES]
+        inputs = schema.encode(rows().filter(pa.compute.equal(rows()["town"], town)))
+        ours = predicted_columns(regressor, inputs, 0.8)
+        np.testing.assert_allclose(found["median"].to_numpy(), ours["median"], rtol=1e-9)
+
+
+def test_the_schema_of_a_file_is_kept(model: Path, tmp_path: Path) -> None:
+    town = rows()["town"].combine_chunks()
+    table = rows().set_column(3, "town", town.dictionary_encode())
+    table = table.append_column("note", pa.array(["x"] * N_ROWS, pa.string_view()))
+    table = table.append_column("list", pa.array([[1, 2]] * N_ROWS))
+    fields = [field.with_nullable(field.name != "n") for field in table.schema]
+    table = table.cast(pa.schema(fields, {"made": "by hand"}))
+    pq.write_table(table, tmp_path / "in.parquet")
+    predict(model, tmp_path / "in.parquet", tmp_path / "out.parquet", prefix="p_")
+    before = pq.read_schema(tmp_path / "in.parquet")
+    after = pq.read_schema(tmp_path / "out.parquet")
+    assert after.names == [*before.names, *(f"p_{name}" for name in NAMES)]
+    for field in before:
+        if field.name != "note":
+            assert after.field(field.name) == field
+    assert after.field("note").type == pa.large_string()
+    assert {after.field(f"p_{name}").type for name in NAMES} == {pa.float64()}
+    assert after.metadata[b"made"] == b"by hand"
+
+
+def test_files_may_have_their_columns_in_another_order(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    names = rows().column_names
+    for file, order in {"a": names, "b": names[::-1]}.items():
+        pq.write_table(rows().select(order), tmp_path / "in" / f"{file}.parquet")
+    predict(model, tmp_path / "in", tmp_path / "out")
+    first, second = (read_table(tmp_path / "out" / f"{file}.parquet") for file in "ab")
+    assert second.column_names == [*names[::-1], *NAMES]
+    assert_same(second.select(first.column_names), first)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"out": "in"}, r"folder that is empty, or not there yet. Got .*in', which is not empty"),
+        ({"out": "in/a.parquet"}, "which is a file"),
+        ({"coverage": 1.5}, "coverage must lie between 0 and 1"),
+        ({"source": "in/a.parquet", "out": "out.csv"}, "must be written to a .parquet file"),
+        ({"source": "in/a.parquet", "out": "no/out.parquet"}, "folder that exists"),
+        ({"source": "nowhere.csv", "out": "out.parquet"}, "cannot be found"),
+        ({"source": "predicted"}, "New columns must have new names. Got 'mean'.*--prefix"),
+        ({"source": "other"}, "must have columns 'town'"),
+        ({"source": "twice"}, r"differ in more than their suffix.*x.csv', .*x.csv.gz'"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused_before_anything_is_written(
+    changes: dict[str, Any], message: str, model: Path, tmp_path: Path
+) -> None:
+    table = rows()
+    write_folder(tmp_path / "in", table)
+    write_folder(tmp_path / "predicted", table.append_column("mean", table["f"]))
+    write_folder(tmp_path / "other", table.drop_columns(["town"]))
+    (tmp_path / "twice").mkdir()
+    for name in ("x.csv", "x.csv.gz"):
+        write_table(table, tmp_path / "twice" / name)
+    before = sorted(tmp_path.rglob("*"))
+    paths = {"source": "in", "out": "out"} | changes
+    arguments = {name: tmp_path / paths.pop(name) for name in ("source", "out")}
+    with pytest.raises((TableError, ValueError, FileNotFoundError), match=message):
+        predict(model, **arguments, **paths)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_file_that_cannot_be_written_is_told(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError("disk full")
+
+    source = write_folder(tmp_path / "in", rows())
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    with pytest.raises(TableError, match=r"cannot be written to .*a.parquet': disk full"):
+        predict(model, source, tmp_path / "out")
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_it_tells_how_far_it_is(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.estimator.progress.LINE_SECONDS", 0.0)
+    told: list[str] = []
+    predict(model, write_folder(tmp_path / "in", rows()), tmp_path / "out", say=told.append)
+    assert [line.split(",")[0] for line in told] == ["predicting: 52%", "predicting: 93%"]
+    write_table(rows(), tmp_path / "in.csv")
+    predict(model, tmp_path / "in.csv", tmp_path / "out.parquet", say=told.append)
+    assert len(told) == 2  # of a file whose rows are not counted nothing is known before its end
+
+
+def test_files_are_dealt_evenly() -> None:
+    assert dealt([5, 1, 9, 4, 4], 2) == [[2, 4], [0, 3, 1]]
+    assert dealt([3], 3) == [[0], [], []]
+    assert dealt([], 2) == [[], []]
+    assert dealt([0, 0, 7], 2) == [[2], [0, 1]]
+    sizes = np.random.default_rng(0).integers(0, 1000, 60).tolist()
+    hands = dealt(sizes, 7)
+    assert sorted(number for hand in hands for number in hand) == list(range(60))
+    loads = [sum(sizes[number] for number in hand) for hand in hands]
+    assert max(loads) - min(loads) < 0.05 * max(loads)

@@ -1,0 +1,81 @@
+"""The file of results."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from builders.peers import row
+
+from sswim.lab.bench.results import COLUMNS, append_results, read_results
+
+HEADER = (
+    "set,method,repeat,rmse,mnlp,mse_original,mnlp_original,coverage_90,fit_seconds,"
+    "predict_seconds,n_train,n_test,n_inputs,device,settings,version,failure"
+)
+
+
+def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    rows = [row("airfoil", "a", 0, rmse=0.1 + 0.2), row("creep", "b", 1, mse_original=2.8e-8)]
+    for result in rows:
+        append_results(path, [result])
+    assert read_results(path) == rows
+    assert path.read_text().splitlines()[0] == HEADER == ",".join(COLUMNS)
+    assert len(path.read_text().splitlines()) == 3
+
+
+def test_failures_come_back_too(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    append_results(path, [row("airfoil", "a", 3, "RuntimeError: no luck, this time")])
+    (result,) = read_results(path)
+    assert result.failure == "RuntimeError: no luck, this time"
+    assert math.isnan(result.rmse)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (COLUMNS[:-1], "It lacks failure. Move it away, or name another place (--out)."),
+        ((*COLUMNS, "seed", "host"), "It has also seed, host. Move"),
+        (("seed", *COLUMNS[1:]), "It lacks set; It has also seed. Move"),
+        (COLUMNS[::-1], "Their order is another. Move"),
+    ],
+)
+def test_files_of_another_version_are_told(
+    columns: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(",".join(columns) + "\n")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_results(path)
+
+
+def test_an_empty_file_has_no_rows_and_gets_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.touch()
+    assert read_results(path) == []
+    append_results(path, [row("airfoil", "a")])
+    assert len(read_results(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a,b\n1,2\n", "must begin with the columns set,method"),
+        (f"{HEADER}\nairfoil,sswim,0,0.3\n", "Line 2 of .* is not a result"),
+        (f"{HEADER}\n{',' * 16}\n", "Line 2 of .* is not a result"),
+    ],
+)
+def test_other_files_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_results(path)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        read_results(tmp_path / "none.csv")

@@ -1,0 +1,83 @@
+"""Where the files of data sets are looked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sswim.lab.datasets.folders
+from sswim.lab.datasets.folders import FOLDER_VARIABLE, beside_checkout, cache, find, folders
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders, in the order in which they are looked in; each has the data set."""
+    made = [tmp_path / name for name in ("variable", "beside", "cache")]
+    for place in made:
+        place.mkdir()
+        (place / "airfoil.parquet").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(made[0]))
+    monkeypatch.setattr(sswim.lab.datasets.folders, "beside_checkout", lambda: made[1])
+    monkeypatch.setattr(sswim.lab.datasets.folders, "cache", lambda: made[2])
+    return made
+
+
+def test_folders_have_an_order(places: list[Path]) -> None:
+    assert folders() == places
+    for place in places:
+        assert find("airfoil") == place / "airfoil.parquet"
+        (place / "airfoil.parquet").unlink()
+    assert find("airfoil") is None
+
+
+def test_a_given_folder_is_the_only_one(places: list[Path], tmp_path: Path) -> None:
+    assert find("airfoil", places[2]) == places[2] / "airfoil.parquet"
+    assert find("airfoil", str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_the_variable_need_not_be_set(
+    places: list[Path], monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    if value is None:
+        monkeypatch.delenv(FOLDER_VARIABLE)
+    else:
+        monkeypatch.setenv(FOLDER_VARIABLE, value)
+    assert folders() == places[1:]
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="A data set must be one of"):
+        find("boston")
+
+
+def test_the_checkout_is_that_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = tmp_path / "checkout" / "src" / "sswim" / "lab" / "datasets" / "folders.py"
+    monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(module))
+    assert beside_checkout() == tmp_path / "shared" / "data"
+    installed = tmp_path / "site-packages" / "sswim" / "lab" / "datasets" / "folders.py"
+    monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(installed))
+    assert beside_checkout() is None
+
+
+def test_the_cache_is_that_of_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pooch = pytest.importorskip("pooch")
+    assert cache() == pooch.os_cache("sswim")
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    assert cache() is None
+
+
+def test_the_package_runs_without_pooch(tmp_path: Path) -> None:
+    script = """
+import sys
+sys.modules["pooch"] = None  # an import of it fails
+import sswim.cli.app, sswim.lab.datasets
+assert sswim.lab.datasets.find("airfoil", sys.argv[1]) is None
+assert "requests" not in sys.modules and "sswim.lab.datasets.transfer" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

@@ -1,0 +1,253 @@
+"""Running experiments: what is there is kept, what is missing or fails is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from builders.peers import MeanOnly, ask, fake_methods, write_sets
+
+from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.methods import METHODS
+from sswim.lab.bench.results import read_results
+from sswim.lab.paper.catalogue import EXPERIMENTS, MAIN_METHODS, OUTPUT_WARP_METHODS
+from sswim.lab.paper.command import default_out, listing, reproduce
+from sswim.lab.paper.request import Request
+
+MODULES = ("warp_1d", "pseudo_points", "depth", "overfitting", "gramacy")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    fake_methods(monkeypatch, dkl=MeanOnly(fails_on=(1,)), svgp=MeanOnly(max_rows=700))
+    write_sets(tmp_path, "concrete", "supercond")
+    return tmp_path
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The figures that were asked for."""
+    names: list[str] = []
+    for name in MODULES:
+
+        def draw(request: Request, name: str = name) -> list[Path]:
+            names.append(name)
+            return [request.out / f"{name}.png"]
+
+        module = f"sswim.lab.paper.figures.{name}"
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(run=draw))
+    return names
+
+
+def test_a_table_from_beginning_to_end(folder: Path) -> None:
+    request, said = ask(folder)
+    assert reproduce("table-main", request) == 0  # a failure is a result
+    out = folder / "out"
+    assert {path.name for path in out.iterdir()} == {
+        *("fits.csv", "table-main.csv", "table-main.md", "table-main.tex")
+    }
+    rows = read_results(out / "fits.csv")
+    assert len(rows) == 2 * 2 * len(MAIN_METHODS)
+    assert {row.failure for row in rows if row.method == "dkl" and row.repeat == 1} == {
+        "RuntimeError: no luck"
+    }
+    assert {row.failure for row in rows if row.method == "svgp"} == {
+        "left out: 733 training rows are more than the 700 it is meant for"
+    }
+    text = (out / "table-main.md").read_text()
+    assert "Of parkinsons, bikeshare, ct_slice, protein, buzz, song there is only what" in text
+    assert "| SVGP | left out | 0.332 ± 0.026 |" in text
+    assert "| 1 of 2 |" in text
+    assert any(
+        line.startswith("Left out, because") and line.endswith("ct_slice,protein,buzz,song.")
+        for line in said
+    )
+    assert "svgp is left out on concrete: 733 training rows" in "\n".join(said)
+    assert said[-4].startswith("Wrote ")
+    assert said[-3] == "Failed: dkl on concrete, repeat 1: RuntimeError: no luck"
+    assert said[-1].endswith("--retry tries it again.")
+
+
+def test_tables_share_their_fits(folder: Path) -> None:
+    request, _ = ask(folder, repeats=1)
+    reproduce("table-main", request)
+    content = (folder / "out" / "fits.csv").read_bytes()
+    again, said = ask(folder, repeats=1)
+    reproduce("table-complete", again)
+    assert "0 fits to do, 16 done before." in said
+    assert (folder / "out" / "fits.csv").read_bytes() == content
+    assert "## airfoil" in (folder / "out" / "table-complete.md").read_text()
+
+
+def test_what_failed_is_tried_again_once_when_asked_for(
+    folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, _ = ask(folder)
+    reproduce("table-main", request)
+    again, said = ask(folder, retry=True)
+    assert reproduce("all", again) == 0
+    assert [line for line in said if " fits to do" in line] == [
+        "2 fits to do, 30 done before.",
+        "0 fits to do, 30 done before.",  # not again by the same command
+        "0 fits to do, 0 done before.",
+    ]
+    monkeypatch.setitem(METHODS, "dkl", MeanOnly())
+    once_more, said = ask(folder, retry=True)
+    reproduce("table-main", once_more)
+    assert "2 fits to do, 30 done before." in said
+    assert not once_more.failures
+    assert "| 1 of 2 |" not in (folder / "out" / "table-main.md").read_text()
+
+
+def test_a_part_does_not_hide_the_rest(folder: Path) -> None:
+    reproduce("table-main", ask(folder, repeats=1)[0])
+    part, said = ask(folder, repeats=2, sets=("concrete",), methods=("rffs",))
+    reproduce("table-main", part)
+    assert "1 fits to do, 1 done before." in said
+    text = (folder / "out" / "table-main.md").read_text()
+    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
+    assert "## supercond" in text
+    assert "supercond there is only" not in text
+    assert "Of parkinsons" in text  # also when it was not asked for
+
+
+def test_other_methods_have_rows_of_their_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
+    request, _ = ask(folder, sets=("concrete",), methods=("lightgbm",))
+    reproduce("table-main", request)
+    lines = (folder / "out" / "table-main.md").read_text().splitlines()
+    assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
+
+
+def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
+    request, _ = ask(folder, folder=str(folder / "nowhere"))
+    assert reproduce("table-output-warp", request) == 0
+    text = (folder / "out" / "table-output-warp.md").read_text()
+    assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "message"),
+    [
+        ("table-9", {}, "An experiment must be one of table-main, .*, all. Got 'table-9'"),
+        ("table-main", {"sets": ("boston",)}, "A data set must be one of elevators, .*boston"),
+        ("figure-depth", {"sets": ("boston",)}, "A data set must be one of"),
+        ("table-main", {"methods": ("xgboost",)}, "A method must be one of .*xgboost"),
+        ("figure-depth", {"methods": ("xgboost",)}, "A method must be one of"),
+        ("table-main", {"repeats": 0}, "repeats must be at least 1"),
+        ("all", {"workers": 0}, "workers must be at least 1"),
+        ("all", {"sets": ("concrete",)}, "must go with one experiment"),
+        ("all", {"methods": ("rffs",)}, "must go with one experiment"),
+        ("table-main", {"sets": ("creep",)}, r"creep\.parquet is not there"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_run(
+    folder: Path, name: str, others: dict[str, Any], message: str
+) -> None:
+    request, _ = ask(folder, **others)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        reproduce(name, request)
+    assert not request.out.exists()
+
+
+def test_results_that_are_there_are_refused_when_asked_for(folder: Path, drawn: list[str]) -> None:
+    request, _ = ask(folder, resume=False, repeats=1)
+    assert reproduce("all", request) == 0  # the second table adds to the file of the first
+    with pytest.raises(FileExistsError, match=r"has results already.*--resume"):
+        reproduce("table-main", request)
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_a_quick_run_needs_nothing(
+    folder: Path, drawn: list[str], at_hand: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write_sets(folder, "airfoil", "creep")
+    places = folder if at_hand else tmp_path_factory.mktemp("empty")
+    request, said = ask(folder, folder=str(places), quick=True, repeats=None)
+    assert reproduce("all", request) == 0
+    assert drawn == list(MODULES)
+    rows = read_results(folder / "out" / "fits.csv")
+    sets = {"airfoil", "concrete", "creep"} if at_hand else {"synthetic"}
+    assert {row.set for row in rows} == sets
+    assert {row.repeat for row in rows} == {0}
+    assert {row.method for row in rows} == {
+        f"{name}-quick" for name in (*MAIN_METHODS, *OUTPUT_WARP_METHODS)
+    }
+    text = (folder / "out" / "table-main.md").read_text()
+    assert "quick run" in text
+    assert ("0.305 ± 0.026" in text) == at_hand
+    assert "parkinsons" not in text
+    assert not any("not at hand" in line for line in said)
+
+
+def test_one_of_several_that_fails_does_not_stop_the_others(
+    folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(request: Request) -> list[Path]:
+        raise RuntimeError("no pen")
+
+    monkeypatch.setattr(sys.modules["sswim.lab.paper.figures.depth"], "run", draw)
+    request, said = ask(folder, repeats=1)
+    assert reproduce("all", request) == 1
+    assert drawn == ["warp_1d", "pseudo_points", "overfitting", "gramacy"]
+    assert said[-1] == "Failed as a whole: figure-depth: RuntimeError: no pen"
+    with pytest.raises(RuntimeError, match="no pen"):
+        reproduce("figure-depth", request)
+
+
+def test_fits_are_shown_by_lines_or_as_asked_for(folder: Path) -> None:
+    request, said = ask(folder, repeats=1, sets=("concrete",), methods=("rffs",))
+    reproduce("table-main", request)
+    assert any(line.startswith("1 of 1: rffs on concrete, repeat 0, RMSE") for line in said)
+    failing, said = ask(folder, sets=("concrete",), methods=("dkl",))
+    reproduce("table-main", failing)
+    assert "2 of 2: dkl on concrete, repeat 1 failed" in said
+
+
+def test_every_experiment_is_listed() -> None:
+    lines = listing()
+    assert [line.split()[0] for line in lines] == [*EXPERIMENTS, "all"]
+    assert len(EXPERIMENTS) == 8
+
+
+def test_a_quick_run_has_a_folder_of_its_own() -> None:
+    assert default_out(quick=False) == Path("results/paper")
+    assert default_out(quick=True) == Path("results/paper-quick")
+
+
+def test_an_interruption_keeps_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting(MeanOnly):
+        def fit(self, *arguments: object) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "rffs", Interrupting())
+    request, _ = ask(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("table-main", request)
+    (kept,) = read_results(folder / "out" / "fits.csv")
+    assert kept.method == "sgpr"
+    monkeypatch.setitem(METHODS, "rffs", MeanOnly())
+    again, said = ask(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    assert reproduce("table-main", again) == 0
+    assert "1 fits to do, 1 done before." in said
+
+
+def test_progress_is_shown_as_asked_for(folder: Path) -> None:
+    shown: list[Row] = []
+
+    @contextmanager
+    def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
+        assert n_fits == 1
+        yield shown.append
+
+    request, said = ask(folder, repeats=1, sets=("concrete",), methods=("rffs",), progress=progress)
+    reproduce("table-main", request)
+    assert [row.method for row in shown] == ["rffs"]
+    assert not any("1 of 1" in line for line in said)

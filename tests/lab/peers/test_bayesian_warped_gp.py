@@ -1,0 +1,246 @@
+"""The Bayesian warped process: its bound against evidences, its densities against integrals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal
+from builders.peers import number, rows, skewed, warp_prior
+from scipy import stats
+from scipy.integrate import cumulative_trapezoid, quad, trapezoid
+from torch import Tensor
+from torch.distributions import MultivariateNormal, kl_divergence
+
+from sswim.lab.peers.bayesian_warp import WarpPosterior
+from sswim.lab.peers.bayesian_warped_gp import (
+    BWGP,
+    N_SCALARS,
+    Bound,
+    FittedBayesianWarpedGP,
+    Parameters,
+)
+from sswim.lab.peers.dense_algebra import negative_log_evidence
+from sswim.lab.peers.dense_gp import GP, Problem, minimise
+from sswim.lab.peers.protocol import Fitted, Method, Predictive
+
+QUICK = BWGP(n_points=20, first=5, most=60)
+
+
+def random_point(generator: torch.Generator, problem: Problem) -> Tensor:
+    """Of the optimiser's, with a warp's grid that covers the targets."""
+    n_rows, n_inputs = problem.x.shape
+    point = 0.3 * normal(generator, n_inputs + N_SCALARS + 2 * n_rows)
+    point[n_inputs + 1] = -1.0  # log τ
+    point[n_inputs + 6] = -5.0
+    point[n_inputs + 7] = np.log(10.0)
+    return point
+
+
+def best_bound(parameters: Parameters, problem: Problem, n_points: int) -> float:
+    """Over q(f), where all else is given."""
+    n_rows, n_inputs = problem.x.shape
+
+    def objective(point: Tensor) -> Tensor:
+        return -Bound.of(Parameters.of(point, n_inputs), problem, n_points).value
+
+    start = parameters.point()
+    fixed = [(value, value) for value in start[: -2 * n_rows]]
+    limits = [*fixed, *[(-9.0, 9.0)] * (2 * n_rows)]
+    best = minimise(objective, [start], limits, torch.device("cpu"), 0, 200)
+    return -objective(torch.as_tensor(best)).item()
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FittedBayesianWarpedGP:
+    return QUICK.fit(*skewed(), 0, "cpu")
+
+
+def test_the_divergence_and_marginals_of_f(generator: torch.Generator) -> None:
+    problem = Problem.of(*skewed(9), "cpu")
+    parameters = Parameters.of(random_point(generator, problem), 2)
+    eye = torch.eye(9).to(problem.x)
+    prior_covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    precision = torch.diag((-parameters.log_pseudo_variance).exp())
+    covariance = (prior_covariance.inverse() + precision).inverse()
+    gap = parameters.pseudo - parameters.offset
+    mean = parameters.offset + covariance @ precision @ gap
+    q = MultivariateNormal(mean, 0.5 * (covariance + covariance.mT))
+    divergence = kl_divergence(q, MultivariateNormal(parameters.offset.expand(9), prior_covariance))
+    warp = WarpPosterior.of(parameters.prior, 10, problem.y, mean, covariance.diagonal())
+    expected = (warp.bound - divergence).item()
+    assert Bound.of(parameters, problem, 10).value.item() == pytest.approx(expected, rel=1e-8)
+
+
+def test_without_a_warp_the_bound_is_the_evidence(generator: torch.Generator) -> None:
+    """With pseudo-targets that are the targets, and their noise that behind the warp."""
+    problem = Problem.of(*skewed(12), "cpu")
+    parameters = Parameters.of(random_point(generator, problem), 2)
+    prior = replace(parameters.prior, log_amplitude=number(-12.0))
+    parameters = replace(
+        parameters,
+        prior=prior,
+        offset=number(0.0),
+        pseudo=problem.y,
+        log_pseudo_variance=(2 * prior.log_noise).expand(12),
+    )
+    log_noise = 0.5 * ((2 * parameters.log_noise).exp() + prior.noise_variance).log()
+    expected = -negative_log_evidence(parameters.kernel, log_noise, problem.x, problem.y).item()
+    assert Bound.of(parameters, problem, 10).value.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("amplitude", "gap"), [(0.05, 0.02), (0.2, 0.2), (1.0, 1.5)])
+def test_the_bound_is_below_the_evidence_and_comes_close(
+    amplitude: float, gap: float, generator: torch.Generator
+) -> None:
+    """p(y) = ∫ N(y; f, c(f, f) + σ²I) p(f) df of three rows, by quadrature over f.
+
+    What is missing is that f and the warp depend on one another, the less the smaller the warp.
+    """
+    problem = Problem.of(*skewed(3), "cpu")
+    drawn = Parameters.of(random_point(generator, problem), 2)
+    prior = replace(drawn.prior, log_amplitude=number(amplitude).log())
+    parameters = replace(drawn, prior=prior)
+    points, weights = np.polynomial.hermite_e.hermegauss(60)
+    nodes = torch.as_tensor(np.stack(np.meshgrid(points, points, points), -1).reshape(-1, 3))
+    logs = np.log(weights / weights.sum())
+    log_weights = torch.as_tensor(np.add.outer(np.add.outer(logs, logs), logs).reshape(-1))
+    eye = torch.eye(3).to(nodes)
+    covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    f = parameters.offset + nodes @ torch.linalg.cholesky(covariance).mT
+    distance = (f[:, :, None] - f[:, None, :]) * (-prior.log_length).exp()
+    warped = prior.amplitude_variance * (-0.5 * distance.square()).exp()
+    log_prob = MultivariateNormal(f, warped + prior.noise_variance * eye).log_prob(problem.y)
+    evidence = (log_weights + log_prob).logsumexp(0).item()
+
+    assert Bound.of(parameters, problem, 30).value.item() < evidence
+    assert evidence - gap < best_bound(parameters, problem, 30) < evidence
+
+
+def test_the_best_bound_of_a_constant_warp() -> None:
+    """h = c ~ N(0, α²): all is Gaussian, and what q misses of the evidence has a closed form.
+
+    The precision of (f, c) given y has the blocks P = K_f⁻¹ + I/σ², 1/σ² and p = N/σ² + 1/α². A q
+    without the block between them misses ½(log|P| + log p − log|all|).
+    """
+    problem = Problem.of(*skewed(7), "cpu")
+    parameters = Parameters.of(
+        random_point(torch.Generator().manual_seed(1), problem), problem.x.shape[1]
+    )
+    parameters = replace(parameters, prior=warp_prior(length=1e4))
+    eye, ones = torch.eye(7).to(problem.x), torch.ones(7, 1, dtype=torch.float64)
+    covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    noise, amplitude = parameters.prior.noise_variance, parameters.prior.amplitude_variance
+    block = covariance.inverse() + eye / noise
+    last = (7 / noise + 1 / amplitude).reshape(1, 1)
+    whole = torch.cat((torch.cat((block, ones / noise), 1), torch.cat((ones.mT / noise, last), 1)))
+    evidence = MultivariateNormal(
+        parameters.offset.expand(7), covariance + amplitude * ones @ ones.mT + noise * eye
+    ).log_prob(problem.y)
+    missed = 0.5 * (block.logdet() + last.logdet() - whole.logdet())
+    assert missed.item() > 0.1
+    expected = (evidence - missed).item()
+    assert best_bound(parameters, problem, 4) == pytest.approx(expected, abs=1e-3)
+
+
+def test_gradients(generator: torch.Generator) -> None:
+    problem = Problem.of(*skewed(6), "cpu")
+
+    def objective(point: Tensor) -> Tensor:
+        return Bound.of(Parameters.of(point, 2), problem, 6).value
+
+    point = random_point(generator, problem)
+    assert np.allclose(Parameters.of(point, 2).point(), point.numpy(), rtol=1e-12)
+    torch.autograd.gradcheck(objective, (point.requires_grad_(),))
+
+
+def test_as_a_method(fitted: FittedBayesianWarpedGP) -> None:
+    assert isinstance(QUICK, Method)
+    assert isinstance(fitted, Fitted)
+    assert QUICK.settings()["n_points"] == 20
+    assert QUICK.max_rows == 5000
+    x = skewed(20, seed=1)[0]
+    predictive = fitted.predict(x)
+    assert isinstance(predictive, Predictive)
+    assert np.array_equal(QUICK.fit(*skewed(), 1, "cpu").predict(x).mean, predictive.mean)
+
+
+def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> None:
+    x, y = skewed(6, seed=1)
+    predictive = fitted.predict(x)
+    argument, spread = predictive.argument, predictive.scaling.target_spread.item()
+    targets = (y - predictive.scaling.target_mean.item()) / spread
+    for row, target in enumerate(targets):
+        mean, deviation = argument.mean[row].item(), argument.deviation[row].item()
+
+        def integrand(
+            f: float, mean: float = mean, deviation: float = deviation, target: float = target
+        ) -> float:
+            warped, variance = fitted.warp.predict(number(f))
+            total = (variance + fitted.warp.prior.noise_variance).sqrt().item()
+            return float(
+                stats.norm.pdf(target, warped.item(), total) * stats.norm.pdf(f, mean, deviation)
+            )
+
+        ends = (mean - 8 * deviation, mean + 8 * deviation)
+        expected, _ = quad(integrand, *ends, limit=200, epsabs=1e-10)
+        assert np.exp(predictive.log_density(y))[row] == pytest.approx(
+            expected / spread, rel=1e-6, abs=1e-8
+        )
+
+
+def test_density_moments_and_intervals_are_consistent(fitted: FittedBayesianWarpedGP) -> None:
+    grid = np.linspace(-10, 20, 3001)
+    for row in skewed(2, seed=2)[0]:
+        predictive = fitted.predict(np.tile(row, (len(grid), 1)))
+        density = np.exp(predictive.log_density(grid))
+        assert trapezoid(density, grid) == pytest.approx(1, abs=1e-6)
+        mean = trapezoid(grid * density, grid)
+        assert predictive.mean[0] == pytest.approx(mean, rel=1e-4)
+        variance = trapezoid((grid - mean) ** 2 * density, grid)
+        assert predictive.variance[0] == pytest.approx(variance, rel=1e-3)
+        below = cumulative_trapezoid(density, grid, initial=0)
+        for coverage in (0.5, 0.9):
+            (lower,), (upper,) = fitted.predict(row[None]).interval(coverage)
+            shares = np.interp([lower, upper], grid, below)
+            assert shares == pytest.approx([0.5 * (1 - coverage), 0.5 * (1 + coverage)], abs=1e-3)
+
+
+def test_rows_do_not_depend_on_those_beside_them(
+    fitted: FittedBayesianWarpedGP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = skewed(30, seed=1)
+    whole = fitted.predict(x)
+    monkeypatch.setattr("sswim.lab.peers.bayesian_warped_density._VALUES", 700)
+    parts = fitted.predict(x)
+    assert np.allclose(parts.mean, whole.mean, rtol=1e-12)
+    assert np.allclose(parts.variance, whole.variance, rtol=1e-10)
+    assert np.allclose(parts.log_density(y), whole.log_density(y), rtol=1e-10)
+    assert np.allclose(parts.interval(0.9), whole.interval(0.9), rtol=1e-9)
+
+
+def test_skewed_targets_are_better_warped(fitted: FittedBayesianWarpedGP) -> None:
+    test_x, test_y = skewed(400, seed=1)
+    warped = fitted.predict(test_x).log_density(test_y).mean()
+    plain = GP().fit(*skewed(), 0, "cpu").predict(test_x).log_density(test_y).mean()
+    truth = np.mean(stats.lognorm.logpdf(test_y, 0.4, scale=np.exp(np.sin(2 * test_x[:, 0]))))
+    assert warped > plain + 0.25
+    assert warped > truth - 0.25
+
+
+def test_small_units_and_a_constant_column() -> None:
+    x, y = rows(50)
+    test_x, test_y = rows(200, seed=1)
+    predictive = QUICK.fit(x, y, 0, "cpu").predict(test_x)
+    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.4 * y.std()
+    lower, upper = predictive.interval(0.9)
+    assert 0.75 < np.mean((lower <= test_y) & (test_y <= upper)) < 0.99
+
+
+def test_a_target_that_never_varies() -> None:
+    x, _ = rows(20)
+    predictive = QUICK.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
+    assert np.allclose(predictive.mean, 3, atol=0.05)
+    assert np.isfinite(predictive.log_density(np.full(20, 3.0))).all()

@@ -1,0 +1,186 @@
+"""The exact process: against dense algebra of SciPy, and as a method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal
+from builders.peers import rows
+from scipy import stats
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from sswim.base.cholesky import FactorisationError
+from sswim.lab.peers.dense_algebra import (
+    Kernel,
+    Process,
+    Solved,
+    negative_log_evidence,
+    plus_diagonal,
+    solved,
+)
+from sswim.lab.peers.dense_gp import GP, FittedGP, Problem, fit_gp, minimise
+from sswim.lab.peers.protocol import Fitted, Gaussian, Method
+
+
+def kernel(generator: torch.Generator, n_inputs: int) -> Kernel:
+    return Kernel(0.3 * normal(generator, n_inputs), torch.tensor(0.4, dtype=torch.float64))
+
+
+def covariance(kernel: Kernel, x: Tensor, others: Tensor) -> np.ndarray:
+    lengths = kernel.log_lengths.exp().numpy()
+    squared = cdist(x.numpy() / lengths, others.numpy() / lengths, "sqeuclidean")
+    return np.exp(2 * kernel.log_signal.item() - 0.5 * squared)
+
+
+def test_the_kernel_against_distances(generator: torch.Generator) -> None:
+    x, others = normal(generator, 20, 3), normal(generator, 7, 3)
+    ours = kernel(generator, 3)
+    assert np.allclose(ours.matrix(x).numpy(), covariance(ours, x, x), rtol=1e-12)
+    assert np.allclose(ours.between(others, x).numpy(), covariance(ours, others, x), rtol=1e-12)
+
+
+def test_the_evidence_against_dense_algebra(generator: torch.Generator) -> None:
+    x, y = normal(generator, 30, 3), normal(generator, 30)
+    ours, log_noise = kernel(generator, 3), torch.tensor(-0.5, dtype=torch.float64)
+    matrix = covariance(ours, x, x) + np.exp(-1.0) * np.eye(30)
+    expected = -stats.multivariate_normal(np.zeros(30), matrix).logpdf(y.numpy())
+    value = negative_log_evidence(ours, log_noise, x, y).item()
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("one_for_each", [False, True])
+def test_predictions_against_dense_algebra(
+    one_for_each: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.lab.peers.dense_algebra._BATCH", 4)
+    x, y, new = normal(generator, 30, 3), normal(generator, 30), normal(generator, 9, 3)
+    noise = normal(generator, 30 if one_for_each else 1).square()
+    noise = noise if one_for_each else noise[0]
+    ours = kernel(generator, 3)
+    mean, variance = Process.of(ours, x, noise, y).predict(new)
+    matrix = covariance(ours, x, x) + noise.numpy() * np.eye(30)
+    cross = covariance(ours, new, x)
+    assert np.allclose(mean.numpy(), cross @ np.linalg.solve(matrix, y.numpy()), rtol=1e-8)
+    posterior = covariance(ours, new, new) - cross @ np.linalg.solve(matrix, cross.T)
+    assert np.allclose(variance.numpy(), posterior.diagonal(), rtol=1e-8)
+
+
+def test_gradients(generator: torch.Generator) -> None:
+    """Of the inverse's diagonal, of the solution and of the determinant, and all at once."""
+    x = normal(generator, 8, 2)
+
+    def everything(
+        log_lengths: Tensor, log_signal: Tensor, noise: Tensor, vector: Tensor
+    ) -> tuple[Tensor, ...]:
+        matrix = Kernel(log_lengths, log_signal).matrix(x)
+        found = solved(plus_diagonal(matrix, noise.exp()), vector)
+        return found.solution, found.diagonal, found.log_determinant
+
+    def evidence(log_lengths: Tensor, log_signal: Tensor, noise: Tensor, y: Tensor) -> Tensor:
+        return negative_log_evidence(Kernel(log_lengths, log_signal), noise[0], x, y)
+
+    shapes = ((2,), (), (8,), (8,))
+    leaves = tuple((0.3 * normal(generator, *shape)).requires_grad_() for shape in shapes)
+    torch.autograd.gradcheck(everything, leaves)
+    torch.autograd.gradcheck(evidence, leaves)
+
+
+def test_what_is_solved(generator: torch.Generator) -> None:
+    root, vector = normal(generator, 6, 6), normal(generator, 6)
+    matrix = root @ root.mT + torch.eye(6).to(root)
+    found = solved(matrix, vector)
+    expected = Solved(
+        torch.linalg.solve(matrix, vector), matrix.inverse().diagonal(), matrix.logdet()
+    )
+    for ours, theirs in zip(found.tensors(), expected.tensors(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-10)
+
+
+def test_an_indefinite_covariance_is_told(generator: torch.Generator) -> None:
+    x, y = normal(generator, 5, 2), normal(generator, 5)
+    with pytest.raises(FactorisationError, match="covariance of the rows must be positive"):
+        Process.of(kernel(generator, 2), x, -10 * torch.ones_like(y), y)
+
+
+def test_equal_rows_need_little_noise(generator: torch.Generator) -> None:
+    x = normal(generator, 5, 2).repeat(4, 1)
+    noise = torch.zeros((), dtype=torch.float64)
+    mean, variance = Process.of(kernel(generator, 2), x, noise, x[:, 0]).predict(x)
+    assert torch.allclose(mean, x[:, 0], atol=1e-6)
+    assert (variance >= 0).all()
+
+
+def test_the_best_of_several_starts_goes_on() -> None:
+    """The objective has a low minimum near 2 and a high one near −2."""
+
+    def objective(point: Tensor) -> Tensor:
+        return ((point.square() - 4).square() - point).sum()
+
+    starts = [np.array([-2.5]), np.array([1.5]), np.array([-1.0])]
+    device = torch.device("cpu")
+    found = minimise(objective, starts, [(-5.0, 5.0)], device, 3, 50)
+    assert found == pytest.approx([2.0307], abs=1e-3)
+    assert minimise(objective, starts[1:2], [(0.5, 1.7)], device, 3, 50) == pytest.approx([1.7])
+    assert minimise(objective, starts[:1], [(-5.0, 5.0)], device, 3, 50)[0] < 0
+
+
+def test_the_evidence_has_no_better_point_nearby() -> None:
+    problem = Problem.of(*rows(40), "cpu")
+    best = fit_gp(problem, 10, 200)
+
+    def value(point: np.ndarray) -> float:
+        at = torch.as_tensor(point)
+        return negative_log_evidence(Kernel(at[:-2], at[-2]), at[-1], problem.x, problem.y).item()
+
+    lowest = value(best)
+    for position in range(len(best)):
+        for change in (-0.1, 0.1):
+            moved = best.copy()
+            moved[position] += change
+            assert value(moved) >= lowest - 1e-6
+
+
+def test_the_process_as_a_method() -> None:
+    method = GP()
+    assert isinstance(method, Method)
+    assert method.settings()["iterations"] == 100
+    assert method.device("cpu") == "cpu"
+    x, y = rows(60)
+    test_x, test_y = rows(200, seed=1)
+    fitted = method.fit(x, y, 0, "cpu")
+    assert isinstance(fitted, Fitted)
+    predictive = fitted.predict(test_x)
+    assert isinstance(predictive, Gaussian)
+    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.4 * y.std()
+    lower, upper = predictive.interval(0.9)
+    assert 0.8 < np.mean((lower <= test_y) & (test_y <= upper)) < 0.98
+    again = method.fit(x, y, 1, "cpu").predict(test_x)
+    assert np.array_equal(again.mean, predictive.mean)
+
+
+def test_units_of_target_and_inputs_do_not_matter() -> None:
+    x, y = rows(40)
+    point = fit_gp(Problem.of(x, y, "cpu"), 5, 20)
+    one = FittedGP.of(Problem.of(x, y, "cpu"), point).predict(x)
+    other = FittedGP.of(Problem.of(100 * x - 3, 7 + 1000 * y, "cpu"), point).predict(100 * x - 3)
+    assert np.allclose(other.mean, 7 + 1000 * one.mean, rtol=1e-9)
+    assert np.allclose(other.variance, 1e6 * one.variance, rtol=1e-7)
+
+
+def test_a_target_that_never_varies() -> None:
+    x, _ = rows(20)
+    predictive = GP().fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
+    assert np.allclose(predictive.mean, 3)
+    assert (predictive.variance > 0).all()
+
+
+def test_rows_that_are_not_finite_are_told() -> None:
+    x, y = rows(20)
+    fitted = GP(1, 1).fit(x, y, 0, "cpu")
+    x[3, 1] = np.nan
+    with pytest.raises(ValueError, match="x must be finite"):
+        GP().fit(x, y, 0, "cpu")
+    with pytest.raises(ValueError, match="x must be finite"):
+        fitted.predict(x)

@@ -1,0 +1,205 @@
+"""The processes of GPyTorch, small and on few rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.peers import Array, rows
+from scipy import integrate, stats
+
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.gpytorch_training import Standardised, quiet, seeded
+from sswim.lab.peers.mixture import GaussianMixture
+from sswim.lab.peers.protocol import Fitted, Method, Predictive
+from sswim.lab.peers.scales import Scales
+
+SGPR_SMALL = SGPR(n_inducing=30, steps=40)
+SVGP_SMALL = SVGP(n_inducing=30, epochs=40, batch=50)
+DKL_SMALL = DKL(widths=(20, 2), grid_size=20, steps=60, learning_rate=0.05)
+DSDGP_SMALL = DSDGP(n_hidden=2, n_inducing=20, n_samples=6, epochs=60, batch=50, learning_rate=0.05)
+SMALL: list[Method] = [SGPR_SMALL, SVGP_SMALL, DKL_SMALL, DSDGP_SMALL]
+ALL: list[Method] = [ExactGP(steps=10), *SMALL]
+RANDOM: list[Method] = [SVGP_SMALL, DKL_SMALL, DSDGP_SMALL]
+
+
+def name(method: Method) -> str:
+    return type(method).__name__
+
+
+def brief(method: Method) -> Any:
+    """Of two steps or epochs."""
+    return replace(method, **{"epochs" if hasattr(method, "epochs") else "steps": 2})  # type: ignore[type-var]
+
+
+def predicted(method: Method, seed: int = 0, n: int = 150) -> Predictive:
+    return method.fit(*rows(n), seed, "cpu").predict(rows(40, seed=1)[0])
+
+
+@pytest.mark.parametrize("method", SMALL, ids=name)
+def test_scores_are_finite_and_sane(
+    method: Method,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x, y = rows()
+    test_x, test_y = rows(300, seed=1)
+    fitted = method.fit(x, y, 0, "cpu")
+    assert isinstance(fitted, Fitted)
+    predictive = fitted.predict(test_x)
+    assert isinstance(predictive, Predictive)
+    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.6 * y.std()
+    gain = (
+        predictive.log_density(test_y).mean() - stats.norm.logpdf(test_y, y.mean(), y.std()).mean()
+    )
+    assert gain > 0.2  # over a Gaussian without inputs
+    assert (predictive.variance > 0).all()
+    lower, upper = predictive.interval(0.9)
+    assert 0.7 < np.mean((lower <= test_y) & (test_y <= upper)) <= 1
+    assert (lower < predictive.mean).all()
+    assert os.listdir(tmp_path) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("method", ALL, ids=name)
+def test_the_seed_decides(method: Method) -> None:
+    first, again, other = (predicted(brief(method), seed) for seed in (0, 0, 1))
+    assert np.array_equal(first.mean, again.mean)
+    assert np.array_equal(first.variance, again.variance)
+    assert np.array_equal(first.mean, other.mean) == (method not in RANDOM)
+
+
+@pytest.mark.parametrize("method", ALL, ids=name)
+@pytest.mark.parametrize("n", [150, 900])  # more than GPyTorch factorises unless it is told to
+def test_predictions_do_not_depend_on_batches(
+    method: Method, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = brief(method).fit(*rows(n), 0, "cpu")
+    x = rows(40, seed=1)[0]
+    whole = fitted.predict(x)
+    monkeypatch.setattr("sswim.lab.peers.gpytorch_training.PREDICTED_ROWS", 7)
+    parts = fitted.predict(x)
+    close = 1e-8 if method.settings()["dtype"] == "float64" else 1e-4
+    assert np.allclose(whole.mean, parts.mean, rtol=close, atol=close * whole.mean.std())
+    assert np.allclose(whole.variance, parts.variance, rtol=10 * close)
+    assert np.allclose(whole.interval(0.5), parts.interval(0.5), rtol=close)
+
+
+@pytest.mark.parametrize("method", ALL, ids=name)
+def test_few_rows_will_do(method: Method) -> None:
+    predictive = predicted(brief(method), n=10)
+    assert np.isfinite(predictive.mean).all()
+    assert (predictive.variance > 0).all()
+
+
+@pytest.mark.parametrize("method", ALL, ids=name)
+def test_settings_are_what_json_can_hold(method: Method) -> None:
+    assert isinstance(method, Method)
+    settings = method.settings()
+    assert json.loads(json.dumps(dict(settings))).keys() == settings.keys()
+    assert {"kernel", "ard", "optimiser", "learning_rate", "dtype"} < settings.keys()
+    assert vars(method).items() <= settings.items()
+    assert method.device("cpu") == "cpu"
+    assert method.max_rows == (5000 if isinstance(method, ExactGP) else None)
+
+
+def test_inducing_points_at_all_rows_give_the_exact_process() -> None:
+    exact, sparse = predicted(ExactGP(steps=0)), predicted(SGPR(n_inducing=150, steps=0))
+    assert np.allclose(sparse.mean, exact.mean, rtol=1e-6)
+    assert np.allclose(sparse.variance, exact.variance, rtol=1e-4)
+    few = predicted(SGPR(n_inducing=5, steps=0))
+    assert not np.allclose(few.variance, exact.variance, rtol=1e-2)
+
+
+def test_inducing_points_move_and_rows_do_not() -> None:
+    with quiet():
+        from sswim.lab.peers.sgpr import fit_sgpr  # noqa: PLC0415
+
+        standard = standardised()
+        x = standard.x.clone()
+        model = fit_sgpr(standard, n_inducing=20, steps=2, learning_rate=0.1).model
+    assert torch.equal(standard.x, x)
+    assert torch.equal(model.train_inputs[0], x)
+    assert not torch.equal(model.covar_module.inducing_points, x[:20])
+
+
+def standardised(n: int = 150, seed: int = 0) -> Standardised:
+    x, y = rows(n)
+    return Standardised.of(x, y, Scales.of(x, y, "cpu", torch.float64), seed)
+
+
+def test_an_epoch_sees_every_row_once_in_an_order_of_its_own() -> None:
+    standard = standardised(100)
+    batches = list(standard.shuffled(batch=40, epochs=2))
+    assert [len(y) for _, y in batches] == [40, 40, 20] * 2
+    epochs = [torch.cat([y for _, y in part]) for part in (batches[:3], batches[3:])]
+    assert all(torch.equal(epoch.sort().values, standard.y.sort().values) for epoch in epochs)
+    assert not torch.equal(*epochs)
+    x, y = batches[0]
+    [(row,)] = [torch.where(standard.y == y[0])]
+    assert torch.equal(standard.x[row[0]], x[0])
+
+
+def test_scales_undo_themselves() -> None:
+    x, y = rows(100)
+    scales = Scales.of(x, y, "cpu", torch.float32)
+    inputs, targets = scales.inputs(x), scales.targets(y)
+    assert inputs.dtype == torch.float32
+    assert torch.allclose(inputs.std(0, correction=0), torch.tensor([1.0, 1.0, 0.0]))
+    mean, variance = scales.original(targets, torch.ones(100))
+    assert np.allclose(mean, y, atol=1e-6 * y.std())
+    assert np.allclose(variance, y.var())
+    assert mean.dtype == variance.dtype == np.float64
+
+
+def test_the_random_state_is_seeded_and_restored() -> None:
+    before = torch.get_rng_state()
+    with seeded(3, "cpu"):
+        drawn = torch.randn(2)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(drawn, torch.randn(2, generator=torch.Generator().manual_seed(3)))
+
+
+@pytest.fixture
+def mixture() -> GaussianMixture:
+    means = np.array([[0.0, -4.0, 5.0], [1.0, 4.0, 5.0]])
+    return GaussianMixture(means, np.array([[1.0, 0.5, 2.0], [2.0, 1.0, 2.0]]))
+
+
+def test_the_density_of_a_mixture_integrates_to_one(mixture: GaussianMixture) -> None:
+    y = np.linspace(-20, 20, 4001)
+    densities = np.exp([mixture.log_density(np.full(3, value)) for value in y])
+    assert np.allclose(integrate.trapezoid(densities, y, axis=0), 1)
+
+
+def test_moments_and_intervals_of_a_mixture_are_those_of_samples(mixture: GaussianMixture) -> None:
+    samples = drawn_from(mixture, 400_000)
+    assert np.allclose(samples.mean(axis=0), mixture.mean, atol=0.03)
+    assert np.allclose(samples.var(axis=0), mixture.variance, rtol=0.01)
+    quantiles = np.quantile(samples, [0.05, 0.95], axis=0)
+    assert np.allclose(mixture.interval(0.9), quantiles, atol=0.03)
+
+
+def drawn_from(mixture: GaussianMixture, n: int) -> Array:
+    random = np.random.default_rng(0)
+    member = random.integers(len(mixture.means), size=n)
+    noise = random.normal(size=(n, mixture.means.shape[1]))
+    return mixture.means[member] + np.sqrt(mixture.variances[member]) * noise
+
+
+def test_gpytorch_is_imported_by_a_fit_only() -> None:
+    code = (
+        "import sys, sswim.lab.peers.gpytorch_peers, sswim.lab.peers.gpytorch_training; "
+        "assert 'gpytorch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

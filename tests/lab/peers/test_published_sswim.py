@@ -1,0 +1,246 @@
+"""The published systems: against dense algebra, sampling, and the rest of this package."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.peers import rows
+from scipy import stats
+from torch import Tensor
+
+from sswim.lab.peers.protocol import Fitted, Method, Tailored
+from sswim.lab.peers.published import (
+    RFFNS,
+    RFFS,
+    FittedPublished,
+    PublishedModel,
+    PublishedSSWIM,
+    PublishedWarp,
+)
+from sswim.lab.peers.published_features import (
+    Kernel,
+    SpectralProcess,
+    TwoSpectra,
+    draw_products,
+    positive,
+    raw,
+    start_length_scales,
+)
+from sswim.model.observations import Observations
+from sswim.posterior.linear_regression import negative_log_evidence, posterior
+from sswim.posterior.statistics import statistics
+from sswim.rows.measure import Measure
+
+SMALL = PublishedSSWIM(1, n_components=16, n_pseudo=12, warp_spread=1.0, steps=5)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
+
+
+def process(kind: type[SpectralProcess] = SpectralProcess, seed: int = 0) -> SpectralProcess:
+    scales = torch.tensor([0.7, 1.5], dtype=torch.float64)
+    return kind("matern32", 8, scales, 0.4, 2.5, generator(seed))
+
+
+def test_positive_parameters_start_where_they_are_told() -> None:
+    value = torch.tensor([1e-6, 0.1, 1.5, 40.0, 1e4], dtype=torch.float64)
+    assert torch.allclose(positive(raw(value)), value, rtol=1e-12)
+
+
+def test_the_evidence_is_that_of_the_dense_process() -> None:
+    model, x, y = process(), normal(20, 2), normal(20, 1, seed=1)
+    features = model.features(Measure(x))
+    covariance = features @ features.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
+    expected = -stats.multivariate_normal(cov=covariance.detach().numpy()).logpdf(y[:, 0].numpy())
+    assert model.negative_log_evidence(features, y).item() == pytest.approx(expected, rel=1e-10)
+
+
+def test_predictions_are_those_of_the_dense_process() -> None:
+    model, x, y, new = process(), normal(20, 2), normal(20, 3, seed=1), normal(5, 2, seed=2)
+    known, unknown = model.features(Measure(x)), model.features(Measure(new))
+    mean, variance = model.condition(known, y).predict(unknown)
+    covariance = known @ known.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
+    cross = unknown @ known.mT / 0.4
+    gain = cross @ covariance.inverse()
+    left = (unknown @ unknown.mT / 0.4 - gain @ cross.mT).diagonal()
+    assert torch.allclose(mean, gain @ y, atol=1e-9)
+    assert torch.allclose(variance, left + 1 / 2.5, atol=1e-9)
+
+
+def test_it_is_the_regression_of_this_package_in_another_form() -> None:
+    model, x, y = process(), normal(20, 2), normal(20, 1, seed=1)
+    features = model.features(Measure(x)).detach()
+    total = statistics(Observations(features, y, torch.zeros_like(y)))
+    noise = torch.tensor([1 / 2.5], dtype=torch.float64)
+    signal = torch.tensor([1 / 0.4], dtype=torch.float64)
+    ours = posterior(total, noise, signal).predict(features)
+    mean, variance = model.condition(features, y).predict(features)
+    assert torch.allclose(mean, ours.mean, atol=1e-9)
+    assert torch.allclose(variance[:, None], ours.observation_variance, atol=1e-9)
+    value = model.negative_log_evidence(features, y)
+    assert torch.allclose(value, negative_log_evidence(total, noise, signal), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("kernel", "law"), [("rbf", stats.norm), ("matern32", stats.t(3))])
+def test_coordinates_of_frequencies_are_independent(kernel: Kernel, law: Any) -> None:
+    draw = draw_products(kernel, 4000, 2, generator()).numpy()
+    for column in draw.T:
+        assert stats.kstest(column, law.cdf).pvalue > 0.01
+    assert abs(stats.spearmanr(*np.abs(draw.T)).statistic) < 0.05  # isotropic ones depend
+
+
+def test_two_equal_spectra_are_one() -> None:
+    model, x = process(TwoSpectra), normal(6, 2)
+    assert isinstance(model, TwoSpectra)
+    model.other_unit_frequencies.copy_(model.unit_frequencies)
+    assert torch.allclose(model.features(Measure(x)), process().features(Measure(x)))
+    with torch.no_grad():
+        model.means[1] += 0.5
+    frequencies = model.unit_frequencies / positive(model.raw_length_scales)
+    phases = x @ frequencies.mT, x @ (frequencies + 0.5).mT
+    expected = sum(torch.cat((p.cos(), p.sin()), -1) for p in phases) / math.sqrt(4 * 8)
+    assert torch.allclose(model.features(Measure(x)), torch.as_tensor(expected))
+
+
+def test_length_scales_start_by_the_range() -> None:
+    x = torch.tensor([[0.0, 1, 3], [4, 1, 2]], dtype=torch.float64)
+    expected = 0.5 * torch.tensor([4.0, 1, 1], dtype=torch.float64) * math.sqrt(3 / 0.1)
+    assert torch.allclose(start_length_scales(x, 0.1), expected)
+
+
+def test_pseudo_points_start_around_the_inputs() -> None:
+    method = replace(SMALL, n_pseudo=4000)
+    x = normal(50, 2)
+    model = method.start(x, generator())
+    [layer] = model.warps
+    assert isinstance(layer, PublishedWarp)
+    width = x.amax(0) - x.amin(0)
+    for function, mean in ((layer.multiplies, 1), (layer.adds, 0)):
+        inputs, targets = function.pseudo_inputs, function.pseudo_targets
+        assert torch.allclose(inputs.amin(0), x.amin(0) - 0.2 * width, atol=0.01)
+        assert torch.allclose(inputs.amax(0), x.amax(0) + 0.2 * width, atol=0.01)
+        assert abs(targets.mean() - mean) < 0.1
+        assert abs(targets.std() - math.sqrt(10)) < 0.1
+
+
+def test_a_warp_has_the_moments_of_its_samples() -> None:
+    model = SMALL.start(normal(50, 2), generator())
+    [layer] = model.warps
+    assert isinstance(layer, PublishedWarp)
+    measure = Measure(normal(1, 2, seed=3), normal(1, 2, seed=4).square())
+    assert measure.variance is not None
+    with torch.no_grad():
+        moments = layer.multiplies(measure), layer.adds(measure)
+        warped = layer(measure)
+        point = layer(Measure(measure.mean))
+        of_point = layer.multiplies(Measure(measure.mean)), layer.adds(Measure(measure.mean))
+    n = 400_000
+    for result, (g, h), spread in (
+        (warped, moments, measure.variance.sqrt()),
+        (point, of_point, torch.zeros(1, 2)),
+    ):
+        x = measure.mean + spread * normal(n, 2, seed=5)
+        gs, hs = (
+            mean + variance.sqrt() * normal(n, 2, seed=6 + k)
+            for k, (mean, variance) in enumerate((g, h))
+        )
+        samples = gs * x + hs
+        assert torch.allclose(samples.mean(0), result.mean[0], atol=0.03)
+        assert torch.allclose(samples.var(0), result.variance[0], rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [SMALL, replace(SMALL, depth=2), *(replace(m, n_components=32) for m in (RFFS, RFFNS))],
+)
+def test_training_learns_and_can_be_repeated(method: PublishedSSWIM) -> None:
+    method = replace(method, steps=60, warp_spread=1.0)
+    assert isinstance(method, Method)
+    x, y = rows()
+    test_x, test_y = rows(300, seed=1)
+    state = torch.random.get_rng_state()
+    fitted = method.fit(x, y, 3, "cpu")
+    assert isinstance(fitted, Fitted)
+    assert torch.equal(state, torch.random.get_rng_state())
+    predictive = fitted.predict(test_x)
+    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.6 * y.std()
+    assert predictive.log_density(test_y).mean() > stats.norm.logpdf(test_y, *_moments(y)).mean()
+    again = method.fit(x, y, 3, "cpu").predict(test_x)
+    assert np.array_equal(again.mean, predictive.mean)
+    assert not np.array_equal(method.fit(x, y, 4, "cpu").predict(test_x).mean, predictive.mean)
+
+
+def test_a_callback_sees_every_step() -> None:
+    x, y = rows(60)
+    seen: list[tuple[int, float]] = []
+
+    def note(step: int, fitted: FittedPublished) -> None:
+        seen.append((step, float(fitted.predict(x).mean[0])))
+
+    last = SMALL.fit(x, y, 0, "cpu", note).predict(x).mean[0]
+    assert [step for step, _ in seen] == [1, 2, 3, 4, 5]
+    assert len({value for _, value in seen}) == 5
+    assert seen[-1][1] == last
+    assert SMALL.fit(x, y, 0, "cpu").predict(x).mean[0] == last  # looking changes nothing
+
+
+def test_rows_are_predicted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = rows(60)
+    fitted = SMALL.fit(x, y, 0, "cpu")
+    whole = fitted.predict(x)
+    monkeypatch.setattr("sswim.lab.peers.published.PREDICTED_ROWS", 7)
+    parts = fitted.predict(x)
+    assert np.allclose(whole.mean, parts.mean)
+    assert np.allclose(whole.variance, parts.variance)
+
+
+def test_what_figures_look_at() -> None:
+    x, y = rows(60)
+    fitted = replace(SMALL, depth=2).fit(x, y, 0, "cpu")
+    points = fitted.pseudo_inputs()
+    assert [each.shape for each in points] == 4 * [(12, 3)]
+    mean, variance = fitted.warp(x)
+    assert mean.shape == variance.shape == (60, 3)
+    assert (variance > 0).all()
+    flat, nothing = replace(SMALL, depth=0).fit(x, y, 0, "cpu").warp(x)
+    assert not nothing.any()
+    assert np.allclose(flat[:, 0], (x[:, 0] - x[:, 0].mean()) / x[:, 0].std())
+
+
+def test_settings_are_those_of_the_data_set() -> None:
+    assert isinstance(SMALL, Tailored)
+    one, two = PublishedSSWIM(1), PublishedSSWIM(2)
+    assert one.settings()["features"] == 512
+    concrete = two.tailored("concrete")
+    assert (concrete.warp_spread, concrete.top_spread) == (0.001, 10)
+    assert concrete.learning_rate == 0.05
+    assert one.tailored("protein").settings()["features"] == 1024
+    assert SMALL.tailored("protein").settings()["features"] == 16
+    creep = one.tailored("creep")
+    assert (creep.kernel, creep.learning_rate, creep.betas) == ("rbf", 0.03, (0.9, 0.999))
+    assert dict(one.tailored("buzz").settings()) == {**one.settings(), "features": 128}
+    assert RFFS.tailored("concrete").settings() == RFFS.settings()
+    assert RFFNS.tailored("abalone").kernel == "rbf"
+
+
+def test_features_above_see_the_warped_measure() -> None:
+    x = normal(9, 2)
+    model = replace(SMALL, depth=2).start(x, generator())
+    assert isinstance(model, PublishedModel)
+    first, second = model.warps
+    expected = model.top.features(second(first(Measure(x))))
+    assert torch.equal(model.features(x), expected)
+
+
+def _moments(y: np.ndarray) -> tuple[float, float]:
+    return float(y.mean()), float(y.std())

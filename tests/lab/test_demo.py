@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from PIL import Image
+from rich.console import Console
+
+import sswim
+from sswim.lab import demo
+from sswim.lab.demo import EXPLANATION, YOUR_OWN, DemoResult, draw_rows, run_demo
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run returns, prints and writes."""
+
+    results: list[DemoResult]
+    printed: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder, stream = tmp_path_factory.mktemp("demo"), io.StringIO()
+    return Outcome(run_demo(folder, Console(file=stream, width=80)), stream.getvalue(), folder)
+
+
+def test_warps_help_on_the_demo_signal(outcome: Outcome) -> None:
+    stationary, *warped = outcome.results
+    assert len(warped) == 3
+    for result in warped:
+        assert result.rmse < 0.6 * stationary.rmse
+        assert result.mnlp < stationary.mnlp - 0.5
+
+
+def test_nothing_beats_the_noise(outcome: Outcome) -> None:
+    assert min(result.rmse for result in outcome.results) > demo.NOISE
+
+
+def test_intervals_cover_about_what_they_say(outcome: Outcome) -> None:
+    for result in outcome.results:
+        assert 0.8 < result.coverage < 0.98
+
+
+def test_what_was_found_and_written_is_printed(outcome: Outcome) -> None:
+    for result in outcome.results:
+        (line,) = (line for line in outcome.printed.splitlines() if result.name in line)
+        assert tuple(cell.strip() for cell in line.strip("│").split("│")) == result.cells()
+    for name in ("demo.png", "demo.html"):
+        assert f"Wrote {outcome.folder / name}\n" in outcome.printed
+
+
+def test_only_the_picture_and_the_page_are_written(outcome: Outcome) -> None:
+    written = sorted(path.name for path in outcome.folder.iterdir())
+    assert written == ["demo.html", "demo.png"]
+    assert not plt.get_fignums()
+
+
+def test_the_picture_has_a_size_to_read_it_at_and_is_not_blank(outcome: Outcome) -> None:
+    with Image.open(outcome.folder / "demo.png") as picture:
+        assert (picture.format, picture.size) == ("PNG", (1500, 1050))
+        grey = np.asarray(picture.convert("L"))
+    quarters = [grey[i : i + 525, j : j + 750] for i in (0, 525) for j in (0, 750)]
+    assert all((quarter < 200).mean() > 0.01 for quarter in quarters)
+
+
+def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> None:
+    html = (outcome.folder / "demo.html").read_text(encoding="utf-8")
+    assert "data:image/png;base64," in html
+    assert "http" not in html
+    assert "<script" not in html
+    for result in outcome.results:
+        assert all(f">{escape(cell)}</td>" in html for cell in result.cells())
+    assert escape(EXPLANATION) in html
+    assert escape(YOUR_OWN) in html
+
+
+def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = partial(sswim.SSWIMRegressor, n_components=32, n_pseudo=8, max_iter=2)
+    monkeypatch.setattr(sswim, "SSWIMRegressor", quick)
+    X, y = draw_rows(40, torch.Generator().manual_seed(0))
+    table = pytest.importorskip("pandas").DataFrame({"x": X[:, 0], "y": y})
+    names: dict[str, Any] = {"table": table}
+    exec(YOUR_OWN, names)
+    assert len(YOUR_OWN.splitlines()) == 3
+    assert np.all(names["lower"] < names["upper"])
+
+
+def test_rows_are_drawn_again_from_the_same_seed() -> None:
+    (X, y), (again_X, again_y) = (draw_rows(50, torch.Generator().manual_seed(3)) for _ in range(2))
+    np.testing.assert_array_equal(X, again_X)
+    np.testing.assert_array_equal(y, again_y)
+    assert 0 <= X.min() < X.max() < 3
+
+
+def test_a_missing_folder_is_told_of_before_any_work(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    with pytest.raises(FileNotFoundError, match=r"make .* first"):
+        run_demo(tmp_path / "missing", Console(file=stream))
+    assert not stream.getvalue()

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from builders.models import DENSITIES, normal, small_model, small_rows
+from scipy.stats import multivariate_normal
+
+from sswim.model.observations import log_precision, row_features
+from sswim.model.sswim import SSWIM
+from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.mixture import equal_weights
+from sswim.posterior.predictor import condition
+from sswim.rows.measure import Measure
+from sswim.rows.rows import Rows, as_rows
+from sswim.rows.scaling import learn_scaling
+from sswim.training import chunk_sizes as chunking
+
+
+@pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
+def density(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return dict(request.param)
+
+
+@pytest.fixture
+def rows(generator: torch.Generator) -> Rows:
+    """Far from standardised."""
+    rows = small_rows(generator, n_targets=2)
+    return as_rows(100 + 10 * rows.inputs.mean, 5 - 3 * rows.targets)
+
+
+@pytest.fixture
+def models(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> list[SSWIM]:
+    standardised = learn_scaling(rows).rows(rows)
+    return [small_model(standardised, generator, **density) for _ in range(3)]
+
+
+def conditioned(models: list[SSWIM], rows: Rows, scaled_by: Rows) -> Ensemble:
+    scaling = learn_scaling(scaled_by)
+    members = tuple(condition(model, scaling.rows(rows)) for model in models)
+    return Ensemble(scaling, members, equal_weights(len(members)))
+
+
+@pytest.fixture
+def ensemble(models: list[SSWIM], rows: Rows) -> Ensemble:
+    return conditioned(models, rows, rows)
+
+
+@pytest.fixture
+def inputs(generator: torch.Generator) -> Measure:
+    return Measure(100 + 10 * normal(generator, 7, 3))
+
+
+def test_predictions_are_those_of_the_members_in_the_units_of_the_data(
+    ensemble: Ensemble, inputs: Measure
+) -> None:
+    mixture = ensemble.predict(inputs)
+    scaling = ensemble.scaling
+    for member, ours in zip(ensemble.members, mixture.members, strict=True):
+        standardised = member.predict(scaling.inputs(inputs))
+        # A Gaussian's quantiles under any monotone map; the median is the image of the mean.
+        median = member.factors.output.inverse(standardised.mean)
+        expected = median * scaling.target_spread + scaling.target_mean
+        assert torch.allclose(ours.quantile(0.5), expected)
+        if not member.factors.output.tensors():
+            assert torch.allclose(ours.mean, expected)
+    assert torch.allclose(mixture.mean, sum(m.mean for m in mixture.members) / 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_means_alone_are_the_means(
+    uncertain: bool, ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uncertain:
+        inputs = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 3.0))
+    expected = ensemble.predict(inputs).mean
+    monkeypatch.setattr(chunking, "CPU_ROWS", 3)
+    assert torch.allclose(ensemble.predict_mean(inputs), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_the_joint_covariance_has_the_mixtures_variances(
+    ensemble: Ensemble, inputs: Measure, noisy: bool, uncertain: bool
+) -> None:
+    if uncertain:
+        inputs = Measure(inputs.mean, input_variance=torch.ones_like(inputs.mean))
+    covariance = ensemble.covariance(inputs, noisy=noisy)
+    diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
+    mixture = ensemble.predict(inputs)
+    variance = mixture.observation_variance if noisy else mixture.latent_variance
+    assert torch.allclose(diagonal, variance)
+    assert torch.linalg.eigvalsh(covariance).min() > -1e-8
+
+
+def test_each_function_comes_from_one_member_in_the_order_drawn(
+    ensemble: Ensemble, inputs: Measure
+) -> None:
+    """Members made certain, so that every draw shows whose it is."""
+    certain = Ensemble(
+        ensemble.scaling,
+        tuple(
+            type(member)(
+                member.factors,
+                member.signal,
+                member.statistics,
+                type(member.posterior)(
+                    member.posterior.mean, member.posterior.factor, 0 * member.posterior.noise
+                ),
+            )
+            for member in ensemble.members
+        ),
+        ensemble.weights,
+    )
+    drawing = torch.Generator().manual_seed(3)
+    chosen = torch.multinomial(ensemble.weights, 50, replacement=True, generator=drawing)
+    medians = torch.stack([member.quantile(0.5) for member in ensemble.predict(inputs).members])
+    for noisy in (False, True):
+        draws = certain.sample(50, torch.Generator().manual_seed(3), noisy=noisy)(inputs)
+        assert torch.allclose(draws, medians[chosen])
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_drawn_functions_and_observations_are_those_of_the_mixture(
+    ensemble: Ensemble, inputs: Measure, noisy: bool, generator: torch.Generator
+) -> None:
+    n = 40_000
+    draws = ensemble.sample(n, generator, noisy=noisy)(inputs)
+    mixture = ensemble.predict(inputs)
+    if not noisy:
+        mixture = mixture.function()
+    standard_error = (mixture.observation_variance / n).sqrt()
+    assert ((draws.mean(0) - mixture.mean).abs() < 4.5 * standard_error).all()
+    for probability in (0.05, 0.5, 0.95):
+        below = (draws < mixture.quantile(probability)).double().mean(0)
+        slack = 4.5 * (probability * (1 - probability) / n) ** 0.5
+        assert (below - probability).abs().max() < slack
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_joint_covariance_is_that_of_drawn_functions_or_observations(
+    ensemble: Ensemble, inputs: Measure, noisy: bool, generator: torch.Generator
+) -> None:
+    n = 100_000
+    two = Measure(inputs.mean[:1] + torch.tensor([[0.0], [0.5]], dtype=torch.float64))
+    draws = ensemble.sample(n, generator, noisy=noisy)(two)
+    products = (draws - draws.mean(0)).prod(1)  # of the two inputs
+    expected = ensemble.covariance(two, noisy=noisy)[:, 0, 1]
+    assert ((products.mean(0) - expected).abs() < 4.5 * products.std(0) / n**0.5).all()
+
+
+def test_the_evidence_of_one_member_is_its_own(ensemble: Ensemble) -> None:
+    alone = [
+        Ensemble(ensemble.scaling, (member,), equal_weights(1)).log_evidence()
+        for member in ensemble.members
+    ]
+    together = ensemble.log_evidence()
+    assert min(alone) <= together <= max(alone)
+    best = max(alone)  # beside which the exponential of none overflows or vanishes
+    expected = best + (torch.stack(alone) - best).exp().mean().log()
+    assert torch.allclose(together, expected, rtol=1e-12)
+
+
+@torch.no_grad()
+def test_the_evidence_against_the_dense_density_of_the_targets(
+    ensemble: Ensemble, rows: Rows
+) -> None:
+    """In their units: log p(y) = log p(z) + Σ log T' − Σ log spread."""
+    standardised = ensemble.scaling.rows(rows)
+    for member in ensemble.members:
+        z, log_slope = member.factors.output.forward(standardised.targets)
+        features = row_features(member.factors, standardised.inputs)
+        precision = log_precision(member.factors, standardised.inputs)
+        expected = (log_slope - ensemble.scaling.target_spread.log()).sum().item()
+        for t in range(2):
+            noise = member.posterior.noise[t].expand(len(rows))
+            if precision is not None:
+                noise = noise / precision[:, t].exp()
+            covariance = member.signal[t] * features @ features.mT + noise.diag()
+            expected += float(multivariate_normal.logpdf(z[:, t].numpy(), cov=covariance.numpy()))
+        ours = Ensemble(ensemble.scaling, (member,), equal_weights(1)).log_evidence().item()
+        assert ours == pytest.approx(expected, rel=1e-10)
+
+
+def test_updating_equals_conditioning_on_all_rows(
+    ensemble: Ensemble, models: list[SSWIM], rows: Rows, inputs: Measure
+) -> None:
+    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
+    updated = conditioned(models, first, rows).update(second)
+    ours, theirs = (e.predict(inputs) for e in (updated, ensemble))
+    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.allclose(mine, expected, rtol=1e-9)
+    assert updated.log_evidence().item() == pytest.approx(ensemble.log_evidence().item(), rel=1e-10)
+
+
+def test_leaving_one_out_equals_conditioning_on_the_others(
+    ensemble: Ensemble, models: list[SSWIM], rows: Rows
+) -> None:
+    left_out = ensemble.leave_one_out(rows)
+    for row in (0, 9, 22):
+        others = rows.map(lambda t, row=row: torch.cat((t[:row], t[row + 1 :])))  # type: ignore[misc]
+        expected = conditioned(models, others, rows).predict(rows.inputs)
+        for name in ("mean", "latent_variance", "observation_variance"):
+            ours, theirs = getattr(left_out, name)[row], getattr(expected, name)[row]
+            assert torch.allclose(ours, theirs, rtol=1e-7)
+        ours, theirs = (m.log_density(rows.targets)[row] for m in (left_out, expected))
+        assert torch.allclose(ours, theirs, rtol=1e-8)

@@ -1,0 +1,144 @@
+"""What output warps and input-dependent noise are for, on data whose noise is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sswim import SSWIMRegressor
+
+Array = NDArray[np.float64]
+SMALL: dict[str, Any] = {"depth": 0, "n_components": 32, "random_state": 0}
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+slow = pytest.mark.slow
+
+
+def few(n: int) -> list[Any]:
+    """The first seed always, the others where time does not matter."""
+    return [0, *(pytest.param(seed, marks=slow) for seed in range(1, n))]
+
+
+def uneven(seed: int, growth: float, n: int = 600, m: int = 4000) -> tuple[Array, Array, int]:
+    """A sine with noise of the standard deviation 0.3·exp(growth·x), x between −2 and 2."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2, 2, (n + m, 1))
+    noise = 0.3 * np.exp(growth * x[:, 0]) * random.normal(size=n + m)
+    return x, np.sin(3 * x[:, 0]) + noise, n
+
+
+def mnlp(regressor: SSWIMRegressor, x: Array, y: Array) -> float:
+    return -float(np.mean(regressor.log_density(x, y)))
+
+
+def gain(seed: int, growth: float) -> tuple[float, float]:
+    """What input-dependent noise gains over constant noise: MNLP, and RMSE as a ratio."""
+    x, y, n = uneven(seed, growth)
+    fits = [
+        SSWIMRegressor(**SMALL, noise=noise).fit(x[:n], y[:n])
+        for noise in ("constant", "input-dependent")
+    ]
+    constant, varying = (mnlp(fit, x[n:], y[n:]) for fit in fits)
+    errors = [np.sqrt(np.mean((fit.predict(x[n:]) - y[n:]) ** 2)) for fit in fits]
+    return constant - varying, float(errors[1] / errors[0])
+
+
+@pytest.mark.parametrize("seed", few(10))
+def test_noise_that_grows_is_found(seed: int) -> None:
+    density, error = gain(seed, growth=0.6)
+    print(f"noise that grows, seed {seed}: MNLP gains {density:.3f}, RMSE is {error:.4f} times")
+    assert density > 0.2
+    assert error < 1.005
+
+
+@pytest.mark.parametrize("seed", few(10))
+def test_little_is_lost_where_noise_is_constant(seed: int) -> None:
+    density, error = gain(seed, growth=0.0)
+    print(f"constant noise, seed {seed}: MNLP gains {density:.4f}, RMSE is {error:.4f} times")
+    assert density > -0.01
+    assert error < 1.005
+
+
+def skewed(random: np.random.Generator, f: Array) -> Array:
+    """Log-normal."""
+    return np.asarray(np.exp(f + 0.5 * random.normal(size=len(f))))
+
+
+def heavy_tailed(random: np.random.Generator, f: Array) -> Array:
+    """Student's t with three degrees of freedom."""
+    return 0.5 * f + random.standard_t(3, size=len(f))
+
+
+@cache
+def coverage_errors(
+    noise: Callable[[np.random.Generator, Array], Array], seed: int, output_warp: str
+) -> tuple[float, ...]:
+    """By how many binomial standard errors the coverage of central intervals is off."""
+    random = np.random.default_rng(seed)
+    n, m = 4000, 1000
+    x = random.uniform(-3, 3, (n + m, 1))
+    y = noise(random, np.sin(2 * x[:, 0]))
+    # Larger and more steps than by default, which suffice for real data but not for such tails.
+    settings: dict[str, Any] = {"max_iter": 600, "learning_rate": 0.1, "n_output_terms": 3}
+    settings |= {"output_warp": output_warp}
+    regressor = SSWIMRegressor(**SMALL, **settings).fit(x[:n], y[:n])
+    position = np.abs(regressor.cdf(x[n:], y[n:]) - 0.5)
+    return tuple(
+        float((np.mean(position <= level / 2) - level) / np.sqrt(level * (1 - level) / m))
+        for level in LEVELS
+    )
+
+
+@pytest.mark.parametrize("seed", few(5))
+@pytest.mark.parametrize("noise", [skewed, heavy_tailed])
+def test_intervals_cover_what_they_say(
+    noise: Callable[[np.random.Generator, Array], Array], seed: int
+) -> None:
+    plain, warped = (coverage_errors(noise, seed, warp) for warp in ("none", "sinh-arcsinh"))
+    print(f"{noise.__name__}, seed {seed}: {np.round(plain, 1)} → {np.round(warped, 1)}")
+    assert max(np.abs(plain)) > 4
+    assert max(np.abs(warped)) < 3  # 99.7 % of a normal, four levels that hang together
+
+
+ODD_TARGETS: dict[str, Callable[[Array], Array]] = {
+    "an extreme outlier": lambda f: np.where(np.arange(len(f)) == 5, f.mean() + 1e6 * f.std(), f),
+    "a constant": lambda f: np.full(len(f), 3.0),
+    "ties": lambda f: np.where(f < 0, 0.0, f),
+    "two values": lambda f: np.where(f < 0, -1.0, 1.0),
+    "counts": lambda f: np.round(6 * f),
+    "orders of magnitude": lambda f: np.exp(4 * f),
+}
+
+
+@pytest.mark.parametrize("noise", ["constant", "input-dependent"])
+@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
+@pytest.mark.parametrize("name", ODD_TARGETS)
+def test_odd_targets_give_finite_densities(name: str, output_warp: str, noise: str) -> None:
+    random = np.random.default_rng(0)
+    x = random.uniform(-2, 2, (150, 2))
+    f = np.sin(2 * x[:, 0]) + 0.1 * random.normal(size=150)
+    y = ODD_TARGETS[name](f)
+    settings: dict[str, Any] = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 60}
+    settings |= {"learning_rate": 0.1, "random_state": 0}
+    settings |= {"output_warp": output_warp, "noise": noise}
+    regressor = SSWIMRegressor(**settings)
+    warning = {"an extreme outlier": "as far from the median"}.get(name, "one and the same value")
+    if name in ("orders of magnitude", "counts"):
+        regressor.fit(x, y)
+    else:
+        with pytest.warns(UserWarning, match=warning):
+            regressor.fit(x, y)
+    far = np.vstack([x[:40], 1e6 * x[:4]])
+    asked = np.concatenate([y[:40], [-1e9, 0.0, 1e9, 1e30]])
+    mean, std = regressor.predict(far, return_std=True)
+    quantiles = regressor.predict_quantiles(far, [0.01, 0.5, 0.99])
+    draws = regressor.sample_y(far, 3, include_noise=True)
+    for values in (mean, std, quantiles, draws, regressor.cdf(far, asked)):
+        assert np.isfinite(values).all()
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert not np.isnan(regressor.log_density(far, asked)).any()

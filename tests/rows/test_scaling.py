@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from builders.models import normal, small_rows
+
+from sswim.model.output_warp import OutputMap
+from sswim.posterior.density import Density
+from sswim.posterior.prediction import Prediction
+from sswim.rows.measure import Measure
+from sswim.rows.rows import as_rows
+from sswim.rows.scaling import learn_scaling
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30, 1e-160, 1e160])
+def test_rows_of_any_scale_get_zero_mean_and_unit_spread(
+    scale: float, generator: torch.Generator
+) -> None:
+    x, y = normal(generator, 50, 3) + 2, normal(generator, 50, 2) - 5
+    rows = as_rows(scale * x, scale * y)
+    standardised = learn_scaling(rows).rows(rows)
+    for values in (standardised.inputs.mean, standardised.targets):
+        assert values.mean(0).abs().max() < 1e-12
+        assert torch.allclose(values.std(0, correction=0), torch.ones(1, dtype=torch.float64))
+
+
+def test_weights_count_as_repeated_rows(generator: torch.Generator) -> None:
+    rows = small_rows(generator)
+    times = torch.randint(0, 3, (len(rows),), generator=generator)
+    weighted = as_rows(rows.inputs.mean, rows.targets, times)
+    repeated = rows.map(lambda t: t.repeat_interleave(times, dim=0))
+    ours, theirs = learn_scaling(weighted), learn_scaling(repeated)
+    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.allclose(mine, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e12])
+def test_a_constant_column_keeps_its_unit(value: float) -> None:
+    x = torch.full((7, 1), value, dtype=torch.float64)
+    scaling = learn_scaling(as_rows(x, x))
+    assert scaling.input_spread.item() == 1
+    assert scaling.inputs(Measure(x)).mean.abs().max() <= 1e-15 * value
+
+
+def test_scaling_is_undone(generator: torch.Generator) -> None:
+    rows = small_rows(generator, uncertain=True, n_targets=2)
+    scaling = learn_scaling(rows)
+    back = scaling.original_warps(scaling.inputs(rows.inputs))
+    for ours, theirs in zip(back.tensors(), rows.inputs.tensors(), strict=True):
+        assert torch.allclose(ours, theirs)
+    variance = normal(generator, len(rows), 2).square()
+    standardised = scaling.targets(rows.targets)
+    assert torch.allclose(scaling.original_targets(standardised), rows.targets)
+    original = Density(Prediction(standardised, variance, variance), OutputMap(), scaling)
+    assert torch.allclose(original.mean, rows.targets)
+    latent = original.function().observation_variance
+    assert torch.allclose(latent.sqrt(), variance.sqrt() * scaling.target_spread)
+
+
+def test_single_precision_inputs_stay_so(generator: torch.Generator) -> None:
+    rows = small_rows(generator, dtype=torch.float32)
+    assert learn_scaling(rows).rows(rows).inputs.mean.dtype == torch.float32

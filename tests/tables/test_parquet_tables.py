@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_parts
+
+from sswim.distributed.share import WHOLE, Share
+from sswim.tables.parquet_tables import ParquetTables
+from sswim.tables.schema import text_names
+from sswim.tables.table_io import TableError, read_table, write_table
+
+SIZES = [1, 2, 3, 5, 100]
+
+
+def folder_of(folder: Path, tables: dict[str, pa.Table], **options: Any) -> Path:
+    for name, table in tables.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / name, **options)
+    return folder
+
+
+def column_offset(path: Path, group: int, column: int) -> int:
+    """Where the values of a column begin in a file."""
+    found = pq.read_metadata(path).row_group(group).column(column)
+    return int(found.dictionary_page_offset or found.data_page_offset)
+
+
+def spoil(path: Path, group: int, column: int) -> None:
+    content = bytearray(path.read_bytes())
+    start = column_offset(path, group, column)
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("part_rows", [7, 10, 64, 65_536])
+def test_shares_of_a_file_are_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, part_rows: int
+) -> None:
+    small_parts(monkeypatch, part_rows)
+    path = tmp_path / "t.parquet"
+    pq.write_table(mixed(97), path, row_group_size=10)
+    tables = ParquetTables.open(path)
+    assert tables.n_rows == 97
+    assert tables.schema.equals(read_table(path).schema)
+    assert all_rows(tables, tables.schema.names, size) == read_table(path).to_pylist()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_shares_of_a_folder_are_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    small_parts(monkeypatch, 16)
+    table = mixed(97)
+    cuts = {"a.parquet": (0, 30), "b/c.parquet": (30, 0), "b/d.parquet": (30, 1)}
+    cuts |= {"e.parquet": (31, 40), "f.parquet": (71, 26)}
+    parts = {name: table.slice(*cut) for name, cut in cuts.items()}
+    parts["e.parquet"] = parts["e.parquet"].select(reversed(table.column_names))
+    parts |= {"_SUCCESS.parquet": houses(), ".hidden/g.parquet": houses(), "_h/i.parquet": houses()}
+    tables = ParquetTables.open(folder_of(tmp_path / "t", parts, row_group_size=9))
+    assert tables.n_rows == 97
+    assert all_rows(tables, table.column_names, size) == table.to_pylist()
+
+
+def test_a_share_is_a_span_of_rows_and_its_parts_name_their_files(tmp_path: Path) -> None:
+    table = mixed(10)
+    parts = {"a.parquet": table.slice(0, 6), "b.parquet": table.slice(6)}
+    tables = ParquetTables.open(folder_of(tmp_path, parts))
+    assert [list(rows_of(tables, ["n"], share)) for share in shares(3)] == [
+        [0, 1, 2],
+        [3, 4, 5],
+        [6, 7, 8, 9],
+    ]
+    places = [(part.first, Path(part.place).name) for part in tables.parts(["n"], Share(1, 2))]
+    assert places == [(5, "a.parquet"), (6, "b.parquet")]
+
+
+def test_parts_have_all_rows_they_may_whatever_the_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_parts(monkeypatch, 16)
+    pq.write_table(mixed(50), tmp_path / "t.parquet", row_group_size=3)
+    parts = ParquetTables.open(tmp_path / "t.parquet").parts(["n"])
+    assert [part.table.num_rows for part in parts] == [16, 16, 16, 2]
+
+
+def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(mixed(40), path, row_group_size=10)
+    spoil(path, 1, 0)
+    spoil(path, 3, 2)
+    tables = ParquetTables.open(path)
+    assert len(rows_of(tables, ["day", "n"], WHOLE)) == 40
+    assert len(rows_of(tables, ["y", "f"], Share(2, 4))) == 10
+
+
+@pytest.mark.parametrize("group", [0, 3, 4])
+@pytest.mark.parametrize("part_rows", [4, 10, 64])
+def test_a_spoilt_row_group_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, part_rows: int
+) -> None:
+    small_parts(monkeypatch, part_rows)
+    path = folder_of(tmp_path, {"a.parquet": mixed(9), "b.parquet": mixed(50)}, row_group_size=10)
+    spoil(path / "b.parquet", group, 2)
+    tables = ParquetTables.open(path)
+    parts = tables.parts(["n", "f"])
+    assert next(parts).place.endswith("a.parquet")
+    with pytest.raises(TableError, match=rf"b.parquet' cannot be read .*, in row group {group} \("):
+        list(parts)
+
+
+def test_a_wrong_checksum_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    table = mixed(100).select(["y"])
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    place = content.index(np.float64(table["y"][50].as_py()).tobytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=r"in row group 0 .*could not verify page integrity"):
+        list(ParquetTables.open(path).parts(["y"]))
+
+
+def test_the_names_of_folders_are_columns(tmp_path: Path) -> None:
+    table = mixed(60)
+    years = pa.array(np.arange(60) % 2 + 2020)
+    towns = table["town"]
+    table = table.drop_columns(["town"]).append_column("year", years).append_column("town", towns)
+    ds.write_dataset(
+        table,
+        tmp_path,
+        format="parquet",
+        partitioning=ds.partitioning(
+            pa.schema([("year", pa.int64()), ("town", pa.string())]), flavor="hive"
+        ),
+    )
+    tables = ParquetTables.open(tmp_path)
+    assert tables.schema.names == table.column_names
+    assert tables.schema.field("year").type == pa.int32()
+    assert tables.schema.field("town").type == pa.string()
+    for columns in (table.column_names, ["town", "n", "year"], ["n"]):
+        for size in (1, 3):
+            rows = all_rows(tables, columns, size)
+            expected = table.select(columns).to_pylist()
+            assert sorted(map(str, rows)) == sorted(map(str, expected))
+    alone = [row["town"] for row in all_rows(tables, ["town"], 2)]
+    assert sorted(alone) == sorted(towns.to_pylist())
+
+
+def test_the_name_of_a_folder_may_say_that_a_value_is_missing(tmp_path: Path) -> None:
+    names = {"k=1/a.parquet": mixed(2), "k=__HIVE_DEFAULT_PARTITION__/a.parquet": mixed(2)}
+    tables = ParquetTables.open(folder_of(tmp_path, names))
+    assert [row["k"] for row in all_rows(tables, ["k"], 1)] == [1, 1, None, None]
+
+
+def test_a_column_of_the_files_stands_before_one_of_a_folder(tmp_path: Path) -> None:
+    table = pa.table({"k": ["inside"], "y": [1.0]})
+    tables = ParquetTables.open(folder_of(tmp_path, {"k=outside/a.parquet": table}))
+    assert all_rows(tables, ["k", "y"], 1) == table.to_pylist()
+
+
+def test_names_of_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    uneven = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2), "b.parquet": mixed(2)})
+    with pytest.raises(TableError, match=r"same columns. Got 'k' in '.*k=1.*' and not in '.*b"):
+        ParquetTables.open(uneven)
+    clash = folder_of(tmp_path / "u", {"n=one/a.parquet": mixed(2)})
+    with pytest.raises(TableError, match=r"u' cannot be read as a folder of .parquet files: .*n "):
+        ParquetTables.open(clash)
+
+
+def test_one_file_has_no_columns_from_the_names_of_folders(tmp_path: Path) -> None:
+    folder_of(tmp_path, {"k=1/a.parquet": mixed(2)})
+    assert ParquetTables.open(tmp_path / "k=1" / "a.parquet").schema.names == mixed(2).column_names
+
+
+@pytest.mark.parametrize("spelling", ["{}/", "{}/../t", "{}/./", "{}"])
+def test_a_folder_may_be_spelt_in_any_way(tmp_path: Path, spelling: str) -> None:
+    folder = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2)})
+    tables = ParquetTables.open(spelling.format(folder))
+    assert all_rows(tables, ["k"], 1) == [{"k": 1}] * 2
+
+
+def test_a_folder_may_itself_be_hidden(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "_data" / ".t", {"k=1/a.parquet": mixed(2)})
+    assert len(all_rows(ParquetTables.open(folder), ["k"], 1)) == 2
+
+
+def test_kinds_rather_than_types_must_be_the_same(tmp_path: Path) -> None:
+    parts = {
+        "a.parquet": pa.table({"x": [1, 2], "t": pa.nulls(2), "d": houses()["sold"][:2]}),
+        "b.parquet": pa.table(
+            {"x": [1.5], "t": ["York"], "d": pa.array([1500], pa.timestamp("ms"))}
+        ),
+        "c.parquet": pa.table(
+            {"x": [True], "t": dictionary(["Bath"], pa.string()), "d": pa.nulls(1)}
+        ),
+    }
+    tables = ParquetTables.open(folder_of(tmp_path, parts))
+    assert tables.schema.types == [pa.int64(), pa.string(), pa.date32()]
+    assert [row["x"] for row in all_rows(tables, ["x"], 2)] == [1, 2, 1.5, True]
+    assert [row["t"] for row in all_rows(tables, ["t"], 3)] == [None, None, "York", "Bath"]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (pa.table({"x": [1.0]}), r"Got 'y' in '.*a.parquet' and not in '.*b.parquet'"),
+        (pa.table({"x": [1.0], "Y": [1.0]}), r"Got 'Y' in '.*b.parquet' and not in '.*a.parquet'"),
+        (
+            pa.table({"x": ["1"], "y": [1.0]}),
+            r"one kind .*Got 'x' of type string in '.*b.parquet', and of type double in files",
+        ),
+        (pa.table({"x": [[1.0]], "y": [1.0]}), r"Got 'x' of type list<.* in '.*b.parquet'"),
+        (pa.table([[1.0], [1.0], [2.0]], names=["x", "y", "x"]), r"several 'x' in '.*b.parquet'"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_refused(
+    tmp_path: Path, other: pa.Table, message: str
+) -> None:
+    parts = {"a.parquet": pa.table({"x": [1.0], "y": [1.0]}), "b.parquet": other}
+    with pytest.raises(TableError, match=message):
+        ParquetTables.open(folder_of(tmp_path, parts))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"price,rooms\n1,2\n" * 10])
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
+    folder_of(tmp_path, {"a.parquet": mixed(3)})
+    (tmp_path / "b.parquet").write_bytes(content)
+    for path in (tmp_path, tmp_path / "b.parquet"):
+        with pytest.raises(TableError, match=r"b.parquet' cannot be read as .parquet: "):
+            ParquetTables.open(path)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
+def test_a_truncated_file_is_named(tmp_path: Path, keep: float) -> None:
+    folder_of(tmp_path, {"a.parquet": mixed(300), "b.parquet": mixed(300)})
+    content = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(TableError, match=r"a.parquet' cannot be read as .parquet: "):
+        ParquetTables.open(tmp_path)
+
+
+def test_a_table_without_anything_is_refused(tmp_path: Path) -> None:
+    empty = folder_of(tmp_path, {"a.parquet": mixed(0), "b.parquet": mixed(0)})
+    with pytest.raises(TableError, match=r"one row .*Got 0 rows and 6 columns in '"):
+        ParquetTables.open(empty)
+    with pytest.raises(TableError, match=r"one column. Got 0 rows and 0 columns"):
+        ParquetTables.open(folder_of(tmp_path / "t", {"a.parquet": pa.table({})}))
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(mixed(10), path)
+    tables = ParquetTables.open(path)
+    pq.write_table(mixed(11), path)
+    with pytest.raises(TableError, match=r"stay as it is .*Got 11 rows in '.*', which had 10"):
+        list(tables.parts(["n"]))
+    path.unlink()
+    with pytest.raises(TableError, match=r"t.parquet' cannot be read"):
+        list(tables.parts(["n"]))
+
+
+def test_text_of_every_type_is_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "view": pa.array(["x", "y", "x"], pa.string_view()),
+            "dictionary": dictionary(["u", None, "u"], pa.large_string()),
+            "a.b": ["s", "t", "s"],
+            "a": [1, 2, 3],
+        }
+    )
+    path = tmp_path / "t.parquet"
+    pq.write_table(table, path)
+    tables = ParquetTables.open(path)
+    assert pa.string_view() not in tables.schema.types
+    assert all_rows(tables, tables.schema.names, 2) == table.to_pylist()
+    assert all_rows(tables, ["a"], 2) == table.select(["a"]).to_pylist()
+
+
+def test_what_polars_writes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    values = ["x", "y", None, "x"]
+    categories = polars.Series(values, dtype=polars.Categorical)
+    polars.DataFrame({"s": values, "c": categories}).write_parquet(path)
+    tables = ParquetTables.open(path)
+    assert text_names(tables.schema, ["s", "c"]) == ["s", "c"]
+    assert all_rows(tables, ["c", "s"], 3) == [{"c": each, "s": each} for each in values]
+
+
+def test_bytes_are_estimated_from_the_metadata(tmp_path: Path) -> None:
+    numbers = pa.table({"x": np.zeros(1000), "y": np.zeros(1000)})
+    write_table(numbers, tmp_path / "numbers.parquet")
+    assert ParquetTables.open(tmp_path / "numbers.parquet").nbytes == 16_000
+    text = pa.table({"x": [f"{i:0200}" for i in range(1000)]})
+    write_table(text, tmp_path / "text.parquet")
+    assert 200_000 < ParquetTables.open(tmp_path / "text.parquet").nbytes < 600_000
+
+
+def test_one_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "t.parquet"
+    n_rows = 400_000
+    pq.write_table(pa.table({"x": rng.normal(size=n_rows)}), path, row_group_size=n_rows)
+    tables = ParquetTables.open(path)
+    before, most = pa.total_allocated_bytes(), 0
+    for part in tables.parts(["x"]):
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert part.table.num_rows <= 65_536
+    assert most < tables.nbytes

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.tables import dictionary, houses, views
+
+from sswim.tables.schema import (
+    Schema,
+    drop_missing,
+)
+from sswim.tables.table_io import (
+    TableError,
+    append_columns,
+    read_table,
+    require_writable_suffix,
+    write_table,
+)
+
+SUFFIXES = [".parquet", ".csv", ".csv.gz", ".arrow", ".feather", ".CSV", ".CSV.GZ"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_table_comes_back_from_every_format(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"houses{suffix}"
+    write_table(houses(), path)
+    assert read_table(path).equals(houses())
+    assert read_table(str(path)).equals(houses())
+    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".feather"])
+def test_an_arrow_stream_is_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"stream{suffix}"
+    with pa.ipc.new_stream(str(path), houses().schema) as writer:
+        writer.write_table(houses())
+    assert read_table(path).equals(houses())
+
+
+def test_a_csv_may_have_empty_cells_quotes_and_newlines(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text('n,text,quoted\n1,"a, b","1"\n,"say ""hi""\nagain",""\n3,,"3"\n')
+    assert read_table(path).to_pydict() == {
+        "n": [1, None, 3],
+        "text": ["a, b", 'say "hi"\nagain', None],
+        "quoted": [1, None, 3],
+    }
+
+
+def test_a_csv_column_has_the_type_that_suits_its_last_row_too(tmp_path: Path) -> None:
+    path = tmp_path / "late.csv"
+    path.write_text("n\n" + "1\n" * 1_000_000 + "1.5\n")
+    assert read_table(path).schema.field("n").type == pa.float64()
+
+
+def test_no_column_is_made_of_the_names_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "year=2020").mkdir()
+    path = tmp_path / "year=2020" / "houses.parquet"
+    write_table(houses(), path)
+    assert read_table(path).column_names == houses().column_names
+
+
+def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "a": pa.array(["x", "y", "x"], pa.string_view()),
+            "b": views(["p", "q"], [0, 1, 1]),
+            "y": [1.0, None, 3.0],
+        }
+    )
+    with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for source in (table, read_table(tmp_path / "t.arrow")):
+        kept, _ = drop_missing(source, ["y"])
+        assert Schema.learn(kept, "y").feature_names == ["a=x", "b=p", "b=q"]
+        assert Schema.learn(source, "y").feature_names == ["a=x", "a=y", "b=p", "b=q"]
+        write_table(kept, tmp_path / "t.csv")
+        assert read_table(tmp_path / "t.csv").to_pylist() == kept.to_pylist()
+
+
+def test_chunks_may_have_dictionaries_of_their_own(tmp_path: Path) -> None:
+    chunks = [dictionary(["a", "b"], pa.string()), dictionary(["c", "b"], pa.string())]
+    table = pa.table({"x": pa.chunked_array(chunks)})
+    write_table(table, tmp_path / "t.arrow")
+    assert read_table(tmp_path / "t.arrow").to_pydict() == {"x": ["a", "b", "c", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text.parquet", b"price,rooms\n1,2\n", "cannot be read as .parquet: .*magic bytes"),
+        ("text.arrow", b"price,rooms\n1,2\n", "cannot be read as .arrow: "),
+        ("text.csv.gz", b"price,rooms\n1,2\n", "cannot be read as .csv.gz: .*header"),
+        (
+            "cut.csv.gz",
+            gzip.compress(b"a,b\n1,2\n", mtime=0)[:-4],
+            "cannot be read as .csv.gz: Truncated",
+        ),
+        ("ragged.csv", b"a,b\n1,2\n3\n", "cannot be read as .csv: .*Expected 2 columns"),
+        ("latin.csv", "größe,b\n1,2\n".encode("latin-1"), "cannot be read as .csv: .*utf-8"),
+        ("empty.csv", b"", "cannot be read as .csv: Empty"),
+        ("empty.parquet", b"", "cannot be read as .parquet: "),
+        ("empty.feather", b"", "cannot be read as .feather: "),
+        ("header.csv", b"a,b\n", "at least one row and one column. Got 0 rows and 2 columns"),
+        ("twice.csv", b"a,b,a\n1,2,3\n", "names must be unique. Got several 'a' in"),
+        ("sheet.xlsx", b"PK", r"must end in .parquet, .csv, .csv.gz, .arrow, .feather\. Got"),
+        ("houses.gz", b"", r"must end in .parquet"),
+    ],
+)
+def test_a_file_that_is_no_table_is_named_and_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(path)
+    assert repr(str(path)) in str(caught.value)
+
+
+def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"Got '.*none.csv', which cannot be found"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(TableError, match=r"Got '.*folder.parquet', a folder"):
+        read_table(tmp_path / "folder.parquet")
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_a_truncated_file_is_refused(tmp_path: Path, suffix: str, keep: float) -> None:
+    path = tmp_path / f"cut{suffix}"
+    write_table(houses(), path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(TableError, match=f"cut{suffix}' cannot be read as"):
+        read_table(path)
+
+
+def test_parquet_with_a_name_twice_or_without_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    with pytest.raises(TableError, match=r"must be unique. Got several 'a'"):
+        read_table(path)
+    pq.write_table(pa.table({}), path)
+    with pytest.raises(TableError, match="one column"):
+        read_table(path)
+
+
+def test_an_arrow_file_that_points_outside_itself_is_refused(tmp_path: Path) -> None:
+    stray = pa.DictionaryArray.from_arrays(pa.array([0, 2**30]), pa.array(["a"]), safe=False)
+    table = pa.table({"x": stray})
+    path = tmp_path / "t.arrow"
+    with pa.ipc.new_stream(str(path), table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(TableError, match=r"cannot be read as .arrow"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out", "csv", "out.csv.bz2"])
+def test_an_unknown_suffix_is_refused_before_writing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TableError, match=r"must end in .parquet"):
+        require_writable_suffix(tmp_path / name)
+    with pytest.raises(TableError, match=r"must end in .parquet"):
+        write_table(houses(), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    require_writable_suffix("out.csv.gz")
+
+
+def test_a_failure_to_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    with pytest.raises(TableError, match=r"cannot be written to '.*out.csv': .*list"):
+        write_table(pa.table({"x": [[1.0]]}), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_into_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"make '.*missing' first"):
+        write_table(houses(), tmp_path / "missing" / "out.csv")
+
+
+def test_new_columns_stand_at_the_end_in_order() -> None:
+    new = {"mean": np.array([1, 2, 3, 4], np.float32), "band": np.full(4, np.nan)}
+    table = append_columns(houses(), new)
+    assert table.column_names == [*houses().column_names, "mean", "band"]
+    assert table.schema.types[-2:] == [pa.float64()] * 2
+    assert table["mean"].to_pylist() == [1.0, 2.0, 3.0, 4.0]
+    assert table["band"].null_count == 0
+    assert table.select(houses().column_names).equals(houses())
+
+
+def test_a_new_column_does_not_take_the_place_of_another() -> None:
+    with pytest.raises(TableError, match=r"new names. Got 'price', which .*--prefix"):
+        append_columns(houses(), {"mean": np.zeros(4), "price": np.zeros(4)})

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.tables import (
+    all_rows,
+    dictionary,
+    houses,
+    mixed,
+    shares,
+    small_parts,
+    views,
+    with_gaps,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sswim.distributed.share import WHOLE, Share
+from sswim.rows.source import Chunk
+from sswim.tables import table_parts
+from sswim.tables.csv_tables import CsvTables
+from sswim.tables.open_tables import open_tables
+from sswim.tables.parquet_tables import ParquetTables
+from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
+from sswim.tables.schema import drop_missing as drop_incomplete
+from sswim.tables.table_io import TableError, write_table
+from sswim.tables.table_parts import MemoryTables, Tables, gathered, part_rows, pieces
+from sswim.tables.table_source import TableSource, learn_source
+
+SIZES = [1, 2, 3, 5, 100]
+
+
+def together(chunks: list[Chunk]) -> tuple[Any, Any, Any]:
+    """Numbers, inputs and targets of all chunks, in the order of the numbers."""
+    order = np.argsort(np.concatenate([chunk.numbers for chunk in chunks]))
+    fields = ("numbers", "inputs", "targets")
+    return tuple(  # type: ignore[return-value]
+        np.concatenate([getattr(chunk, field) for chunk in chunks])[order] for field in fields
+    )
+
+
+def all_chunks(source: TableSource, size: int) -> list[Chunk]:
+    return [chunk for share in shares(size) for chunk in source.chunks(share)]
+
+
+def opened(form: str, table: pa.Table, folder: Path) -> Tables:
+    """A table in memory, in a file or in several."""
+    if form == "memory":
+        return MemoryTables(table, "memory")
+    if form == "folder":
+        for number, piece in enumerate(pieces(table, 30)):
+            pq.write_table(piece, folder / f"{number}.parquet", row_group_size=8)
+        return open_tables(folder)
+    write_table(table, folder / f"t.{form}")
+    return open_tables(folder / f"t.{form}")
+
+
+FORMS = ["memory", "folder", "parquet", "csv", "csv.gz"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_are_those_of_the_table_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
+) -> None:
+    small_parts(monkeypatch, 7)
+    table = mixed(97)
+    schema = Schema.learn(table, "y")
+    source = TableSource(opened(form, table, tmp_path), schema)
+    assert source.names == tuple(schema.feature_names)
+    assert source.table_schema == schema.to_dict()
+    assert source.flat_targets
+    for _ in range(2):  # as often as one likes
+        numbers, inputs, targets = together(all_chunks(source, size))
+        np.testing.assert_array_equal(numbers, np.arange(97))
+        np.testing.assert_array_equal(inputs, schema.encode(table))
+        np.testing.assert_array_equal(targets, schema.targets(table)[:, None])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_incomplete_rows_are_left_out_of_every_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
+) -> None:
+    small_parts(monkeypatch, 2)
+    table = with_gaps(mixed(97))
+    kept_table, kept = drop_incomplete(table, table.column_names)
+    assert 0 < kept.sum() < 60
+    schema = Schema.learn(kept_table, "y")
+    source = TableSource(opened(form, table, tmp_path), schema, drop_missing=True)
+    chunks = all_chunks(source, size)
+    assert all(len(chunk) for chunk in chunks)
+    numbers, inputs, targets = together(chunks)
+    np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
+    np.testing.assert_array_equal(inputs, schema.encode(kept_table))
+    np.testing.assert_array_equal(targets, schema.targets(kept_table)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("f", None, r"value in each column that is used. Got none in 'f' in row 1,062 of all rows"),
+        ("f", np.nan, r"Got none in 'f' in row 1,062 of all rows, counted from 1.*--drop-missing"),
+        ("y", None, r"Got none in 'y' in row 1,062"),
+        ("town", None, r"Got none in 'town' in row 1,062"),
+        ("day", None, r"Got none in 'day' in row 1,062"),
+        ("f", np.inf, r"Numbers must be finite. Got an infinite one in 'f' in row 1,062.*remove"),
+        ("y", -np.inf, r"Got an infinite one in 'y' in row 1,062"),
+    ],
+)
+def test_the_first_row_that_cannot_be_used_is_named(
+    tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    table = mixed(1100)
+    values = table[name].to_pylist()
+    values[1061] = values[1080] = value
+    place = table.column_names.index(name)
+    table = table.set_column(place, name, pa.array(values, table[name].type))
+    for file, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
+        pq.write_table(piece, tmp_path / f"{file}.parquet", row_group_size=50)
+    source = TableSource(ParquetTables.open(tmp_path), Schema.learn(mixed(1100), "y"))
+    with pytest.raises(TableError, match=message) as caught:
+        list(source.chunks(Share(1, 2)))
+    assert f"which is in '{tmp_path / 'b.parquet'}'" in str(caught.value)
+    assert sum(len(chunk) for chunk in source.chunks(Share(0, 2))) == 550
+    if "infinite" in message:
+        with pytest.raises(TableError, match=message):
+            list(TableSource(source.tables, source.schema, drop_missing=True).chunks())
+
+
+def test_all_columns_without_a_value_in_that_row_are_named() -> None:
+    table = pa.table({"a": [1.0, None], "b": [1, None], "c": ["x", "x"], "y": [1.0, None]})
+    source = TableSource(MemoryTables(table, "mine"), Schema.learn(table, "y"))
+    with pytest.raises(TableError, match=r"none in 'a', 'b', 'y' in row 2 of .* in 'mine'"):
+        list(source.chunks())
+
+
+def test_the_row_of_an_infinite_number_is_counted_among_all() -> None:
+    table = pa.table({"x": [None, 1.0, np.inf], "y": [1.0, 2.0, 3.0]})
+    source = TableSource(MemoryTables(table, "mine"), Schema.learn(table, "y"), drop_missing=True)
+    with pytest.raises(TableError, match="infinite one in 'x' in row 3 of all rows"):
+        list(source.chunks())
+
+
+def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
+    schema = Schema.learn(houses(), "price")
+    with pytest.raises(TableError, match=r"must have columns 'town'. Got none such"):
+        TableSource(MemoryTables(houses().drop_columns(["town"]), "t"), schema)
+    with pytest.raises(TableError, match="must have columns 'price'"):
+        TableSource(MemoryTables(houses().drop_columns(["price"]), "t"), schema)
+
+
+def test_a_column_of_another_kind_is_refused() -> None:
+    schema = Schema("price", (Column("town", "number"),))
+    with pytest.raises(TableError, match=r"Column 'town' must hold numbers. Got type string"):
+        list(TableSource(MemoryTables(houses(), "t"), schema).chunks())
+
+
+def test_a_file_may_lack_all_values_of_a_column(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1.5], "y": [1.0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": pa.nulls(2), "y": [1.0, 2.0]}), tmp_path / "b.parquet")
+    source = learn_source(open_tables(tmp_path), "y", drop_missing=True)
+    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0]]
+    with pytest.raises(TableError, match=r"none in 'x' in row 2 of .*b.parquet"):
+        list(learn_source(open_tables(tmp_path), "y").chunks())
+
+
+def test_text_and_times_of_every_type_are_encoded() -> None:
+    table = pa.table(
+        {
+            "view": pa.array(["x", "y", "x", None], pa.string_view()),
+            "category": views(["p", "q"], [0, 1, 1, 0]),
+            "dictionary": dictionary(["u", "v", "u", "v"], pa.large_string()),
+            "day": pa.array([1, 2, 3, 4], pa.date32()),
+            "time": pa.array([1, 2, 3, 4], pa.timestamp("ms", "Australia/Sydney")),
+            "y": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+    for size in (1, 3):
+        source = learn_source(MemoryTables(table, "t"), "y", drop_missing=True)
+        _, inputs, _ = together(all_chunks(source, size))
+        kept, _ = drop_incomplete(table, table.column_names)
+        np.testing.assert_array_equal(inputs, source.schema.encode(kept))
+
+
+def test_a_category_that_was_not_learned_is_told() -> None:
+    source = TableSource(
+        MemoryTables(houses(), "t"), Schema("price", (Column("town", "category", ("York",)),))
+    )
+    with pytest.warns(UnknownCategoryWarning, match="in 2 rows"):
+        (chunk,) = source.chunks()
+    assert chunk.inputs.tolist() == [[1.0], [0.0], [1.0], [0.0]]
+
+
+def test_a_source_learns_its_columns() -> None:
+    source = learn_source(MemoryTables(houses(), "t"), "price", drop=["sold"])
+    assert source.schema == Schema.learn(houses(), "price", ["sold"])
+    assert source.names == ("rooms", "town=Bath", "town=Ely, the city", "town=York", "new")
+
+
+def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_parts, "PART_BYTES", 8 * 3 * 10)
+    texts = [f"t{i % 15}" for i in range(40)]
+    source = learn_source(MemoryTables(pa.table({"x": texts, "y": [0.0] * 40}), "t"), "y")
+    assert max(len(chunk) for chunk in source.chunks()) == 2
+    assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(40))
+    assert part_rows(10**9) == 1
+
+
+def test_encoding_takes_milliseconds() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({f"x{i}": rng.normal(size=65_536) for i in range(11)})
+    source = learn_source(MemoryTables(table, "t"), "x0")
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        (chunk,) = source.chunks()
+        times.append(time.perf_counter() - start)
+    assert len(chunk) == 65_536
+    assert min(times) < 0.05
+
+
+def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_parts(monkeypatch, 3)
+    table = mixed(10)
+    tables = MemoryTables(table, "mine")
+    assert (tables.n_rows, tables.nbytes, tables.schema) == (10, table.nbytes, table.schema)
+    assert [part.first for part in tables.parts(["n"], Share(1, 2))] == [5, 8]
+    assert {part.place for part in tables.parts(["n"], WHOLE)} == {"mine"}
+    for size in SIZES:
+        assert all_rows(tables, ["f", "n"], size) == table.select(["f", "n"]).to_pylist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes=st.lists(st.integers(0, 9), max_size=8), n_rows=st.integers(1, 12))
+def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
+    starts = np.cumsum([0, *sizes])
+    batches = [
+        pa.record_batch({"x": pa.array(np.arange(start, start + size))})
+        for start, size in zip(starts, sizes, strict=False)
+    ]
+    found = list(gathered(batches, n_rows))
+    assert [number for table in found for number in table["x"].to_pylist()] == list(
+        range(sum(sizes))
+    )
+    assert all(table.num_rows == n_rows for table in found[:-1])
+    assert all(0 < table.num_rows <= n_rows for table in found)
+
+
+def test_a_csv_is_learned_and_read(tmp_path: Path) -> None:
+    write_table(mixed(50), tmp_path / "t.csv")
+    source = learn_source(CsvTables.open(tmp_path / "t.csv"), "y")
+    assert source.schema == Schema.learn(mixed(50), "y")

@@ -1,0 +1,88 @@
+"""Fits by several processes end where one process ends, up to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from builders.distributed_fits import (
+    SAMPLE_ROWS,
+    SETTINGS,
+    Arrays,
+    assert_same,
+    fit_arrays,
+    fit_shards,
+    result,
+    table,
+)
+from builders.processes import run_processes
+
+from sswim import SSWIMRegressor
+from sswim.distributed.processes import ALONE, Processes
+from sswim.rows import IterableSource
+from sswim.rows import summary as surveying
+
+ENSEMBLE = {"n_components": 16, "n_members": 2, "max_iter": 5, "dtype": "float64"}
+NOISY = {"noise": "input-dependent", "max_iter": 5}
+ARRAYS: dict[str, dict[str, Any]] = {
+    "one model": {"depth": 1},
+    "leave-one-out": {"depth": 1, "objective": "leave-one-out"},
+    "noise and output warp": {"depth": 1, **NOISY, "output_warp": "sinh-arcsinh"},
+    "members": {"depth": 1, "n_members": 3, "max_iter": 5},
+    "ensemble": ENSEMBLE,
+}
+"""Rows are dealt to processes, of several members these."""
+SHARDS: dict[str, tuple[dict[str, Any], int]] = {
+    "one model, streamed": ({"depth": 1}, 0),
+    "one model, held": ({"depth": 1}, 2**30),
+    "noise, streamed": ({"depth": 1, **NOISY}, 0),
+    "ensemble, streamed": (ENSEMBLE, 0),
+}
+
+
+def bring(processes: Processes) -> Arrays:
+    """Each process has rows of its own; all but the first have none."""
+    x, y = table()
+    mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.first else [(x[:0], y[:0])]
+    source = IterableSource(mine, dealt=True)
+    regressor = SSWIMRegressor(depth=1, **SETTINGS)
+    return result(regressor.fit(source, processes=processes))
+
+
+def fit_all(processes: Processes) -> dict[str, Arrays]:
+    """In one start of processes, which takes longer than the fits."""
+    found = {name: fit_arrays(processes, settings) for name, settings in ARRAYS.items()}
+    found["brought"] = bring(processes)
+    for name, (settings, memory) in SHARDS.items():
+        found[name] = fit_shards(processes, settings, SAMPLE_ROWS, memory)
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[dict[str, Arrays]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surveying, "SAMPLE_ROWS", surveying.SAMPLE_ROWS)  # to be put back
+        yield fit_all(ALONE)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
+    """Rows in shares of odd sizes and uneven shards, in one of which there is nothing."""
+    results = run_processes(n, fit_all)
+    for found in results:
+        assert isinstance(found, dict), found
+        assert found.keys() == alone.keys()
+        for name, expected in alone.items():
+            assert_same(found[name], expected)
+    for found in results[1:]:  # and all have the very same parameters
+        assert_same(found["one model"], results[0]["one model"], tolerance=0.0)
+
+
+def test_a_stream_gives_what_rows_in_memory_give(
+    alone: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_same(alone["brought"], alone["one model"])
+    monkeypatch.setattr(surveying, "SAMPLE_ROWS", SAMPLE_ROWS)
+    for name, (settings, _) in SHARDS.items():
+        assert_same(alone[name], fit_arrays(ALONE, settings))
