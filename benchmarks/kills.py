@@ -27,10 +27,10 @@ import numpy as np
 import torch
 from launches import (
     fit,
+    is_launched,
     is_running,
     kill,
     largest_difference,
-    launched,
     run,
     torchrun,
     wait_until,
@@ -116,7 +116,7 @@ def train_undisturbed(name: str, folder: Path) -> Undisturbed:
     folder.mkdir()
     table = write_rows(folder / "rows", WORKS[name].n_rows)
     model, kept, log = folder / "model.sswim", folder / "kept", folder / "log.txt"
-    with launched(command(name, table, model, kept), log) as process:
+    with is_launched(command(name, table, model, kept), log) as process:
         wait_until(lambda: bool(kept_steps(kept)))
         began = time.perf_counter()
         if process.wait() != 0:
@@ -143,7 +143,7 @@ def measure(planned: Kill, undisturbed: Undisturbed, folder: Path) -> dict[str, 
     """Kill a training and resume it; None if it had ended before."""
     model, kept, log = folder / "model.sswim", folder / "kept", folder / "log.txt"
     training = command(planned.work, undisturbed.table, model, kept)
-    with launched(training, log) as process:
+    with is_launched(training, log) as process:
 
         def at_step() -> bool:
             return (kept / RUN).exists() and sum(kept_steps(kept).values()) > planned.step - EVERY

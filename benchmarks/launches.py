@@ -53,7 +53,7 @@ def torchrun(n_processes: int, *options: str) -> list[str]:
 
 
 @contextmanager
-def launched(
+def is_launched(
     command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command whose words go to a file; what is left of it in the end is killed."""
@@ -73,7 +73,7 @@ def launched(
 
 def run(command: Sequence[str], log: Path) -> None:
     """Run a command to its end, which must be a good one."""
-    with launched(command, log) as process:
+    with is_launched(command, log) as process:
         if process.wait(PATIENCE) != 0:
             raise RuntimeError(f"{command} ended with {process.returncode}: {log.read_text()}")
 

@@ -31,7 +31,7 @@ from timing import machine
 
 from sswim import SSWIMRegressor, Step
 from sswim.base.devices import resolve_device
-from sswim.distributed.processes import joined, local_device
+from sswim.distributed.processes import join_processes, local_device
 from sswim.estimator.settings import DType
 
 FILE_ROWS = 500_000
@@ -84,11 +84,11 @@ def measure(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]
         device=device,
         callback=lambda member, step: marks.append(step),
     )
-    with joined(local_device(resolve_device(device))) as processes:
+    with join_processes(local_device(resolve_device(device))) as processes:
         memory = 0 if case.streamed else "1TiB"
         regressor.fit(folder, "y", memory=memory, processes=processes)
-        peak = max(processes.gather(peak_bytes() - base))
-        return summary(marks, peak, base) if processes.first else None
+        peak = max(processes.all_gather(peak_bytes() - base))
+        return summary(marks, peak, base) if processes.is_first else None
 
 
 def summary(marks: list[Step], peak: int, base: int) -> dict[str, Any]:

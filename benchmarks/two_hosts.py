@@ -25,9 +25,9 @@ from launches import (
     PATIENCE,
     alone,
     fit,
+    is_launched,
     kill,
     largest_difference,
-    launched,
     run,
     torchrun,
     write_rows,
@@ -136,7 +136,7 @@ def train_on(hosts: tuple[Host, Host], table: Path, model: Path) -> list[int]:
             command = host.inside([*launcher, *fit(table, model, *OPTIONS)])
             log = model.parent / f"{host.name}.log"
             interface = {"GLOO_SOCKET_IFNAME": host.name}
-            processes.append((stack.enter_context(launched(command, log, interface)), log))
+            processes.append((stack.enter_context(is_launched(command, log, interface)), log))
         for process, log in processes:
             if process.wait(PATIENCE) != 0:
                 raise RuntimeError(f"A host ended with {process.returncode}: {log.read_text()}")

@@ -23,7 +23,7 @@ from rich.table import Table
 from scipy import stats
 
 from sswim import SSWIMRegressor
-from sswim.base.files import require_folder, written_whole
+from sswim.base.files import atomic_write, require_folder
 from sswim.plotting import (
     CYCLE,
     INK,
@@ -320,7 +320,7 @@ def main() -> None:
         arguments.results: as_json(outcomes).encode(),
     }
     for path, content in contents.items():
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(content)
         console.print(f"Wrote {path}", soft_wrap=True, markup=False, highlight=False)
 

@@ -7,7 +7,7 @@ from builders.models import normal
 from sswim.base.cholesky import (
     FactorisationError,
     cholesky,
-    failures_noted,
+    deferred_failures,
     solve_and_invert,
     triangular_inverse,
 )
@@ -61,7 +61,7 @@ def test_a_matrix_that_is_not_finite_is_refused_as_such(value: float) -> None:
 def test_failures_are_noted_rather_than_repaired(generator: torch.Generator) -> None:
     root = normal(generator, 4, 4)
     good, bad = root @ root.mT + torch.eye(4), -torch.eye(4, dtype=torch.float64)
-    with failures_noted() as failures:
+    with deferred_failures() as failures:
         assert torch.equal(cholesky(good, "matrix"), torch.linalg.cholesky(good))
         cholesky(bad, "matrix")
     assert [each.item() for each in failures] == [False, True]

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 
 def test_the_file_appears_when_all_went_well(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert not path.exists()
     assert path.read_text() == "new"
@@ -21,7 +21,7 @@ def test_the_file_appears_when_all_went_well(tmp_path: Path) -> None:
 def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(type(error)), written_whole(path) as temporary:  # noqa: PT012
+    with pytest.raises(type(error)), atomic_write(path) as temporary:  # noqa: PT012
         temporary.write_text("half")
         raise error
     assert path.read_text() == "old"
@@ -31,6 +31,6 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException) -
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(FileNotFoundError, match=r"make .*missing"),
-        written_whole(tmp_path / "missing" / "file"),
+        atomic_write(tmp_path / "missing" / "file"),
     ):
         pass

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from sswim.distributed import heartbeat as turns
-from sswim.distributed.heartbeat import side_by_side, take_turns
+from sswim.distributed.heartbeat import run_in_thread, run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def errors_of(*works: Work) -> list[BaseException | None]:
     room = Room()
     with ThreadPoolExecutor(2) as pool:
         futures = [
-            pool.submit(take_turns, Thread(rank, room=room), work.steps())
+            pool.submit(run_with_heartbeat, Thread(rank, room=room), work.steps())
             for rank, work in enumerate(works)
         ]
         return [future.exception() for future in futures]
@@ -71,7 +71,7 @@ def errors_of(*works: Work) -> list[BaseException | None]:
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "HEARTBEAT_SECONDS", 0.05)
 
 
 def test_one_may_have_more_to_do_than_the_other_would_wait_for() -> None:
@@ -92,7 +92,7 @@ def test_an_error_of_one_ends_the_work_of_both_soon() -> None:
 
 def test_alone_all_steps_are_taken() -> None:
     work = Work(8)
-    take_turns(ALONE, work.steps())
+    run_with_heartbeat(ALONE, work.steps())
     assert work.done == 8
     assert work.closed
 
@@ -105,14 +105,14 @@ def test_work_side_by_side() -> None:
             time.sleep(0.3 * rank)
             return f"of {rank}"
 
-        return side_by_side(Thread(rank, 2, room), work)
+        return run_in_thread(Thread(rank, 2, room), work)
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, (0, 1))) == ["of 0", "of 1"]
 
 
 def test_who_works_on_hears_of_an_error_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "TURN_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "HEARTBEAT_SECONDS", 0.1)
     room, ended = Room(), []
 
     def run(rank: int) -> None:
@@ -123,7 +123,7 @@ def test_who_works_on_hears_of_an_error_elsewhere(monkeypatch: pytest.MonkeyPatc
             ended.append(rank)
 
         with pytest.raises(ValueError, match="row 7"):
-            side_by_side(Thread(rank, 2, room), work)
+            run_in_thread(Thread(rank, 2, room), work)
         assert not ended
 
     with ThreadPoolExecutor(2) as pool:

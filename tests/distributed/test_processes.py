@@ -24,12 +24,12 @@ def of_rank(rank: int) -> Statistics:
 def exchange(processes: Processes) -> dict[str, Any]:
     rank = processes.rank
     return {
-        "sum": processes.sum(of_rank(rank)).tensors(),
-        "agreed": processes.agree(torch.full((2,), float(rank))).tolist(),
+        "sum": processes.all_sum(of_rank(rank)).tensors(),
+        "agreed": processes.broadcast_tensor(torch.full((2,), float(rank))).tolist(),
         "any": (processes.any(rank == 1), processes.any(False)),
-        "gathered": processes.gather(rank),
-        "told": processes.tell(f"from {rank}"),
-        "together": processes.together(lambda: rank**2),
+        "gathered": processes.all_gather(rank),
+        "told": processes.broadcast(f"from {rank}"),
+        "together": processes.run_everywhere(lambda: rank**2),
     }
 
 
@@ -52,7 +52,7 @@ def fail_in_one(processes: Processes) -> None:
         if processes.rank == 1:
             raise ValueError("row 7 is no number")
 
-    processes.together(work)
+    processes.run_everywhere(work)
 
 
 def test_an_error_in_one_is_an_error_in_all() -> None:
@@ -72,10 +72,10 @@ def test_a_process_that_was_told_something_else_is_named() -> None:
 
 
 def die(processes: Processes) -> float:
-    processes.gather(0)
+    processes.all_gather(0)
     if processes.rank == 1:
         os._exit(1)
-    processes.sum_tensors([torch.zeros(3)])
+    processes.all_sum_tensors([torch.zeros(3)])
     return 0.0
 
 
@@ -87,12 +87,12 @@ def test_a_process_that_dies_is_told_of() -> None:
 
 
 def hang(processes: Processes) -> float:
-    processes.gather(0)
+    processes.all_gather(0)
     if processes.rank == 1:
         time.sleep(6)
     began = time.perf_counter()
     try:
-        processes.sum_tensors([torch.zeros(3)])
+        processes.all_sum_tensors([torch.zeros(3)])
     except RuntimeError:
         return time.perf_counter() - began
     return -1.0
@@ -104,7 +104,7 @@ def test_a_process_that_does_not_answer_is_given_up_in_time() -> None:
 
 def test_alone_nothing_is_sent() -> None:
     record = of_rank(0)
-    assert ALONE.sum(record) is record
+    assert ALONE.all_sum(record) is record
     ALONE.require_same("settings", {"depth": 1})
 
 

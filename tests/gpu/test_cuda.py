@@ -191,16 +191,16 @@ def test_recorded_steps_are_the_steps(
     for records in (True, False):
         model = stack([copy.deepcopy(member) for member in members])
         replays = 0
-        original = recording.Recording.replay
+        original = recording.RecordedStep.replay
 
-        def replay(self: recording.Recording) -> list[float] | None:
+        def replay(self: recording.RecordedStep) -> list[float] | None:
             nonlocal replays
             replays += 1
             return original(self) if records else None  # noqa: B023
 
-        monkeypatch.setattr(recording.Recording, "replay", replay)
+        monkeypatch.setattr(recording.RecordedStep, "replay", replay)
         trainings = train_batch(model, rows, objective, Adam(steps=10))
-        monkeypatch.setattr(recording.Recording, "replay", original)
+        monkeypatch.setattr(recording.RecordedStep, "replay", original)
         assert replays == 10
         histories.append([[step.value for step in each.history] for each in trainings])
     assert np.allclose(histories[0], histories[1], rtol=1e-9)

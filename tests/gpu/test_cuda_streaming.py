@@ -75,8 +75,8 @@ def test_nccl_takes_what_is_sent(tmp_path: Path) -> None:
     try:
         pretended = Processes(0, 2)
         tensors = [torch.arange(6.0, device=CUDA, dtype=torch.float64).reshape(2, 3)]
-        assert torch.equal(pretended.sum_tensors(tensors)[0], tensors[0])
-        assert torch.equal(pretended.agree(tensors[0]), tensors[0])
-        assert pretended.tell("hello") == "hello"
+        assert torch.equal(pretended.all_sum_tensors(tensors)[0], tensors[0])
+        assert torch.equal(pretended.broadcast_tensor(tensors[0]), tensors[0])
+        assert pretended.broadcast("hello") == "hello"
     finally:
         dist.destroy_process_group()

@@ -63,7 +63,7 @@ def test_a_linear_function_is_recovered(generator: torch.Generator) -> None:
 
 def test_the_amplitudes_gradient_against_finite_differences(generator: torch.Generator) -> None:
     rows = small_rows(generator, weighted=True)
-    model = small_model(rows, generator, depth=0, linear=True, inputs="scored")
+    model = small_model(rows, generator, depth=0, linear=True, inputs="normal-scores")
     assert model.trend is not None
     log_linear = model.trend.log_linear
     for size in (len(rows), 6):  # in one pass, and in two over chunks
@@ -122,17 +122,17 @@ def trained(generator: torch.Generator, **changes: Any) -> tuple[SSWIM, Rows]:
     return small_model(rows, generator, 0.2, depth=0, linear=True, **changes), rows
 
 
-@pytest.mark.parametrize("inputs", ["standardised", "scored"])
+@pytest.mark.parametrize("inputs", ["standardised", "normal-scores"])
 def test_uncertain_inputs_against_perturbed_ones(inputs: str, generator: torch.Generator) -> None:
     """Exact, while the range is not in play and the scores have no kink nearby."""
     model, rows = trained(generator, inputs=inputs)
     assert model.trend is not None
     model.trend.low.fill_(-100)
     model.trend.high.fill_(100)
-    if model.scores is not None:
+    if model.normal_scores is not None:
         slopes = torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)
-        model.scores.knots.copy_(torch.linspace(-100, 100, N_KNOTS, dtype=torch.float64))
-        model.scores.scores.copy_(slopes[:, None] * model.scores.knots - 1)
+        model.normal_scores.knots.copy_(torch.linspace(-100, 100, N_KNOTS, dtype=torch.float64))
+        model.normal_scores.scores.copy_(slopes[:, None] * model.normal_scores.knots - 1)
     predictor = condition(model, rows)
     x = normal(generator, 4, 3)
     variance = 0.25 * (0.5 + torch.rand(4, 3, generator=generator, dtype=torch.float64))
@@ -158,11 +158,11 @@ def test_the_trend_is_not_uncertain_out_of_range(generator: torch.Generator) -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("normal-scores", [False, True])
 def test_no_variance_predicts_as_points(
     dtype: torch.dtype, scored: bool, generator: torch.Generator
 ) -> None:
-    model, rows = trained(generator, inputs="scored" if scored else "standardised")
+    model, rows = trained(generator, inputs="normal-scores" if scored else "standardised")
     predictor = condition(model, rows)
     x = normal(generator, 11, 3).to(dtype)
     ours = predictor.predict(Measure(x, input_variance=torch.zeros_like(x)))

@@ -31,8 +31,8 @@ SHAPES: list[dict[str, Any]] = [
     {"depth": 2},
     {"depth": 2, "pseudo_prior": "whitened"},
     {"depth": 0, "linear": True},
-    {"depth": 0, "linear": True, "inputs": "scored"},
-    {"depth": 1, "n_warp_frequencies": 4, "inputs": "scored"},
+    {"depth": 0, "linear": True, "inputs": "normal-scores"},
+    {"depth": 1, "n_warp_frequencies": 4, "inputs": "normal-scores"},
 ]
 """Depths, priors of the warps, and what there is beside."""
 
@@ -43,7 +43,7 @@ TRAINED: list[tuple[dict[str, Any], Objective]] = [
     *((shape, MAP) for shape in SHAPES),
     ({"depth": 0}, LEAVE_ONE_OUT),
     ({"depth": 1, "pseudo_prior": "whitened"}, LEAVE_ONE_OUT),
-    ({"depth": 0, "linear": True, "inputs": "scored"}, LEAVE_ONE_OUT),
+    ({"depth": 0, "linear": True, "inputs": "normal-scores"}, LEAVE_ONE_OUT),
 ]
 """The same, and objectives."""
 
@@ -197,7 +197,7 @@ def test_expected_quadratics_of_a_batch(own: bool, generator: torch.Generator) -
     )
 
 
-@pytest.mark.parametrize("inputs", ["standardised", "scored"])
+@pytest.mark.parametrize("inputs", ["standardised", "normal-scores"])
 @of_all_rows
 @torch.no_grad()
 def test_expected_quadratics_of_a_batch_with_a_trend(
@@ -234,7 +234,9 @@ def test_output_maps_of_a_batch_are_inverted(
 
 
 @pytest.mark.parametrize(
-    "density", [*DENSITIES.values(), {"depth": 0, "linear": True, "inputs": "scored"}], ids=str
+    "density",
+    [*DENSITIES.values(), {"depth": 0, "linear": True, "inputs": "normal-scores"}],
+    ids=str,
 )
 def test_what_is_stacked_can_be_taken_apart(
     density: dict[str, Any], generator: torch.Generator

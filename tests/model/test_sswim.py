@@ -88,7 +88,7 @@ def test_signal_and_noise_start_where_they_are_told(generator: torch.Generator) 
 def test_a_model_of_scored_inputs_starts_from_them(generator: torch.Generator) -> None:
     x = normal(generator, 400, 2).mul(2).exp()
     architecture = Architecture(
-        n_frequencies=8, n_pseudo=100, inputs="scored", noise="input-dependent"
+        n_frequencies=8, n_pseudo=100, inputs="normal-scores", noise="input-dependent"
     )
     model = start(architecture, x, 1, generator)
     factors = model.condition()[0]
@@ -115,7 +115,7 @@ def test_warps_may_have_fewer_frequencies(generator: torch.Generator) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"depth": 2, "inputs": "scored"},
+        {"depth": 2, "inputs": "normal-scores"},
         {"depth": 1, "n_warp_frequencies": 4, "output_warp": "tanh", "noise": "input-dependent"},
         {"depth": 0, "linear": True},
     ],
@@ -177,7 +177,9 @@ def test_a_batch_cannot_be_enriched(generator: torch.Generator) -> None:
         enrich(stack([model, model]), 3, generator)
 
 
-@pytest.mark.parametrize("changes", [{}, {"depth": 0, "linear": True, "inputs": "scored"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"depth": 0, "linear": True, "inputs": "normal-scores"}], ids=str
+)
 def test_the_state_dict_is_all_there_is(
     changes: dict[str, Any], generator: torch.Generator
 ) -> None:
@@ -202,7 +204,7 @@ def test_the_state_dict_is_all_there_is(
         ({"kernel": "cosine"}, "kernel must be one of"),
         ({"draw": "halton"}, "draw must be one of"),
         ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),
-        ({"inputs": "ranked"}, r"inputs must be one of .*'scored'.* Got 'ranked'"),
+        ({"inputs": "ranked"}, r"inputs must be one of .*'normal-scores'.* Got 'ranked'"),
         ({"n_warp_frequencies": 0}, "n_warp_frequencies must be at least 1, or None. Got 0"),
         ({"linear": True}, "only a model without warps sees. Got linear=True with depth=1"),
     ],

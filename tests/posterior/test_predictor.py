@@ -65,8 +65,8 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     "density",
     [
         *DENSITIES.values(),
-        {"inputs": "scored", "n_warp_frequencies": 4},
-        {"depth": 0, "inputs": "scored", "linear": True, "noise": "input-dependent"},
+        {"inputs": "normal-scores", "n_warp_frequencies": 4},
+        {"depth": 0, "inputs": "normal-scores", "linear": True, "noise": "input-dependent"},
     ],
     ids=str,
 )

@@ -30,7 +30,7 @@ def test_a_prior_that_is_whitened_counts_more() -> None:
     [
         (Recipe(depths=(1,)), "depth", {1}),
         (Recipe(kernels=("rbf",)), "kernel", {"rbf"}),
-        (Recipe(scores=False), "inputs", {"standardised"}),
+        (Recipe(normal_normal_scores=False), "inputs", {"standardised"}),
         (Recipe(whitening=False), "pseudo_prior", {"evidence"}),
         (Recipe(linear=False), "linear", {False}),
         (Recipe(output_warp="none"), "output_warp", {"none"}),
@@ -52,5 +52,5 @@ def test_more_rows_allow_for_more() -> None:
 
 
 def test_a_recipe_survives_json() -> None:
-    recipe = Recipe(depths=(0, 2), kernels=("rbf",), scores=False)
+    recipe = Recipe(depths=(0, 2), kernels=("rbf",), normal_scores=False)
     assert Recipe.from_dict(json.loads(json.dumps(asdict(recipe)))) == recipe

@@ -98,6 +98,6 @@ def test_there_is_a_starting_point_for_each_way_to_see_the_inputs(
 ) -> None:
     rows = small_rows(generator, n=100)
     rows = as_rows(rows.inputs.mean.exp(), rows.targets)  # skewed
-    plain, scored = Architecture(), Architecture(inputs="scored")
+    plain, scored = Architecture(), Architecture(inputs="normal-scores")
     points = starting_points([plain, scored, plain], rows, rows.inputs.mean, generator)
-    assert set(points) == {"standardised", "scored"}
+    assert set(points) == {"standardised", "normal-scores"}

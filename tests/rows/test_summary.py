@@ -6,7 +6,7 @@ import torch
 
 from sswim.rows import ArraySource, IterableSource
 from sswim.rows.rows import as_rows
-from sswim.rows.summary import Survey, describe, survey, survey_rows
+from sswim.rows.summary import Summary, describe, summarise, summarise_rows
 
 N_ROWS = 701
 
@@ -18,7 +18,7 @@ def arrays(weighted: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     return x, y, random.integers(0, 3, N_ROWS).astype(float) if weighted else None
 
 
-def assert_same(ours: Survey, theirs: Survey) -> None:
+def assert_same(ours: Summary, theirs: Summary) -> None:
     assert ours.n_rows == theirs.n_rows
     assert ours.weight == theirs.weight
     for mine, other in zip(ours.scaling.tensors(), theirs.scaling.tensors(), strict=True):
@@ -39,22 +39,22 @@ def test_a_source_is_surveyed_as_its_rows_in_memory(
     x, y, weight = arrays(weighted)
     cuts = [slice(first, first + size) for first in range(0, N_ROWS, size)]
     chunks = [(x[cut], y[cut], *([] if weight is None else [weight[cut]])) for cut in cuts]
-    found = survey(IterableSource(chunks))
-    assert_same(found, survey_rows(as_rows(x, y, weight)))
+    found = summarise(IterableSource(chunks))
+    assert_same(found, summarise_rows(as_rows(x, y, weight)))
     assert found.complete == (most == N_ROWS)
     assert found.scaling.input_spread[3] == 1  # a constant column keeps its unit
 
 
 def test_moments_are_those_of_numpy() -> None:
     x, y, _ = arrays(weighted=False)
-    scaling = survey(ArraySource(x, y)).scaling
+    scaling = summarise(ArraySource(x, y)).scaling
     assert np.allclose(scaling.input_mean[:1], x.mean(0)[:1], rtol=1e-12)
     assert np.allclose(scaling.target_spread, y.std(0), rtol=1e-12)
 
 
 def test_what_tells_rows_from_others() -> None:
     x, y, _ = arrays(weighted=False)
-    facts = describe(survey_rows(as_rows(x, y)), ["a", "b", "c", "d"])
+    facts = describe(summarise_rows(as_rows(x, y)), ["a", "b", "c", "d"])
     assert facts["rows"] == N_ROWS
     assert list(facts["columns"]) == ["a", "b", "c", "d", "target 0", "target 1"]
     assert float(facts["columns"]["target 0"]["mean"]) == pytest.approx(y[:, 0].mean(), rel=1e-8)
@@ -63,23 +63,23 @@ def test_what_tells_rows_from_others() -> None:
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_rows_are_refused(n: int) -> None:
     with pytest.raises(ValueError, match=f"at least 2 rows that count. Got {n}"):
-        survey(ArraySource(np.zeros((n, 2)), np.zeros(n)))
+        summarise(ArraySource(np.zeros((n, 2)), np.zeros(n)))
 
 
 def test_rows_that_are_no_numbers_are_refused() -> None:
     x, y, _ = arrays(weighted=False)
     x[600, 2] = np.nan
     with pytest.raises(ValueError, match="1 NaN"):
-        survey(ArraySource(x, y))
+        summarise(ArraySource(x, y))
 
 
 def test_negative_weights_are_refused() -> None:
     x, y, _ = arrays(weighted=False)
     with pytest.raises(ValueError, match="non-negative"):
-        survey(IterableSource([(x[:3], y[:3], np.array([0.0, -1.0, 0.0]))]))
+        summarise(IterableSource([(x[:3], y[:3], np.array([0.0, -1.0, 0.0]))]))
 
 
 def test_chunks_of_different_widths_are_refused() -> None:
     x, y, _ = arrays(weighted=False)
     with pytest.raises(ValueError, match=r"as many inputs and targets.*\(4, 2\).*\(3, 2\)"):
-        survey(IterableSource([(x, y), (x[:, :3], y)]))
+        summarise(IterableSource([(x, y), (x[:, :3], y)]))

@@ -44,7 +44,7 @@ SHARDS: dict[str, tuple[dict[str, Any], int]] = {
 def bring(processes: Processes) -> Arrays:
     """Each process has rows of its own; all but the first have none."""
     x, y = table()
-    mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.first else [(x[:0], y[:0])]
+    mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.is_first else [(x[:0], y[:0])]
     source = IterableSource(mine, dealt=True)
     regressor = SSWIMRegressor(depth=1, **SETTINGS)
     return result(regressor.fit(source, processes=processes))

@@ -14,8 +14,8 @@ from launches import (
     PATIENCE,
     alone,
     fit,
+    is_launched,
     kill,
-    launched,
     run,
     torchrun,
     wait_until,
@@ -49,7 +49,7 @@ def test_one_process_is_killed_and_resumed(table: Path, tmp_path: Path) -> None:
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
     run([*alone(), *fit(table, expected, *SMALL)], tmp_path / "log")
     command = [*alone(), *fit(table, model, *keeping(kept))]
-    with launched(command, tmp_path / "log") as process:
+    with is_launched(command, tmp_path / "log") as process:
         wait_for_a_checkpoint(kept)
         kill([process.pid])
         assert process.wait(PATIENCE) == -9
@@ -64,7 +64,7 @@ def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> N
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
     run([*torchrun(2, "--standalone"), *fit(table, expected, *SMALL)], tmp_path / "log")
     command = [*torchrun(2, "--standalone", "--max-restarts=1"), *fit(table, model, *keeping(kept))]
-    with launched(command, tmp_path / "log", OWN_STORE) as process:
+    with is_launched(command, tmp_path / "log", OWN_STORE) as process:
         wait_for_a_checkpoint(kept)
         kill([workers(process.pid)[1]])
         assert process.wait(PATIENCE) == 0
@@ -76,7 +76,7 @@ def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> N
 def test_torchrun_ends_with_a_worker_that_was_killed(table: Path, tmp_path: Path) -> None:
     model, kept = tmp_path / "model", tmp_path / "kept"
     command = [*torchrun(2, "--standalone"), *fit(table, model, *keeping(kept))]
-    with launched(command, tmp_path / "log") as process:
+    with is_launched(command, tmp_path / "log") as process:
         wait_for_a_checkpoint(kept)
         kill([workers(process.pid)[0]])
         began = time.perf_counter()
@@ -101,7 +101,7 @@ def by_hand(*commands: list[str], folder: Path) -> Iterator[list[Launched]]:
         for rank, command in enumerate(commands):
             log = folder / f"log-{rank}"
             variables = {**shared, "MASTER_PORT": str(port), "RANK": str(rank)}
-            processes.append((stack.enter_context(launched(command, log, variables)), log))
+            processes.append((stack.enter_context(is_launched(command, log, variables)), log))
         yield processes
 
 
@@ -124,10 +124,10 @@ def test_the_survivor_ends_with_a_sentence(survivor: int, table: Path, tmp_path:
 JOIN_AND_LEAVE = """
 from pathlib import Path
 import torch
-from sswim.distributed.processes import joined
+from sswim.distributed.processes import join_processes
 
-with joined(torch.device("cpu")) as processes:
-    processes.gather(0)
+with join_processes(torch.device("cpu")) as processes:
+    processes.all_gather(0)
     import torch._dynamo  # as the first optimiser does
 print(*sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")))
 """

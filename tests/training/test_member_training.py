@@ -8,7 +8,7 @@ from builders.models import small_model, small_rows
 
 from sswim.model.member_batch import stack
 from sswim.training.history import Step
-from sswim.training.member_training import Batch, Crew
+from sswim.training.member_training import Batch, MemberTrainer
 from sswim.training.objective import MAP
 from sswim.training.training import Adam
 
@@ -37,7 +37,7 @@ def test_every_step_of_every_member_is_told_one_at_a_time(
         seen.append((member, step.index))
         inside.release()
 
-    results = Crew().train(batches, Adam(steps=5), callback)
+    results = MemberTrainer().train(batches, Adam(steps=5), callback)
     assert [len(result) for result in results] == [2, 1, 1]
     assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
 
@@ -51,7 +51,7 @@ def test_members_are_the_same_side_by_side_or_in_turn(
     for workers in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
         copies = [stack([model]) for model in states]
-        results = Crew().train(
+        results = MemberTrainer().train(
             [Batch(number, model, rows, MAP) for number, model in enumerate(copies)],
             Adam(steps=5),
             lambda member, step: None,
@@ -65,7 +65,7 @@ def test_a_callback_ends_all(
     workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
-    results = Crew().train(batches, Adam(steps=1000), lambda member, step: step.index == 2)
+    results = MemberTrainer().train(batches, Adam(steps=1000), lambda member, step: step.index == 2)
     lengths = [len(training.history) for result in results for training in result]
     assert lengths
     assert max(lengths) < 100
@@ -79,4 +79,4 @@ def test_an_error_in_one_ends_all(batches: list[Batch], monkeypatch: pytest.Monk
             raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        Crew().train(batches, Adam(steps=100_000), callback)
+        MemberTrainer().train(batches, Adam(steps=100_000), callback)

@@ -299,7 +299,7 @@ def test_steps_that_cannot_be_recorded_are_taken_without(
 
     expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
     monkeypatch.setattr(training._Run, "can_record", True)
-    monkeypatch.setattr(training, "Recording", refuse)
+    monkeypatch.setattr(training, "RecordedStep", refuse)
     ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
     assert [step.value for step in ours.history] == [step.value for step in expected.history]
     assert len(tries) == 1
@@ -318,6 +318,6 @@ def test_a_recorded_step_that_failed_is_computed(
     other = copy.deepcopy(model)
     expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
     monkeypatch.setattr(training._Run, "can_record", True)
-    monkeypatch.setattr(training, "Recording", Failing)
+    monkeypatch.setattr(training, "RecordedStep", Failing)
     ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
     assert [step.value for step in ours.history] == [step.value for step in expected.history]

@@ -22,7 +22,7 @@ _noted: ContextVar[list[Tensor] | None] = ContextVar("noted", default=None)
 
 
 @contextmanager
-def failures_noted() -> Iterator[list[Tensor]]:
+def deferred_failures() -> Iterator[list[Tensor]]:
     """Within, no factorisation is looked at, nor repaired: which failed is noted in the list.
 
     To look would be to wait for the device.

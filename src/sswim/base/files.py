@@ -20,7 +20,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside the path, which takes its place only when all went well.
 
     On any failure (a full disk, an interruption) the temporary file is removed and whatever stood

@@ -16,7 +16,7 @@ from safetensors.torch import load as parse_safetensors
 from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SealedFormat:
         digest = _digest(tensors, text)
         envelope = {"version": self.version, "content": text, "sha256": digest}
         data = dump_safetensors(tensors, {self.key: json.dumps(envelope)})
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_bytes(data)
 
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:

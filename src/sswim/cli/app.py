@@ -23,7 +23,7 @@ from sswim.cli.bench import app as bench
 from sswim.cli.console import messages, output, say, user_errors
 from sswim.cli.datasets import datasets
 from sswim.cli.reproduce import reproduce
-from sswim.distributed.processes import Processes, joined, local_device
+from sswim.distributed.processes import Processes, join_processes, local_device
 from sswim.estimator.evaluation import evaluate as evaluate_rows
 from sswim.estimator.evaluation import evaluate_tables
 from sswim.estimator.prediction_columns import predicted_columns
@@ -144,13 +144,13 @@ def fit(
         regressor = SSWIMRegressor(**settings, verbose=not quiet, callback=interrupted)
         regressor.fit(source, memory=memory, checkpoints=checkpoints, processes=processes)
         with processes.shared_errors():
-            if processes.first:
+            if processes.is_first:
                 regressor.save(out)
         if checkpoints is not None and not interrupted.stopped:
             checkpoints.remove()
         if interrupted.stopped:
             say(messages, f"Training ended after {regressor.n_iter_} steps.")
-        if processes.first:
+        if processes.is_first:
             n_rows = round(regressor.n_samples_seen_)
             say(output, f"Learnt {target!r} from {n_rows} rows and wrote {out}.")
 
@@ -193,7 +193,7 @@ def predict(
             new = {prefix + name: values for name, values in columns.items()}
             write_table(append_columns(rows, new), out)
             n_rows = rows.num_rows
-        if processes.first:
+        if processes.is_first:
             say(output, f"Predicted {n_rows} rows and wrote {out}.")
 
 
@@ -216,7 +216,7 @@ def evaluate(
             names = [*(column.name for column in schema.columns), schema.target]
             rows = _complete(read_table(table), names, drop_missing)
             scores = evaluate_rows(regressor, schema.encode(rows), schema.targets(rows), coverage)
-        if not processes.first:
+        if not processes.is_first:
             return
     _print_table(
         f"{model} on {scores.n_rows} rows of {table}",
@@ -302,7 +302,7 @@ def _is_large(path: Path, memory: str) -> bool:
 
 def _joined(timeout: float, device: str = "auto") -> AbstractContextManager[Processes]:
     """The processes that were started with this one."""
-    return joined(local_device(resolve_device(device)), timedelta(seconds=timeout))
+    return join_processes(local_device(resolve_device(device)), timedelta(seconds=timeout))
 
 
 def _schema(regressor: SSWIMRegressor) -> Schema:

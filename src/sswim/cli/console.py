@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from sswim.base.cholesky import FactorisationError
-from sswim.distributed.processes import SHARED, ProcessError, launched, rank
+from sswim.distributed.processes import SHARED, ProcessError, is_launched, rank
 
 messages = Console(stderr=True)
 output = Console()
@@ -39,4 +39,4 @@ def user_errors() -> Iterator[None]:
 
 def _where() -> str:
     """Which process speaks, if there are several."""
-    return f" in process {rank()}" if launched() else ""
+    return f" in process {rank()}" if is_launched() else ""

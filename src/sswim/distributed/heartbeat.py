@@ -13,11 +13,11 @@ from sswim.distributed.processes import Processes
 
 T = TypeVar("T")
 
-TURN_SECONDS = 60.0
+HEARTBEAT_SECONDS = 60.0
 """After which processes hear of each other: far less than what they wait for an answer."""
 
 
-def take_turns(processes: Processes, steps: Generator[None, None, None]) -> None:
+def run_with_heartbeat(processes: Processes, steps: Generator[None, None, None]) -> None:
     """Go through the steps of this process while the others go through theirs.
 
     An error of one is an error in all, soon after it happens. Whoever has no more steps waits for
@@ -29,15 +29,15 @@ def take_turns(processes: Processes, steps: Generator[None, None, None]) -> None
     """
 
     def turn() -> bool:
-        end = perf_counter() + TURN_SECONDS
+        end = perf_counter() + HEARTBEAT_SECONDS
         return any(perf_counter() >= end for _ in steps)  # whether there may be more
 
     with closing(steps):
-        while any(processes.together(turn)):
+        while any(processes.run_everywhere(turn)):
             pass
 
 
-def side_by_side(processes: Processes, work: Callable[[], T]) -> T:
+def run_in_thread(processes: Processes, work: Callable[[], T]) -> T:
     """What work gives in this process, that takes as long as it takes while the others do theirs.
 
     An error of one, or its end, is an error in all, soon after it happens.
@@ -57,5 +57,5 @@ def side_by_side(processes: Processes, work: Callable[[], T]) -> T:
 
     # Not one of a pool, for whose end Python would wait when another process has failed.
     Thread(target=run, daemon=True).start()
-    take_turns(processes, steps())
+    run_with_heartbeat(processes, steps())
     return future.result()

@@ -51,18 +51,18 @@ class Processes:
         return Share(self.rank, self.size)
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the one that writes and speaks."""
         return self.rank == 0
 
-    def sum(self, record: RecordT) -> RecordT:
+    def all_sum(self, record: RecordT) -> RecordT:
         """The sum of every process's record of float64 tensors, in one message."""
         if self.size == 1:
             return record
-        summed = iter(self.sum_tensors(record.tensors()))
+        summed = iter(self.all_sum_tensors(record.tensors()))
         return record.map(lambda _: next(summed))
 
-    def sum_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def all_sum_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The same of tensors whose shapes are the same in every process."""
         if self.size == 1 or not tensors:
             return list(tensors)
@@ -72,7 +72,7 @@ class Processes:
         parts = buffer.split([tensor.numel() for tensor in tensors])
         return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
-    def agree(self, tensor: Tensor) -> Tensor:
+    def broadcast_tensor(self, tensor: Tensor) -> Tensor:
         """The first process's numbers, in place of those that every process computed."""
         if self.size > 1:
             with self._answered():
@@ -81,9 +81,9 @@ class Processes:
 
     def any(self, flag: bool) -> bool:
         """Whether any process says so."""
-        return flag if self.size == 1 else any(self.gather(flag))
+        return flag if self.size == 1 else any(self.all_gather(flag))
 
-    def gather(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """What every process has, in the order of the processes."""
         if self.size == 1:
             return [value]
@@ -92,7 +92,7 @@ class Processes:
             dist.all_gather_object(values, value)
         return values
 
-    def tell(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """What the first process has."""
         if self.size == 1:
             return value
@@ -101,11 +101,11 @@ class Processes:
             dist.broadcast_object_list(values, src=0)
         return values[0]
 
-    def together(self, function: Callable[[], T]) -> list[T]:
+    def run_everywhere(self, function: Callable[[], T]) -> list[T]:
         """What a function gives in every process; if it fails in one, its error in all."""
         with self.shared_errors():
             mine = function()
-        return self.gather(mine)
+        return self.all_gather(mine)
 
     @contextmanager
     def shared_errors(self) -> Iterator[None]:
@@ -118,14 +118,14 @@ class Processes:
             yield
         except Exception as error:  # of whatever kind, the others are to hear of it
             failure = _portable(error)
-        for each in self.gather(failure):
+        for each in self.all_gather(failure):
             if each is not None:
                 each.add_note(SHARED)
                 raise each
 
     def require_same(self, what: str, facts: Mapping[str, Any]) -> None:
         """Refuse to go on with processes that were told something else."""
-        for rank, others in enumerate(self.gather(dict(facts))):
+        for rank, others in enumerate(self.all_gather(dict(facts))):
             if unlike := differences(others, facts):
                 raise ProcessError(
                     f"All processes must have the same {what}. Process {rank} differs from process "
@@ -148,7 +148,7 @@ ALONE = Processes()
 
 
 @contextmanager
-def joined(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
+def join_processes(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
     """Join the processes that torchrun, or anything else that sets its variables, has started.
 
     Without these variables the process is alone. A process group that exists already is used and
@@ -161,7 +161,7 @@ def joined(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Proce
     if dist.is_available() and dist.is_initialized():
         yield Processes(dist.get_rank(), dist.get_world_size())
         return
-    if not launched():
+    if not is_launched():
         yield ALONE
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
@@ -184,7 +184,7 @@ def joined(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Proce
         dist.destroy_process_group()
 
 
-def launched() -> bool:
+def is_launched() -> bool:
     """Whether torchrun, or anything else that sets its variables, has started this process."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.base.validation import require_coverage
-from sswim.distributed.heartbeat import take_turns
+from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.moments import Moments, moments
@@ -67,7 +67,7 @@ def evaluate_tables(
         drop_missing: Leave rows with missing values out, rather than refuse them.
         processes: Which call this together, and read a share each.
     """
-    tallies: list[Tally] = []
+    tallies: list[ScoreSums] = []
 
     def read() -> Generator[None, None, None]:
         source = TableSource(open_tables(path), schema, drop_missing)
@@ -78,8 +78,8 @@ def evaluate_tables(
                 tallies[:] = [reduce(add, tallies, tally)]
                 yield
 
-    take_turns(processes, read())
-    found = [tally for each in processes.gather(tallies) for tally in each]
+    run_with_heartbeat(processes, read())
+    found = [tally for each in processes.all_gather(tallies) for tally in each]
     if not found:
         raise TableError(
             "At least one row must have a value in each column that is used. Got none such in "
@@ -89,7 +89,7 @@ def evaluate_tables(
 
 
 @dataclass(frozen=True)
-class Tally(Record):
+class ScoreSums(Record):
     """Sums over rows, from which the scores follow; those of two sets of rows add up."""
 
     targets: Moments
@@ -98,8 +98,8 @@ class Tally(Record):
     n_inside: Float64[Tensor, " T"]
     """Observations within their intervals."""
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: ScoreSums) -> ScoreSums:
+        return ScoreSums(
             self.targets + other.targets,
             self.squared_error + other.squared_error,
             self.log_density + other.log_density,
@@ -123,14 +123,14 @@ class Tally(Record):
         return 1 - torch.where(total > 0, error / total, (error > 0).double())
 
 
-def _tally(regressor: SSWIMRegressor, X: Any, y: Any, coverage: float) -> Tally:
+def _tally(regressor: SSWIMRegressor, X: Any, y: Any, coverage: float) -> ScoreSums:
     require_coverage(coverage)
     check_is_fitted(regressor)
     rows = regressor._rows(X, y, None, None, reset=False).to(device=regressor._device)
     targets, mixture = rows.targets, regressor._ensemble.predict(rows.inputs)
     # Whether y lies between two quantiles, without finding these.
     inside = (mixture.cdf(targets) - 0.5).abs() <= 0.5 * coverage
-    return Tally(
+    return ScoreSums(
         moments(targets, None),
         (mixture.mean - targets).square().sum(0),
         mixture.log_density(targets).sum(0),

@@ -23,7 +23,7 @@ def training_progress(n_members: int, n_steps: int) -> Iterator[Callable[[int, S
 
     As a bar on a terminal; elsewhere, as in the log of a job, as a few lines.
     """
-    course = Course(n_members, n_steps)
+    course = ProgressTracker(n_members, n_steps)
     console = Console(stderr=True)
     # Not what rich takes for a terminal: it could be told to colour what goes to a file.
     moving = console.is_jupyter or (console.is_interactive and console.file.isatty())
@@ -31,7 +31,7 @@ def training_progress(n_members: int, n_steps: int) -> Iterator[Callable[[int, S
         yield show
 
 
-class Course:
+class ProgressTracker:
     """The steps of a training so far, and what they tell of those to come.
 
     Members may be trained one after another, together or side by side: how long a step of one of
@@ -128,7 +128,7 @@ class Course:
 
 
 @contextmanager
-def _bar(course: Course, console: Console) -> Iterator[Callable[[int, Step], None]]:
+def _bar(course: ProgressTracker, console: Console) -> Iterator[Callable[[int, Step], None]]:
     with Progress(
         TextColumn("training"),
         BarColumn(),
@@ -150,8 +150,8 @@ def _bar(course: Course, console: Console) -> Iterator[Callable[[int, Step], Non
 
 
 @contextmanager
-def _lines(course: Course) -> Iterator[Callable[[int, Step], None]]:
-    pause, told = Pause(), False
+def _lines(course: ProgressTracker) -> Iterator[Callable[[int, Step], None]]:
+    pause, told = LineInterval(), False
 
     def show(member: int, step: Step) -> None:
         nonlocal told
@@ -179,7 +179,7 @@ def prediction_progress(say: Callable[[str], object], total: int) -> Callable[[i
         say: Takes a line of text.
         total: Of rows, or of whatever they are measured by.
     """
-    pause, began, done = Pause(), perf_counter(), 0
+    pause, began, done = LineInterval(), perf_counter(), 0
 
     def advance(amount: int) -> None:
         nonlocal done
@@ -192,7 +192,7 @@ def prediction_progress(say: Callable[[str], object], total: int) -> Callable[[i
     return advance
 
 
-class Pause:
+class LineInterval:
     """From one line of text to the next, so that there are not too many of them."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from sswim.recipe.recipe import Recipe
 from sswim.rows.measure import Measure, marginal_variance
 from sswim.rows.rows import Rows, as_measure, as_rows
 from sswim.rows.source import Source
-from sswim.rows.summary import describe, survey, survey_rows
+from sswim.rows.summary import describe, summarise, summarise_rows
 from sswim.rows.target_checks import has_ties, warn_of_targets
 from sswim.rows.training_rows import as_source, supply_rows, supply_source
 from sswim.training.checkpoints import Checkpoints, begin_fit
@@ -174,10 +174,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
         if isinstance(X, Source | str | os.PathLike):
             source = as_source(X, y, sample_weight, X_std, processes)
             processes.require_same("table", {"inputs": source.names, **source.facts()})
-            rows, found = None, survey(source, self._precision, processes)
+            rows, found = None, summarise(source, self._precision, processes)
         else:
             rows = self._rows(X, y, sample_weight, X_std, reset=True)
-            found = survey_rows(rows)
+            found = summarise_rows(rows)
             processes.require_same("rows", describe(found))
         n_inputs = found.sample.inputs.mean.shape[1]
         plan = planned(self, round(found.weight), n_inputs, tied=has_ties(found.sample))
@@ -204,7 +204,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: 
                 processes=processes,
             )
         with shown_progress(
-            self.verbose and processes.first,
+            self.verbose and processes.is_first,
             supply.members_of_first(plan),
             plan.optimiser.steps,
             self.callback,

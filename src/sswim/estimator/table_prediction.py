@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sswim.base.files import require_folder, written_whole
+from sswim.base.files import atomic_write, require_folder
 from sswim.base.validation import require_coverage
-from sswim.distributed.heartbeat import take_turns
+from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.prediction_columns import NAMES, predicted_columns
 from sswim.estimator.progress import prediction_progress
@@ -23,7 +23,7 @@ from sswim.rows.prefetch import prefetched
 from sswim.tables.open_tables import open_tables
 from sswim.tables.per_file_tables import FileTable, file_tables
 from sswim.tables.schema import Schema, complete_rows, keep_rows, require_columns
-from sswim.tables.table_io import TableError, append_columns, listed, table_suffix
+from sswim.tables.table_io import TableError, append_columns, quote_names, table_suffix
 from sswim.tables.table_parts import Part, part_rows, pieces
 from sswim.tables.table_source import require_usable
 
@@ -108,13 +108,13 @@ def predict_tables(
     require_coverage(coverage)
     prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing)
     jobs: list[Job] = []
-    processes.together(lambda: jobs.extend(_jobs(source, out, prediction)))
+    processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction)))
     sizes = [file.size for file, _ in jobs]
     processes.require_same("files", {file.path: file.size for file, _ in jobs})
     if source.is_dir():
-        processes.together(lambda: _make_folder(out) if processes.first else None)
+        processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
     mine = dealt(sizes, processes.size)[processes.rank]
-    tell = say if processes.first else _keep_quiet
+    tell = say if processes.is_first else _keep_quiet
     advance = prediction_progress(tell, sum(sizes[number] for number in mine))
     rows: Counter[str] = Counter()
 
@@ -122,8 +122,8 @@ def predict_tables(
         for number in mine:
             yield from _predict_file(*jobs[number], prediction, rows, advance)
 
-    take_turns(processes, predict())
-    rows = sum(processes.gather(rows), Counter())
+    run_with_heartbeat(processes, predict())
+    rows = sum(processes.all_gather(rows), Counter())
     if rows["left out"]:
         tell(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
     return rows["predicted"]
@@ -155,7 +155,7 @@ def _jobs(source: Path, out: Path, prediction: TablePrediction) -> list[Job]:
     if same := [file.path for file, place in jobs if counts[place] > 1]:
         raise TableError(
             f"Files must differ in more than their suffix, for all become {SUFFIX} files. Got "
-            f"{listed(same)}; rename some of them."
+            f"{quote_names(same)}; rename some of them."
         )
     return jobs
 
@@ -199,7 +199,7 @@ def _predict_file(
 @contextmanager
 def _writing(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
     try:
-        with written_whole(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
             yield writer
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error

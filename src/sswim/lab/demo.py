@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from sswim.base.files import require_folder, written_whole
+from sswim.base.files import atomic_write, require_folder
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
@@ -118,7 +118,7 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     console.print(table)
 
     image = png(four_panels(regressors[1], X, y))
-    with written_whole(picture) as temporary:
+    with atomic_write(picture) as temporary:
         temporary.write_bytes(image)
     report.write_page(page, demo_page(summary, image, results))
     for path in (picture, page):

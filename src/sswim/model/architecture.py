@@ -11,7 +11,7 @@ from sswim.model.pseudo_gp import PseudoPrior
 from sswim.model.spectrum import Draw, Kernel
 
 NoiseName = Literal["constant", "input-dependent"]
-InputsName = Literal["standardised", "scored"]
+InputsName = Literal["standardised", "normal-scores"]
 WarpsName = Literal["joint", "separate"]
 
 

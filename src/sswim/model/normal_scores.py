@@ -28,7 +28,7 @@ _CONSTANT = 1e-9
 
 
 @dataclass(frozen=True)
-class Scores(Record):
+class NormalScores(Record):
     """A monotone piecewise-linear map of every column; outside it goes on as at its ends."""
 
     knots: Float[Tensor, "*B D R"]
@@ -74,7 +74,7 @@ class Scores(Record):
         return (scores.gather(-1, segment) + slope * beyond).mT, slope.mT
 
 
-def learn_scores(sample: Float[Tensor, "S D"]) -> Scores:
+def learn_normal_scores(sample: Float[Tensor, "S D"]) -> NormalScores:
     """The map of every column to its normal scores, standardised over the sample.
 
     Of the distinct values of a column the r-th has the mid-distribution p = (rows below + half of
@@ -84,11 +84,11 @@ def learn_scores(sample: Float[Tensor, "S D"]) -> Scores:
     """
     columns = [_column(column) for column in sample.detach().to(torch.float64).unbind(-1)]
     knots, scores = (torch.stack(each) for each in zip(*columns, strict=True))
-    mapped = Scores(knots, scores).forward(Measure(sample.detach().to(torch.float64))).mean
+    mapped = NormalScores(knots, scores).forward(Measure(sample.detach().to(torch.float64))).mean
     mean, spread = mapped.mean(0), mapped.std(0, correction=0)
     varies = (scores != knots).any(-1)
     mean, spread = torch.where(varies, mean, 0.0), torch.where(varies, spread, 1.0)
-    return Scores(knots, (scores - mean[:, None]) / spread[:, None])
+    return NormalScores(knots, (scores - mean[:, None]) / spread[:, None])
 
 
 def _column(values: Float64[Tensor, " S"]) -> tuple[Float64[Tensor, " R"], Float64[Tensor, " R"]]:
@@ -121,7 +121,7 @@ def _column(values: Float64[Tensor, " S"]) -> tuple[Float64[Tensor, " R"], Float
     return knots, torch.cat((scores, scores[-1] + slope * further))
 
 
-class InputScores(nn.Module):
+class InputNormalScores(nn.Module):
     """The normal scores of a model's inputs: no parameters; the identity until it is started."""
 
     knots: Tensor
@@ -136,10 +136,10 @@ class InputScores(nn.Module):
     @torch.no_grad()
     def start(self, sample: Float64[Tensor, "S D"]) -> None:
         """Learn the map from a sample of the inputs, of one member."""
-        learnt = learn_scores(sample)
+        learnt = learn_normal_scores(sample)
         self.knots.copy_(learnt.knots)
         self.scores.copy_(learnt.scores)
 
-    def condition(self) -> Scores:
+    def condition(self) -> NormalScores:
         """The map that rows need."""
-        return Scores(self.knots, self.scores)
+        return NormalScores(self.knots, self.scores)

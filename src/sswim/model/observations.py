@@ -61,7 +61,7 @@ def warped(factors: Factors, inputs: Measure) -> list[Measure]:
         raise ValueError(
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
         )
-    measures = [inputs if factors.scores is None else factors.scores.forward(inputs)]
+    measures = [inputs if factors.normal_scores is None else factors.normal_scores.forward(inputs)]
     for factors_of_warp in factors.warps:
         measures.append(warp(factors_of_warp.to(dtype=inputs.mean.dtype), measures[-1]))
     return measures
@@ -88,8 +88,10 @@ def expected_top_quadratic(
         return expected_quadratic(factors.frequencies, top, form)
     assert inputs.input_variance is not None
     covariance = full_covariance(inputs.mean, inputs.input_variance)
-    if factors.scores is not None:
-        covariance = factors.scores.slopes(inputs.mean)[..., None] * covariance  # cov(u, x) = SP
+    if factors.normal_scores is not None:
+        covariance = (
+            factors.normal_scores.slopes(inputs.mean)[..., None] * covariance
+        )  # cov(u, x) = SP
     return expected_joint_quadratic(
         factors.frequencies, factors.trend, top, inputs, covariance, form
     )

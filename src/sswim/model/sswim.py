@@ -17,7 +17,7 @@ from sswim.model.linear_features import (
     Trend,
 )
 from sswim.model.noise_field import NoiseFactors, NoiseField
-from sswim.model.normal_scores import InputScores, Scores
+from sswim.model.normal_scores import InputNormalScores, NormalScores
 from sswim.model.output_warp import OutputMap, OutputWarp
 from sswim.model.spectrum import Spectrum
 from sswim.model.warp import WarpFactors, WarpLayer
@@ -34,7 +34,7 @@ class Factors(Record):
     """T"""
     noise: NoiseFactors | None
     """Of log σ²(x)/σ²; None if the noise is constant."""
-    scores: Scores | None = None
+    normal_scores: NormalScores | None = None
     """Of the inputs; None if they are seen as they are."""
     trend: LinearTerms | None = None
     """Of the linear features, if there are any."""
@@ -99,7 +99,9 @@ class SSWIM(nn.Module):
             if architecture.noise == "input-dependent"
             else None
         )
-        self.scores = InputScores(n_inputs, batch) if architecture.inputs == "scored" else None
+        self.normal_scores = (
+            InputNormalScores(n_inputs, batch) if architecture.inputs == "normal-scores" else None
+        )
         self.trend = Trend(n_inputs, batch) if architecture.linear else None
 
     @property
@@ -145,7 +147,7 @@ class SSWIM(nn.Module):
             self.spectrum.frequencies(),
             output,
             noise,
-            None if self.scores is None else self.scores.condition(),
+            None if self.normal_scores is None else self.normal_scores.condition(),
             None if self.trend is None else self.trend.condition(),
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)

@@ -42,9 +42,9 @@ def start(
     """
     raw = sample = sample.detach().to("cpu", torch.float64)
     model = SSWIM(architecture, sample.shape[1], n_targets)
-    if model.scores is not None:
-        model.scores.start(raw)
-        sample = model.scores.condition().forward(Measure(raw)).mean
+    if model.normal_scores is not None:
+        model.normal_scores.start(raw)
+        sample = model.normal_scores.condition().forward(Measure(raw)).mean
     if model.trend is not None:
         model.trend.start(raw)
     with torch.no_grad():

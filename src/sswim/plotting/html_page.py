@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -154,7 +154,7 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
     """Write a page; on failure what was there stays."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
 
 

@@ -110,7 +110,7 @@ class Ensemble(Record):
         In the units of the inputs; of a member that sees their scores, in those of the scores.
         """
         measures = self.members[member].warp(self.scaling.inputs(inputs))
-        if self.members[member].factors.scores is not None:
+        if self.members[member].factors.normal_scores is not None:
             return measures
         return [self.scaling.original_warps(measure) for measure in measures]
 

@@ -99,7 +99,7 @@ def all_statistics(
         parts = [statistics(observe(factors, chunk)) for factors in members]
         totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
     _require_chunks(totals)
-    return [processes.sum(total) for total in totals]
+    return [processes.all_sum(total) for total in totals]
 
 
 def sum_statistics(parts: Iterable[Statistics]) -> Statistics:

@@ -30,11 +30,11 @@ from sswim.recipe.recipe import Kind, Plan
 from sswim.recipe.screening import StartingPoint, starting_points
 from sswim.rows.rows import Rows
 from sswim.rows.stream import Stream
-from sswim.rows.summary import survey_rows
+from sswim.rows.summary import summarise_rows
 from sswim.training.checkpoints import Checkpoints
 from sswim.training.chunk_sizes import members_together
 from sswim.training.history import MemberCallback, Step, Training
-from sswim.training.member_training import Batch, Crew, in_precision
+from sswim.training.member_training import Batch, MemberTrainer, in_precision
 from sswim.training.noise_learning import learn_noise
 
 START_SAMPLE_ROWS = 50_000
@@ -50,7 +50,7 @@ RandomState = int | np.random.RandomState | None
 
 
 @dataclass(frozen=True)
-class Supply:
+class TrainingRows:
     """What members are trained on, standardised."""
 
     sample: Rows
@@ -64,7 +64,7 @@ class Supply:
     """Of all targets."""
     processes: Processes = ALONE
 
-    def placed(self, device: torch.device) -> Supply:
+    def placed(self, device: torch.device) -> TrainingRows:
         """The same on a device."""
         sample, everything = self.sample.to(device=device), self.everything
         if everything is self.sample:
@@ -89,11 +89,11 @@ class Supply:
         return math.ceil(n_members / self.processes.size) if self.spreads(plan) else n_members
 
 
-def in_memory(rows: Rows) -> Supply:
+def in_memory(rows: Rows) -> TrainingRows:
     """Standardised rows that one process has in memory."""
-    found = survey_rows(rows)
+    found = summarise_rows(rows)
     everything = found.sample if found.complete else rows
-    return Supply(found.sample, everything, found.n_rows, found.lowest, found.highest)
+    return TrainingRows(found.sample, everything, found.n_rows, found.lowest, found.highest)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Members:
 
 def fit_members(
     plan: Plan,
-    supply: Supply,
+    supply: TrainingRows,
     random_state: RandomState,
     device: str | torch.device,
     callback: MemberCallback,
@@ -148,7 +148,7 @@ def fit_members(
     ]
     for batch in batches:
         batch.model.to(placed.sample.targets.device)
-    results = Crew(processes, spread, checkpoints).train(batches, plan.optimiser, callback)
+    results = MemberTrainer(processes, spread, checkpoints).train(batches, plan.optimiser, callback)
     begun = [pair for pair in zip(batches, results, strict=True) if pair[1]]
     whole = _complete(begun, plan.n_members) if folds is not None else []
     kept = whole or begun
@@ -205,7 +205,7 @@ def _batches(
     kind: Kind,
     number: int,
     plan: Plan,
-    supply: Supply,
+    supply: TrainingRows,
     seen: Rows | Stream,
     starts: Mapping[str, StartingPoint],
     random: np.random.RandomState,
@@ -248,7 +248,7 @@ def _complete(
 def _started(
     architecture: Architecture,
     plan: Plan,
-    supply: Supply,
+    supply: TrainingRows,
     starts: Mapping[str, StartingPoint],
     random: np.random.RandomState,
 ) -> SSWIM:

@@ -35,7 +35,7 @@ class Recipe:
     """Of the members' stacks of warps."""
     kernels: tuple[Kernel, ...] = ("matern32", "rbf")
     """Those of the kinds of a depth, in turn."""
-    scores: bool = True
+    normal_scores: bool = True
     """Half of the kinds see normal scores of the inputs."""
     whitening: bool = True
     """And these have the whitened prior on their warps, the others the literal one."""
@@ -156,7 +156,7 @@ def _kind(recipe: Recipe, size: Size, depth: int, number: int) -> Kind:
         n_pseudo=size.n_pseudo,
         warps=recipe.warps,
         kernel=recipe.kernels[number % len(recipe.kernels)],
-        inputs="scored" if recipe.scores and half else "standardised",
+        inputs="normal-scores" if recipe.normal_scores and half else "standardised",
         linear=recipe.linear and depth == 0 and number == 0,
         pseudo_prior="whitened" if whitened else "evidence",
         output_warp=recipe.output_warp,

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sswim.model.architecture import Architecture
 from sswim.model.features import expected_features
-from sswim.model.normal_scores import learn_scores
+from sswim.model.normal_scores import learn_normal_scores
 from sswim.model.observations import Observations
 from sswim.model.spectrum import Kernel, draw_frequencies
 from sswim.posterior.statistics import Statistics, statistics
@@ -139,8 +139,8 @@ def starting_points(
     for architecture in architectures:
         if architecture.inputs not in points:
             inputs = rows.inputs
-            if architecture.inputs == "scored":
-                inputs = learn_scores(sample).forward(inputs)
+            if architecture.inputs == "normal-scores":
+                inputs = learn_normal_scores(sample).forward(inputs)
             seen = replace(rows, inputs=inputs)
             points[architecture.inputs] = screen(seen, architectures[0].kernel, generator)
     return points

@@ -58,11 +58,11 @@ class Reservoir:
         if processes.size > 1:
             # Keys first, so that no process sends rows that are not taken.
             keys = [sample_keys(chunk.numbers) for chunk in mine]
-            everyone = np.concatenate([*processes.gather(_concatenated(keys))])
+            everyone = np.concatenate([*processes.all_gather(_concatenated(keys))])
             if len(everyone) > self.most:
                 bound = np.partition(everyone, self.most - 1)[self.most - 1]
                 mine = [chunk.take(sample_keys(chunk.numbers) <= bound) for chunk in mine]
-            mine = [chunk for chunks in processes.gather(mine) for chunk in chunks]
+            mine = [chunk for chunks in processes.all_gather(mine) for chunk in chunks]
         whole = _joined(mine)
         return whole.take(np.argsort(whole.numbers))
 

@@ -29,7 +29,7 @@ SAMPLE_ROWS = 60_000
 
 
 @dataclass(frozen=True)
-class Survey:
+class Summary:
     """Of all rows, whoever has them."""
 
     n_rows: int
@@ -49,7 +49,7 @@ class Survey:
         return len(self.sample) == self.n_rows
 
 
-def describe(found: Survey, names: Iterable[str] | None = None) -> dict[str, Any]:
+def describe(found: Summary, names: Iterable[str] | None = None) -> dict[str, Any]:
     """What tells these rows from others, JSON-able; rounded, for sums depend on their order."""
     scaling = found.scaling
     n_inputs, n_targets = len(scaling.input_mean), len(scaling.target_mean)
@@ -71,14 +71,14 @@ def describe(found: Survey, names: Iterable[str] | None = None) -> dict[str, Any
     }
 
 
-def survey_rows(rows: Rows) -> Survey:
+def summarise_rows(rows: Rows) -> Summary:
     """Of rows in memory."""
     numbers = np.arange(len(rows))
     if rows.weight is not None:
         counted = rows.weight.cpu() > 0
         rows, numbers = rows.take(counted.nonzero()[:, 0]), numbers[counted.numpy()]
     chosen = least_keys(numbers, SAMPLE_ROWS)
-    return Survey(
+    return Summary(
         len(rows),
         float(len(rows)) if rows.weight is None else rows.weight.sum().item(),
         learn_scaling(rows),
@@ -88,9 +88,9 @@ def survey_rows(rows: Rows) -> Survey:
     )
 
 
-def survey(
+def summarise(
     source: Source, dtype: torch.dtype = torch.float64, processes: Processes = ALONE
-) -> Survey:
+) -> Summary:
     """Of a source: exact moments, and the sample that the same rows in memory have.
 
     Args:
@@ -100,7 +100,7 @@ def survey(
     """
     reservoir = Reservoir(SAMPLE_ROWS)
     share = processes.share
-    parts = processes.together(lambda: _summarise(source, share, reservoir))
+    parts = processes.run_everywhere(lambda: _summarise(source, share, reservoir))
     found = [part for part in parts if part is not None]
     n_rows = sum(part.n_rows for part in found)
     if n_rows < FEWEST_ROWS:
@@ -110,7 +110,7 @@ def survey(
     whole = reduce(add, found)
     sample = reservoir.sample(processes)
     rows = as_rows(sample.inputs, sample.targets, sample.weight, dtype=dtype)
-    return Survey(
+    return Summary(
         whole.n_rows,
         whole.inputs.weight.item(),
         scaling_of(whole.inputs, whole.targets),

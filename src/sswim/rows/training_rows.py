@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.recipe.member_fitting import Supply
+from sswim.recipe.member_fitting import TrainingRows
 from sswim.rows.rows import Rows
 from sswim.rows.source import Source
 from sswim.rows.stream import Stream
-from sswim.rows.summary import Survey
+from sswim.rows.summary import Summary
 
 COPIES = 3
 """In which rows in memory are held at most, while they are standardised and put together."""
@@ -49,7 +49,7 @@ def as_source(
     return learn_source(tables, y, processes=processes)
 
 
-def supply_rows(rows: Rows, found: Survey, processes: Processes = ALONE) -> Supply:
+def supply_rows(rows: Rows, found: Summary, processes: Processes = ALONE) -> TrainingRows:
     """Of rows that every process has in memory."""
     sample = found.scaling.rows(found.sample)
     if processes.size > 1:
@@ -61,14 +61,14 @@ def supply_rows(rows: Rows, found: Survey, processes: Processes = ALONE) -> Supp
 
 def supply_source(
     source: Source,
-    found: Survey,
+    found: Summary,
     *,
     dtype: torch.dtype,
     device: torch.device,
     memory: int,
     once: bool,
     processes: Processes = ALONE,
-) -> Supply:
+) -> TrainingRows:
     """Of a source of which each process reads its share.
 
     Args:
@@ -93,9 +93,11 @@ def supply_source(
     return _supply(sample, everything, found, processes)
 
 
-def _supply(sample: Rows, everything: Rows | Stream, found: Survey, processes: Processes) -> Supply:
+def _supply(
+    sample: Rows, everything: Rows | Stream, found: Summary, processes: Processes
+) -> TrainingRows:
     lowest, highest = (found.scaling.targets(ends) for ends in (found.lowest, found.highest))
-    return Supply(sample, everything, found.n_rows, lowest, highest, processes)
+    return TrainingRows(sample, everything, found.n_rows, lowest, highest, processes)
 
 
 def _span(rows: Rows, processes: Processes) -> Rows:

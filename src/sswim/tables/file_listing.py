@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from pyarrow.fs import FileSelector, LocalFileSystem
 
-from sswim.tables.table_io import TableError, listed, require_file
+from sswim.tables.table_io import TableError, quote_names, require_file
 
 FORMATS = ((".parquet",), (".csv", ".csv.gz"))
 """The suffixes that may be together in a folder."""
@@ -30,7 +30,7 @@ def table_files(path: str | Path) -> list[str]:
         names = [os.path.relpath(file, path) for file in files]
         raise TableError(
             "A folder that is a table must have files that end in .parquet, or in .csv or .csv.gz, "
-            f"and no others. Got {listed(names) if names else 'none'} in {str(path)!r}; begin the "
+            f"and no others. Got {quote_names(names) if names else 'none'} in {str(path)!r}; begin the "
             "names of other files with an underscore."
         )
     return files
@@ -47,7 +47,7 @@ def require_same_names(
         if more := [name for name in have if name not in lack]:
             raise TableError(
                 "All files of a table must have the same columns. "
-                f"Got {listed(more)} in {has!r} and not in {lacks!r}."
+                f"Got {quote_names(more)} in {has!r} and not in {lacks!r}."
             )
 
 

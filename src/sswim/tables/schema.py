@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float64
 
 from sswim.tables.categories import Levels, as_text
-from sswim.tables.table_io import TableError, listed, without_view, without_views
+from sswim.tables.table_io import TableError, quote_names, without_view, without_views
 
 Kind = Literal["number", "time", "category"]
 KIND_WORDS: dict[Kind, str] = {"number": "numbers", "time": "dates or times", "category": "text"}
@@ -110,7 +110,7 @@ def input_names(schema: pa.Schema, target: str, drop: Collection[str]) -> list[s
     names = [name for name in schema.names if name != target and name not in drop]
     if not names:
         raise TableError(
-            f"At least one input column must remain. Got a table with {listed(schema.names)}, "
+            f"At least one input column must remain. Got a table with {quote_names(schema.names)}, "
             f"less the target {target!r} and what is dropped."
         )
     return names
@@ -241,7 +241,7 @@ def _fill(out: Float64[np.ndarray, "N d"], column: Column, values: pa.ChunkedArr
         known = codes.is_valid().to_numpy()
         out[known, codes.drop_null().to_numpy()] = 1.0
         if not known.all():
-            unknown = listed(text.filter(codes.is_null()).unique().to_pylist())
+            unknown = quote_names(text.filter(codes.is_null()).unique().to_pylist())
             warnings.warn(
                 f"Column {column.name!r} has categories that the model has not learned in "
                 f"{(~known).sum()} rows: {unknown}. All its indicators are zero there.",
@@ -282,8 +282,10 @@ def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
         matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
         close = [folded[match] for each in matches for match in each]
         # With nothing close, all names: a file with another separator shows itself by them.
-        hint = f"close to it: {listed(close)}" if close else f"it has {listed(present)}"
-        raise TableError(f"The table must have columns {listed(absent)}. Got none such; {hint}.")
+        hint = f"close to it: {quote_names(close)}" if close else f"it has {quote_names(present)}"
+        raise TableError(
+            f"The table must have columns {quote_names(absent)}. Got none such; {hint}."
+        )
 
 
 def _gaps(counts: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Num
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".arrow", ".feather")
 
@@ -72,7 +72,7 @@ def require_unique(names: Sequence[str], path: str | Path) -> None:
     """Refuse columns of the same name."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise TableError(
-            f"Column names must be unique. Got several {listed(twice)} in {str(path)!r}."
+            f"Column names must be unique. Got several {quote_names(twice)} in {str(path)!r}."
         )
 
 
@@ -80,7 +80,7 @@ def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table, in the format its suffix names; on failure what was there stays."""
     suffix = table_suffix(path)
     try:
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             _write(table, str(temporary), suffix)
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
@@ -95,7 +95,7 @@ def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]
     """Add columns of numbers at the end."""
     if taken := [name for name in columns if name in table.column_names]:
         raise TableError(
-            f"New columns must have new names. Got {listed(taken)}, which the table has already; "
+            f"New columns must have new names. Got {quote_names(taken)}, which the table has already; "
             "choose other names with --prefix."
         )
     for name, values in columns.items():
@@ -116,7 +116,7 @@ def without_view(dtype: pa.DataType) -> pa.DataType:
     return pa.large_string() if pa.types.is_string_view(dtype) else dtype
 
 
-def listed(values: Sequence[str], most: int = 5) -> str:
+def quote_names(values: Sequence[str], most: int = 5) -> str:
     """The first few of many names, for a message."""
     more = f" and {len(values) - most} more" if len(values) > most else ""
     return ", ".join(repr(value) for value in values[:most]) + more

@@ -15,7 +15,7 @@ from sswim.distributed.share import WHOLE, Share
 from sswim.rows.source import Chunk, Source
 from sswim.tables.schema import Schema, complete_rows, is_missing, keep_rows, require_columns
 from sswim.tables.schema_learning import learn_schema
-from sswim.tables.table_io import TableError, listed
+from sswim.tables.table_io import TableError, quote_names
 from sswim.tables.table_parts import Tables, part_rows, pieces
 
 
@@ -81,7 +81,7 @@ def learn_source(
     What its columns hold, all processes find out together.
     """
     share = processes.share
-    schema = learn_schema(tables, target, drop, share, processes.gather, drop_missing)
+    schema = learn_schema(tables, target, drop, share, processes.all_gather, drop_missing)
     return TableSource(tables, schema, drop_missing)
 
 
@@ -117,7 +117,7 @@ def require_usable(
                 name for name, value in zip(table.column_names, bad[:, row], strict=True) if value
             ]
             raise TableError(
-                f"{rule}. Got {got} in {listed(names)} in row {numbers[row] + 1:,} of {among}, "
+                f"{rule}. Got {got} in {quote_names(names)} in row {numbers[row] + 1:,} of {among}, "
                 f"counted from 1, which is in {place!r}; {advice}."
             )
 

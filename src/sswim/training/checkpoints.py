@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 from sswim.base.mapping_diff import differences
 from sswim.base.sealed_files import SealedFormat
 from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes
-from sswim.training.training_state import Kept
+from sswim.training.training_state import TrainingState
 
 VERSION = 1
 RUN = "run.json"
@@ -59,8 +59,8 @@ class Checkpoints:
     def seed(self, processes: Processes = ALONE) -> int | None:
         """That of the fit to be taken up; None if there is none."""
         with processes.shared_errors():
-            run = self._read_run() if processes.first and self.resume else None
-        return processes.tell(None if run is None else int(run["seed"]))
+            run = self._read_run() if processes.is_first and self.resume else None
+        return processes.broadcast(None if run is None else int(run["seed"]))
 
     def open(self, facts: Mapping[str, Any], processes: Processes = ALONE) -> None:
         """Begin a fit, or refuse to if the folder has another.
@@ -69,12 +69,12 @@ class Checkpoints:
             facts: What the fit is about, with the seed of all that is random in it; JSON-able.
             processes: Of which the first looks and writes.
         """
-        processes.together(lambda: self._open(facts) if processes.first else None)
+        processes.run_everywhere(lambda: self._open(facts) if processes.is_first else None)
 
-    def keeper(self, name: str, processes: Processes = ALONE) -> FileKeeper:
+    def keeper(self, name: str, processes: Processes = ALONE) -> CheckpointFile:
         """What keeps one of the fit's trainings."""
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        return FileKeeper(Path(self.folder) / f"{name}.safetensors", self.every, processes)
+        return CheckpointFile(Path(self.folder) / f"{name}.safetensors", self.every, processes)
 
     def remove(self) -> None:
         """Delete the files, and the folder if nothing else is in it."""
@@ -91,7 +91,7 @@ class Checkpoints:
         found = self._read_run()
         if found is None:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
-            with written_whole(self.run_file) as temporary:
+            with atomic_write(self.run_file) as temporary:
                 temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
         elif not self.resume:
             raise CheckpointError(
@@ -118,7 +118,7 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class FileKeeper:
+class CheckpointFile:
     """Keeps one training in one file."""
 
     path: Path
@@ -128,21 +128,21 @@ class FileKeeper:
 
     def exists(self) -> bool:
         """Whether anything was kept."""
-        return self.processes.tell(self.path.exists())
+        return self.processes.broadcast(self.path.exists())
 
-    def load(self) -> Kept | None:
+    def load(self) -> TrainingState | None:
         """What was kept last."""
-        found = self.processes.together(self._read)
+        found = self.processes.run_everywhere(self._read)
         return found[0]
 
-    def _read(self) -> Kept | None:
-        if not (self.processes.first and self.path.exists()):
+    def _read(self) -> TrainingState | None:
+        if not (self.processes.is_first and self.path.exists()):
             return None
-        return Kept(*CHECKPOINT.read(self.path))
+        return TrainingState(*CHECKPOINT.read(self.path))
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: TrainingState) -> None:
         """Keep a training; where that fails it goes on, and what was kept before stays."""
-        if not self.processes.first:
+        if not self.processes.is_first:
             return
         try:
             CHECKPOINT.write(self.path, kept.tensors, kept.content)
@@ -169,14 +169,14 @@ def begin_fit(
         processes: Which begin together.
     """
     if checkpoints is None:
-        return random_state if processes.size == 1 else processes.tell(_decided(random_state))
+        return random_state if processes.size == 1 else processes.broadcast(_decided(random_state))
     if isinstance(random_state, np.random.RandomState):
         raise ValueError(
             "A fit that is kept must be random by a number. Got a RandomState; give random_state "
             "as an integer, or None."
         )
     kept = checkpoints.seed(processes)
-    seed = processes.tell(_decided(random_state)) if kept is None else kept
+    seed = processes.broadcast(_decided(random_state)) if kept is None else kept
     checkpoints.open({**facts, "seed": seed}, processes)
     return seed
 

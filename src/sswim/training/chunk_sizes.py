@@ -35,7 +35,7 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     numbers += 20 * architecture.depth * n_inputs  # measures
     if architecture.linear:
         numbers += n_features  # the Fourier and linear features, put together
-    if architecture.inputs == "scored":
+    if architecture.inputs == "normal-scores":
         numbers += n_inputs
     if architecture.noise == "input-dependent":
         numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features

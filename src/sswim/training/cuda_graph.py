@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from sswim.base.cholesky import failures_noted
+from sswim.base.cholesky import deferred_failures
 
 
-class Recording:
+class RecordedStep:
     """A function of parameters, and their gradients, recorded as a CUDA graph.
 
     It looks at nothing on the way: whether a factorisation failed is known after a replay, with
@@ -28,11 +28,11 @@ class Recording:
         self.parameters = parameters
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), failures_noted():
+        with torch.cuda.stream(stream), deferred_failures():
             function()  # libraries have their workspaces by stream
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph), failures_noted() as failures:
+        with torch.cuda.graph(self.graph), deferred_failures() as failures:
             result = function().flatten()
             failed = torch.stack([each.any() for each in failures]).any()
             self.result = torch.cat((failed.to(result.dtype)[None], result))

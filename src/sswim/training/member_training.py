@@ -12,12 +12,12 @@ from threading import Event, Lock
 import torch
 
 from sswim.base.cholesky import FactorisationError
-from sswim.distributed.heartbeat import side_by_side
+from sswim.distributed.heartbeat import run_in_thread
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.sswim import SSWIM
 from sswim.rows.rows import Rows
 from sswim.rows.stream import Stream
-from sswim.training.checkpoints import Checkpoints, FileKeeper
+from sswim.training.checkpoints import CheckpointFile, Checkpoints
 from sswim.training.history import MemberCallback, Step, Training
 from sswim.training.objective import Objective
 from sswim.training.training import Adam, train_batch
@@ -37,7 +37,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Crew:
+class MemberTrainer:
     """The processes that train batches, and how they share the work."""
 
     processes: Processes = ALONE
@@ -65,7 +65,7 @@ class Crew:
                 for batch, result in zip(mine, results, strict=True)
             ]
 
-        everyone = self.processes.gather(side_by_side(self.processes, train))
+        everyone = self.processes.all_gather(run_in_thread(self.processes, train))
         found = {first: (state, result) for results in everyone for first, state, result in results}
         for batch in batches:
             batch.model.load_state_dict(found[batch.first][0])
@@ -122,7 +122,7 @@ class Crew:
     ) -> list[Training]:
         """Train a batch, in double precision if single turns out not to be enough."""
 
-        def run(rows: Rows | Stream, keeper: FileKeeper | None) -> list[Training]:
+        def run(rows: Rows | Stream, keeper: CheckpointFile | None) -> list[Training]:
             return train_batch(
                 batch.model,
                 rows,
@@ -144,7 +144,7 @@ class Crew:
             batch.model.load_state_dict(start)
         return run(in_precision(batch.rows, torch.float64), double)
 
-    def _keeper(self, name: str, processes: Processes) -> FileKeeper | None:
+    def _keeper(self, name: str, processes: Processes) -> CheckpointFile | None:
         return None if self.checkpoints is None else self.checkpoints.keeper(name, processes)
 
 

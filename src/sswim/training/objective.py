@@ -159,7 +159,7 @@ def in_chunks(
                 kept.append(part)
             yield part.map(torch.detach)
 
-    summed = processes.sum(sum_statistics(first_pass()))
+    summed = processes.all_sum(sum_statistics(first_pass()))
     total = summed.leaves()
     if objective.criterion == "evidence":
         criterion = negative_log_evidence(total, model.noise(), model.signal()) / summed.count
@@ -172,7 +172,7 @@ def in_chunks(
             part = _negative_log_leave_one_out(observe(seen, chunk), given) / summed.count
             part.sum().backward()
             criterion += part.detach()
-        [criterion] = processes.sum_tensors([criterion])
+        [criterion] = processes.all_sum_tensors([criterion])
         _sum_gradients(given, processes)
         send_back(conditioned, given)
     n_kept = len(kept)
@@ -193,7 +193,7 @@ def _sum_gradients(leaves: Record, processes: Processes) -> None:
     tensors = leaves.tensors()
     # Which leaves have a gradient is the same everywhere but where there were no rows.
     gradients = [torch.zeros_like(t) if t.grad is None else t.grad for t in tensors]
-    for tensor, gradient in zip(tensors, processes.sum_tensors(gradients), strict=True):
+    for tensor, gradient in zip(tensors, processes.all_sum_tensors(gradients), strict=True):
         tensor.grad = gradient.to(tensor.dtype)
 
 

@@ -19,11 +19,11 @@ from sswim.base.cholesky import FactorisationError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.sswim import SSWIM
 from sswim.rows.rows import Rows
-from sswim.training.cuda_graph import Recording
+from sswim.training.cuda_graph import RecordedStep
 from sswim.training.history import Callback, MemberCallback, MemberSteps, Step, Stopping, Training
 from sswim.training.objective import MAP, Objective, backward
 from sswim.training.row_schedule import growing
-from sswim.training.training_state import Keeper, Kept, load_optimiser, pack_optimiser
+from sswim.training.training_state import StateStore, TrainingState, load_optimiser, pack_optimiser
 
 __all__ = [
     "LBFGS",
@@ -81,7 +81,7 @@ def train(
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
     processes: Processes = ALONE,
-    keeper: Keeper | None = None,
+    keeper: StateStore | None = None,
 ) -> Training:
     """Train a model in place; it ends with the parameters of its best step, however it ends.
 
@@ -132,7 +132,7 @@ def train_batch(
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
     processes: Processes = ALONE,
-    keeper: Keeper | None = None,
+    keeper: StateStore | None = None,
 ) -> list[Training]:
     """Train a batch of members together, each as it would be alone; see :func:`train`.
 
@@ -206,7 +206,7 @@ class _Run:
         self.began = time.perf_counter()
         self.steps = 0
         self.last_rows = self.rows
-        self.recording: Recording | None = None
+        self.recording: RecordedStep | None = None
         self.refused = False
         self.fresh = True
 
@@ -232,7 +232,7 @@ class _Run:
         """
         if not self.fresh and self.recording is None and self.can_record and not self.refused:
             try:
-                self.recording = Recording(self._compute, self.parameters)
+                self.recording = RecordedStep(self._compute, self.parameters)
             except RuntimeError:  # of a driver or a library, or for want of memory: slower without
                 self.refused = True
         numbers = None if self.recording is None else self.recording.replay()
@@ -260,7 +260,9 @@ class _Run:
     def _agree(self, value: Float64[Tensor, " members"]) -> Float64[Tensor, " members"]:
         """The first process's objectives and gradients, so that all take the same step."""
         numbers = torch.cat((value[:, None], self.gradient()), dim=1)
-        value, *gradients = self.processes.agree(numbers).split([1, *self._sizes()], dim=1)
+        value, *gradients = self.processes.broadcast_tensor(numbers).split(
+            [1, *self._sizes()], dim=1
+        )
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient.reshape(parameter.shape).clone()
         return value[:, 0]
@@ -322,14 +324,14 @@ class _Run:
             position[ended] = self.best_position[ended]
             self.move_to(position)
 
-    def keep(self) -> Kept:
+    def keep(self) -> TrainingState:
         """The run as it is between two steps."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors["best_position"] = self.best_position
         members = [member.to_dict() for member in self.members]
-        return Kept(tensors, {"steps": self.steps, "members": members})
+        return TrainingState(tensors, {"steps": self.steps, "members": members})
 
-    def resume(self, kept: Kept) -> None:
+    def resume(self, kept: TrainingState) -> None:
         """Go on where another run was."""
         prefix = "model."
         state = {
@@ -349,7 +351,7 @@ class _Run:
         self.model.zero_grad()
 
 
-def _adam(run: _Run, settings: Adam, keeper: Keeper | None) -> None:
+def _adam(run: _Run, settings: Adam, keeper: StateStore | None) -> None:
     noise = run.model.log_noise
     others = [parameter for parameter in run.parameters if parameter is not noise]
     rates = [settings.learning_rate, settings.noise_rate * settings.learning_rate]

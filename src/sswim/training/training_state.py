@@ -10,19 +10,19 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Kept:
+class TrainingState:
     """All that the steps to come depend on, besides the rows."""
 
     tensors: dict[str, Tensor]
     content: dict[str, Any]
     """What JSON can hold."""
 
-    def __or__(self, other: Kept) -> Kept:
-        return Kept(self.tensors | other.tensors, self.content | other.content)
+    def __or__(self, other: TrainingState) -> TrainingState:
+        return TrainingState(self.tensors | other.tensors, self.content | other.content)
 
 
 @runtime_checkable
-class Keeper(Protocol):
+class StateStore(Protocol):
     """What keeps a training."""
 
     @property
@@ -30,18 +30,18 @@ class Keeper(Protocol):
         """After how many steps the training is kept."""
         ...
 
-    def load(self) -> Kept | None:
+    def load(self) -> TrainingState | None:
         """What was kept last; None if nothing was."""
         ...
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: TrainingState) -> None:
         """Keep this instead of what was kept before."""
         ...
 
 
 def pack_optimiser(
     optimiser: torch.optim.Optimizer, schedule: torch.optim.lr_scheduler.LRScheduler
-) -> Kept:
+) -> TrainingState:
     """The state of an optimiser and of its schedule."""
     state = optimiser.state_dict()
     tensors = {
@@ -49,11 +49,13 @@ def pack_optimiser(
         for number, entries in state["state"].items()
         for name, tensor in entries.items()
     }
-    return Kept(tensors, {"groups": state["param_groups"], "schedule": dict(schedule.state_dict())})
+    return TrainingState(
+        tensors, {"groups": state["param_groups"], "schedule": dict(schedule.state_dict())}
+    )
 
 
 def load_optimiser(
-    kept: Kept,
+    kept: TrainingState,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> None:

@@ -9,7 +9,7 @@ from builders.peers import row
 
 from sswim.lab.bench.published import LABELS, best_published, published, published_score
 from sswim.lab.bench.runner import SETS
-from sswim.lab.bench.summary import Tally, summarise
+from sswim.lab.bench.summary import ScoreSums, summarise
 from sswim.lab.bench.table import markdown
 
 
@@ -115,8 +115,8 @@ def test_wins_are_counted() -> None:
     summary = summarise(ROWS)
     assert summary.methods == ("sswim", "lightgbm", "exact-gp", "sswim-other")
     assert summary.tallies == (
-        Tally("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
-        Tally("sswim-other", reached=2, n_cells=2, errors=1, densities=1, both=1, n_sets=1),
+        ScoreSums("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
+        ScoreSums("sswim-other", reached=2, n_cells=2, errors=1, densities=1, both=1, n_sets=1),
     )
     assert [cell.best for cell in summary.cells[:4]] == [
         {"sswim-other"},

@@ -63,7 +63,7 @@ def test_methods_say_how_they_are_made(name: str) -> None:
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:
-    changes = {"n_members": 1, "recipe": Recipe(depths=(0,), scores=False)}
+    changes = {"n_members": 1, "recipe": Recipe(depths=(0,), normal_scores=False)}
     expected = {"n_members": 1, "depths": (0,), "scores": False}
     assert SSWIM(changes).settings() == expected
 

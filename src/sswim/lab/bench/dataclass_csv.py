@@ -10,7 +10,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 RowT = TypeVar("RowT")
 
@@ -19,7 +19,7 @@ _KINDS: dict[Any, type] = {"str": str, "int": int, "float": float}
 
 def write_rows(path: Path, rows: Iterable[RowT], kind: type[RowT]) -> None:
     """Write a file of rows, in place of one that is there."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(_lines(rows, columns(kind)))
 
 

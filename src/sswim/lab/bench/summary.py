@@ -52,7 +52,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Tally:
+class ScoreSums:
     """Where a method of this package wins."""
 
     method: str
@@ -76,11 +76,11 @@ class Summary:
     cells: tuple[Cell, ...]
 
     @property
-    def tallies(self) -> tuple[Tally, ...]:
+    def tallies(self) -> tuple[ScoreSums, ...]:
         """Of every method of this package."""
         return tuple(self._tally(name) for name in self.methods if is_ours(name))
 
-    def _tally(self, method: str) -> Tally:
+    def _tally(self, method: str) -> ScoreSums:
         cells = [cell for cell in self.cells if method in cell.means]
         compared = [
             cell.means[method].value <= cell.published.value for cell in cells if cell.published
@@ -90,7 +90,7 @@ class Summary:
             others = [mean.value for name, mean in cell.means.items() if not is_ours(name)]
             if others:
                 wins.setdefault(cell.set, []).append(cell.means[method].value < min(others))
-        return Tally(
+        return ScoreSums(
             method,
             sum(compared),
             len(compared),

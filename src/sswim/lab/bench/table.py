@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sswim.lab.bench.summary import Cell, Mean, Summary, Tally
+from sswim.lab.bench.summary import Cell, Mean, ScoreSums, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -63,7 +63,7 @@ def reference(cell: Cell) -> str:
     return f"{value} ({cell.published.method})"
 
 
-def tally(counts: Tally) -> str:
+def tally(counts: ScoreSums) -> str:
     """Where a method wins, in words."""
     text = (
         f"{counts.method}: at least as good as the best published in {counts.reached} of "

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from sswim.lab.datasets.catalogue import DATA_SETS, DataSet, data_set
 from sswim.lab.datasets.download import download
 from sswim.lab.datasets.folders import FOLDER_VARIABLE, find
-from sswim.tables.table_io import TableError, listed, read_table
+from sswim.tables.table_io import TableError, quote_names, read_table
 
 __all__ = ["DATA_SETS", "FOLDER_VARIABLE", "DataSet", "Split", "Table", "find", "load", "split"]
 
@@ -96,7 +96,7 @@ def _read(path: Path, wanted: DataSet) -> tuple[Float64[np.ndarray, "N C"], list
     table = read_table(path)
     try:
         if gaps := [name for name in table.column_names if table[name].null_count]:
-            raise TableError(f"No value may be missing. Got missing ones in {listed(gaps)}.")
+            raise TableError(f"No value may be missing. Got missing ones in {quote_names(gaps)}.")
         table = wanted.prepare(table)
         return _numbers(table), table.column_names
     except (ValueError, pa.ArrowException) as error:
@@ -106,7 +106,7 @@ def _read(path: Path, wanted: DataSet) -> tuple[Float64[np.ndarray, "N C"], list
 def _numbers(table: pa.Table) -> Float64[np.ndarray, "N C"]:
     if table.num_columns < 2:
         raise TableError(
-            f"There must be an input and a target. Got columns {listed(table.column_names)}."
+            f"There must be an input and a target. Got columns {quote_names(table.column_names)}."
         )
     values = np.empty(table.shape)
     for position, name in enumerate(table.column_names):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
-from sswim.tables.table_io import TableError, listed
+from sswim.tables.table_io import TableError, quote_names
 
 ORIGINS = ("EWR", "JFK", "LGA")
 CARRIERS = (
@@ -92,7 +92,7 @@ def _indicators(table: pa.Table, name: str, levels: Sequence[str]) -> pa.Table:
     if unknown := set(table[name].unique().to_pylist()) - set(levels):
         raise TableError(
             f"Column {name!r} must hold {', '.join(levels)}. "
-            f"Got {listed(sorted(map(str, unknown)))}."
+            f"Got {quote_names(sorted(map(str, unknown)))}."
         )
     position = table.column_names.index(name)
     for level in reversed(levels[1:]):
@@ -121,5 +121,5 @@ def _integers(table: pa.Table, name: str) -> Int64[np.ndarray, " N"]:
 def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
     if absent := [name for name in names if name not in table.column_names]:
         raise TableError(
-            f"The table must have columns {listed(absent)}. Got {listed(table.column_names)}."
+            f"The table must have columns {quote_names(absent)}. Got {quote_names(table.column_names)}."
         )

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.paper.fits import run_fits
 from sswim.lab.paper.latex import latex
@@ -66,7 +66,7 @@ class TableExperiment:
         table = self._table(request, sets, rows)
         paths = [request.out / f"{self.name}.{suffix}" for suffix in FORMS]
         for path, form in zip(paths, FORMS.values(), strict=True):
-            with written_whole(path) as temporary:
+            with atomic_write(path) as temporary:
                 temporary.write_text(form(table), encoding="utf-8")
         return paths
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from sswim.base.files import written_whole
+from sswim.base.files import atomic_write
 
 DPI = 200
 """Of the PNG file, and of what is an image in the PDF file."""
@@ -19,7 +19,7 @@ def write_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = []
     for suffix, entries in metadata.items():
         path = folder / f"{name}.{suffix}"
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(temporary, format=suffix, dpi=DPI, metadata=entries)
         paths.append(path)
     return paths
