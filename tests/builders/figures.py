@@ -1,4 +1,4 @@
-"""Small fitted models for figures, and what every test of figures checks."""
+"""Small fitted models for tests of figures, and a check that figures leave matplotlib alone."""
 
 from __future__ import annotations
 
@@ -18,63 +18,63 @@ from sswim.estimator.regressor import SSWIMRegressor
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def small(**settings: Any) -> SSWIMRegressor:
+def small_regressor(**settings: Any) -> SSWIMRegressor:
     common: dict[str, Any] = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 5}
     common["random_state"] = 0
     return SSWIMRegressor(**common | settings)
 
 
-def rows(n_inputs: int, n: int = 60) -> tuple[Array, Array]:
+def draw_rows(n_inputs: int, n: int = 60) -> tuple[Array, Array]:
     random = np.random.default_rng(n_inputs)
     X = random.uniform(-2, 2, (n, n_inputs))
     return X, np.sin(3 * X).sum(1) + 0.1 * random.normal(size=n)
 
 
 @functools.cache
-def one() -> SSWIMRegressor:
+def one_input_model() -> SSWIMRegressor:
     """One input, two warps, two members, an output warp, input-dependent noise."""
     settings = {"output_warp": "sinh-arcsinh", "noise": "input-dependent"}
-    return small(depth=2, n_members=2, **settings).fit(*rows(1))
+    return small_regressor(depth=2, n_members=2, **settings).fit(*draw_rows(1))
 
 
 @functools.cache
-def plain() -> SSWIMRegressor:
-    """The same without output warp, under constant noise."""
-    return small(depth=2, n_members=2).fit(*rows(1))
+def plain_model() -> SSWIMRegressor:
+    """One input, two warps, two members, no output warp, constant noise."""
+    return small_regressor(depth=2, n_members=2).fit(*draw_rows(1))
 
 
 @functools.cache
-def two() -> SSWIMRegressor:
-    """Two inputs."""
-    return small(noise="input-dependent").fit(*rows(2))
+def two_input_model() -> SSWIMRegressor:
+    """Two inputs, one warp, input-dependent noise."""
+    return small_regressor(noise="input-dependent").fit(*draw_rows(2))
 
 
 @functools.cache
-def two_targets() -> SSWIMRegressor:
+def two_target_model() -> SSWIMRegressor:
     """One input, two targets, and an output warp."""
-    X, y = rows(1)
-    return small(output_warp="tanh").fit(X, np.column_stack([y, -y]))
+    X, y = draw_rows(1)
+    return small_regressor(output_warp="tanh").fit(X, np.column_stack([y, -y]))
 
 
-def means(model: SSWIMRegressor, X: Any) -> Array:
+def predicted_mean(model: SSWIMRegressor, X: Any) -> Array:
     mean = model.predict(X)
     assert isinstance(mean, np.ndarray)
     return mean
 
 
 def new_axes() -> Axes:
-    """Axes of a figure that pyplot knows nothing of."""
+    """Axes of a new figure that pyplot does not manage."""
     return Figure().subplots()
 
 
-def labels(ax: Axes) -> list[str]:
+def legend_labels(ax: Axes) -> list[str]:
     legend = ax.get_legend()
     return [] if legend is None else [text.get_text() for text in legend.get_texts()]
 
 
 @pytest.fixture(autouse=True)
 def matplotlib_left_alone() -> Iterator[None]:
-    """No figure may change a global setting, or stay with pyplot unless it was asked for."""
+    """Check that a test changes no global setting and leaves no figure open in pyplot."""
     settings, figures = dict(mpl.rcParams), plt.get_fignums()
     yield
     assert dict(mpl.rcParams) == settings

@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders.figures import (
-    labels,
+    draw_rows,
+    legend_labels,
     matplotlib_left_alone,  # noqa: F401 (for every test here)
     new_axes,
-    one,
-    plain,
-    rows,
-    small,
-    two,
-    two_targets,
+    one_input_model,
+    plain_model,
+    small_regressor,
+    two_input_model,
+    two_target_model,
 )
 from matplotlib.patches import Rectangle, StepPatch
 
@@ -19,38 +19,38 @@ from sswim.plotting import plot_calibration, plot_noise, plot_output_map, plot_p
 
 
 def test_calibration_counts_targets_within_intervals() -> None:
-    X, y = rows(1)
-    ax = plot_calibration(one(), X, y, ax=new_axes())
+    X, y = draw_rows(1)
+    ax = plot_calibration(one_input_model(), X, y, ax=new_axes())
     diagonal, model = ax.get_lines()
     np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
     levels, observed = np.asarray(model.get_xdata()), np.asarray(model.get_ydata())
     np.testing.assert_allclose(levels[[0, -1]], [0.05, 0.95])
     for i in (2, 9, 16):
-        lower, upper = one().predict_interval(X, float(levels[i]))
+        lower, upper = one_input_model().predict_interval(X, float(levels[i]))
         assert observed[i] == np.mean((lower <= y) & (y <= upper))
     assert np.all(np.diff(observed) >= 0)
 
 
 @pytest.mark.parametrize("bins", [1, 5, 20])
 def test_the_pit_is_a_density_of_cumulative_probabilities(bins: int) -> None:
-    X, y = rows(1)
-    ax = plot_pit(one(), X, y, bins=bins, ax=new_axes())
+    X, y = draw_rows(1)
+    ax = plot_pit(one_input_model(), X, y, bins=bins, ax=new_axes())
     (histogram,) = (patch for patch in ax.patches if isinstance(patch, StepPatch))
     heights, edges, _ = histogram.get_data()
     np.testing.assert_allclose(edges, np.linspace(0, 1, bins + 1))
-    expected, _ = np.histogram(one().cdf(X, y), bins, (0, 1), density=True)
+    expected, _ = np.histogram(one_input_model().cdf(X, y), bins, (0, 1), density=True)
     np.testing.assert_allclose(heights, expected)
     np.testing.assert_allclose(np.sum(heights) / bins, 1)
     (line,) = ax.get_lines()
     assert list(np.asarray(line.get_ydata())) == [1, 1]
-    assert labels(ax) == ["model", "95 % by chance", "exact"]
+    assert legend_labels(ax) == ["model", "95 % by chance", "exact"]
 
 
 def test_the_band_of_the_pit_is_what_chance_leaves_in_a_bin() -> None:
-    X, y = rows(1, 40)
-    ax = plot_pit(one(), X, y, bins=4, ax=new_axes())
+    X, y = draw_rows(1, 40)
+    ax = plot_pit(one_input_model(), X, y, bins=4, ax=new_axes())
     (band,) = (patch for patch in ax.patches if isinstance(patch, Rectangle))
-    counts = np.random.default_rng(0).binomial(40, 0.25, 100_000)  # ten are to be expected
+    counts = np.random.default_rng(0).binomial(40, 0.25, 100_000)  # ten are expected
     low, high = 10 * band.get_y(), 10 * (band.get_y() + band.get_height())
     np.testing.assert_allclose([low, high], np.quantile(counts, [0.025, 0.975]))
 
@@ -58,87 +58,87 @@ def test_the_band_of_the_pit_is_what_chance_leaves_in_a_bin() -> None:
 @pytest.mark.parametrize("bins", [0, -3])
 def test_a_pit_without_bins_is_refused(bins: int) -> None:
     with pytest.raises(ValueError, match=f"bins must be at least 1. Got {bins}"):
-        plot_pit(one(), *rows(1), bins=bins)
+        plot_pit(one_input_model(), *draw_rows(1), bins=bins)
 
 
-def test_the_output_map_is_what_the_members_make_of_targets() -> None:
-    _, y = rows(1)
-    ax = plot_output_map(one(), y, ax=new_axes())
+def test_the_output_map_shows_the_output_warp_of_each_member() -> None:
+    _, y = draw_rows(1)
+    ax = plot_output_map(one_input_model(), y, ax=new_axes())
     *members, straight, ticks = ax.get_lines()
     assert len(members) == 2
     for member, line in enumerate(members):
         x = np.asarray(line.get_xdata())
         assert (x.min(), x.max()) == (y.min(), y.max())
-        expected = one().warp_targets(x, member=member)
+        expected = one_input_model().warp_targets(x, member=member)
         np.testing.assert_allclose(np.asarray(line.get_ydata()), expected)
     first, second = (np.asarray(line.get_ydata()) for line in members)
     assert not np.allclose(first, second)
     x = np.asarray(straight.get_xdata())
-    # Without output warp the targets are standardised, and no more.
-    np.testing.assert_allclose(np.asarray(straight.get_ydata()), plain().warp_targets(x))
+    # Without an output warp the targets are only standardised.
+    np.testing.assert_allclose(np.asarray(straight.get_ydata()), plain_model().warp_targets(x))
     np.testing.assert_array_equal(ticks.get_xdata(), y)
-    assert labels(ax) == ["output warp", "no warp", "targets"]
+    assert legend_labels(ax) == ["output warp", "no warp", "targets"]
 
 
 def test_the_ticks_of_targets_do_not_stretch_the_output_map() -> None:
-    _, y = rows(1)
-    ax = plot_output_map(one(), 1000 + y, ax=new_axes())
-    assert ax.get_ylim()[0] > 100  # the ticks stand at the bottom, wherever that is
+    _, y = draw_rows(1)
+    ax = plot_output_map(one_input_model(), 1000 + y, ax=new_axes())
+    assert ax.get_ylim()[0] > 100  # the ticks are at the bottom of the axes, whatever the limits
     assert ax.get_xlim()[0] > 900
 
 
 @pytest.mark.parametrize("member", [0, 1])
-def test_the_output_map_may_be_that_of_one_member(member: int) -> None:
-    _, y = rows(1)
-    line, _, _ = plot_output_map(one(), y, member=member, ax=new_axes()).get_lines()
-    expected = one().warp_targets(np.asarray(line.get_xdata()), member=member)
+def test_the_output_map_can_show_one_member(member: int) -> None:
+    _, y = draw_rows(1)
+    line, _, _ = plot_output_map(one_input_model(), y, member=member, ax=new_axes()).get_lines()
+    expected = one_input_model().warp_targets(np.asarray(line.get_xdata()), member=member)
     np.testing.assert_allclose(np.asarray(line.get_ydata()), expected)
 
 
 @pytest.mark.parametrize("member", [-1, 2])
-def test_an_output_map_of_no_member_is_refused(member: int) -> None:
+def test_the_output_map_of_a_missing_member_raises(member: int) -> None:
     with pytest.raises(ValueError, match=f"one of the 2 of the model.*Got {member}"):
-        plot_output_map(one(), rows(1)[1], member=member)
+        plot_output_map(one_input_model(), draw_rows(1)[1], member=member)
 
 
 def test_a_model_without_output_warp_has_no_map_to_draw() -> None:
     with pytest.raises(ValueError, match="fit one with output_warp='sinh-arcsinh'"):
-        plot_output_map(plain(), rows(1)[1])
+        plot_output_map(plain_model(), draw_rows(1)[1])
 
 
 def test_output_maps_of_several_targets_are_refused() -> None:
-    _, y = rows(1)
-    with pytest.raises(ValueError, match=r"of a single target\. Got 2"):
-        plot_output_map(two_targets(), np.column_stack([y, -y]))
+    _, y = draw_rows(1)
+    with pytest.raises(ValueError, match=r"a single target\. Got 2"):
+        plot_output_map(two_target_model(), np.column_stack([y, -y]))
     with pytest.raises(ValueError, match="must have 2 targets"):
-        plot_output_map(two_targets(), y)
+        plot_output_map(two_target_model(), y)
     with pytest.raises(ValueError, match="y contains NaN"):
-        plot_output_map(one(), [1.0, float("nan")])
+        plot_output_map(one_input_model(), [1.0, float("nan")])
 
 
 def test_noise_is_a_curve_over_one_input() -> None:
-    X, _ = rows(1)
-    ax = plot_noise(one(), X, ax=new_axes())
+    X, _ = draw_rows(1)
+    ax = plot_noise(one_input_model(), X, ax=new_axes())
     (line,) = ax.get_lines()
     x = np.asarray(line.get_xdata())
     assert np.all(np.diff(x) > 0)
     assert (x[0], x[-1]) == (X.min(), X.max())
-    expected = one().predict_noise(x[:, None])
+    expected = one_input_model().predict_noise(x[:, None])
     np.testing.assert_allclose(np.asarray(line.get_ydata()), expected)
     assert np.ptp(expected) > 0
     assert ax.get_ylim()[0] == 0
 
 
 def test_constant_noise_is_a_level_line() -> None:
-    X, y = rows(1)
-    (line,) = plot_noise(small().fit(X, y), X, ax=new_axes()).get_lines()
+    X, y = draw_rows(1)
+    (line,) = plot_noise(small_regressor().fit(X, y), X, ax=new_axes()).get_lines()
     np.testing.assert_allclose(np.ptp(np.asarray(line.get_ydata())), 0, atol=1e-12)
 
 
 def test_noise_over_several_inputs_is_a_point_for_each_row() -> None:
-    X, _ = rows(2)
-    ax = plot_noise(two(), X, column=1, ax=new_axes())
+    X, _ = draw_rows(2)
+    ax = plot_noise(two_input_model(), X, column=1, ax=new_axes())
     (points,) = ax.get_lines()
-    expected = np.column_stack([X[:, 1], two().predict_noise(X)])
+    expected = np.column_stack([X[:, 1], two_input_model().predict_noise(X)])
     np.testing.assert_allclose(np.asarray(points.get_xydata()), expected)
     assert ax.get_xlabel() == "input 2"

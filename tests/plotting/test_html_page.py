@@ -34,7 +34,7 @@ VOID = {"meta", "img"}
 
 
 class Reader(HTMLParser):
-    """Checks that elements close in the order in which they opened, and keeps what they hold."""
+    """Parser that checks the nesting of elements and collects their attributes and text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def test_a_page_suits_light_and_dark() -> None:
         (Figure(IMAGE, "", NASTY), "figcaption"),
     ],
 )
-def test_what_users_supply_is_shown_and_not_executed(section: Section, tag: str) -> None:
+def test_text_is_shown_and_never_executed(section: Section, tag: str) -> None:
     html = html_page("A page", [section])
     assert "<script" not in html
     reader = read(html)
@@ -134,7 +134,7 @@ def test_columns_of_numbers_stand_to_the_right() -> None:
 
 
 def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"the 2 cells .* Got 1 in \('a',\)"):
+    with pytest.raises(ValueError, match=r"each of its 2 columns\. Got 1 in \('a',\)"):
         Table(("name", "value"), (("a",),))
 
 
@@ -153,6 +153,6 @@ def test_a_page_is_written_as_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_page_goes_into_a_folder_that_exists(tmp_path: Path) -> None:
+def test_a_page_needs_a_folder_that_exists(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"make .* first"):
         write_page(tmp_path / "missing" / "page.html", "")

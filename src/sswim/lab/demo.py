@@ -18,7 +18,7 @@ from sswim.estimator.evaluation import evaluate
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
 from sswim.lab.datasets.synthetic import nonstationary_signal
-from sswim.plotting import POSITIONS, plot_prediction, plot_warped_data, plot_warps, png
+from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.plotting import html_page as report
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def four_panels(
     """The paper's picture: data, warps, data after warping, prediction."""
     figure = Figure(figsize=(10, 7), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     (data, warps), (warped, prediction) = figure.subplots(2, 2)
-    data.scatter(X[:, 0], y, s=7, c=X[:, 0], cmap=POSITIONS, linewidths=0)
+    data.scatter(X[:, 0], y, s=7, c=X[:, 0], cmap=INPUT_COLOURS, linewidths=0)
     data.set(xlabel="input", ylabel="target")
     data.spines[["top", "right"]].set_visible(False)
     plot_warps(regressor, X, ax=warps)

@@ -1,20 +1,20 @@
 """Figures of a fitted regressor: predictions, warps, densities and training.
 
-Needs matplotlib, which nothing else in the package imports. Every function draws into the axes it
-is given, or into those of a new figure, and returns them.
+Every function draws into the axes that it is given, or into those of a new figure, and returns the
+axes. Only ``sswim.plotting`` and ``sswim.lab`` import matplotlib; ``import sswim`` does not.
 """
 
 from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_map, plot_pit
 from sswim.plotting.predictions import plot_map, plot_prediction
-from sswim.plotting.style import CYCLE, DEEP, INK, POSITIONS, png
+from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, png
 from sswim.plotting.training import plot_history
 from sswim.plotting.warps import plot_warped_data, plot_warps
 
 __all__ = [
     "CYCLE",
-    "DEEP",
+    "DARK_BLUE",
     "INK",
-    "POSITIONS",
+    "INPUT_COLOURS",
     "plot_calibration",
     "plot_history",
     "plot_map",

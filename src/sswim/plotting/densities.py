@@ -1,4 +1,4 @@
-"""Figures of predictive densities: are they right, and what shapes them."""
+"""Figures of predictive densities: their calibration, their output warp and their noise."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from scipy import stats
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.rows import (
-    checked_inputs,
-    checked_targets,
-    name,
-    names_checked,
-    positions,
+from sswim.plotting.inputs import (
+    allow_unnamed_inputs,
+    check_inputs,
+    check_targets,
+    curve_points,
+    input_name,
     require_column,
     single_target,
-    some,
+    thin,
 )
-from sswim.plotting.style import CYCLE, INK, axes, legend, points
+from sswim.plotting.style import CYCLE, INK, add_legend, axes, draw_points
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
+"""Coverages of the intervals whose calibration is shown."""
 
 
 def plot_calibration(
     regressor: SSWIMRegressor, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None
 ) -> Axes:
-    """How many targets lie within central intervals, against how many should; for one target.
+    """Plot the observed coverage of central intervals against their nominal coverage.
 
-    The band holds 95 % of what as many rows show by chance if the intervals are right.
+    The band is where the observed coverage of N rows lies with probability 95 % if the intervals
+    are right.
 
     Args:
-        regressor: Fitted to one target.
-        X: Rows, (N, D), that the regressor was not fitted to.
-        y: Their targets.
-        ax: Where to draw.
+        regressor: Model of one target.
+        X: Rows, (N, D), that the model was not fitted to.
+        y: Targets of the rows.
+        ax: Axes to draw into; by default those of a new figure.
     """
-    n = len(checked_targets(regressor, X, y))
-    # A central interval holds what is at most half its coverage away from the median.
+    n = len(check_targets(regressor, X, y))
+    # A target lies in every central interval of at least this coverage.
     needed = 2 * np.abs(single_target(regressor.cdf(X, y)) - 0.5)
     observed = [np.mean(needed <= level) for level in _LEVELS]
     low, high = stats.binom.interval(0.95, n, _LEVELS)
@@ -59,7 +61,7 @@ def plot_calibration(
     ax.plot(_LEVELS, observed, color=CYCLE[0], lw=1.2, marker="o", ms=3.5, label="model")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="coverage of the interval", ylabel="fraction of targets within")
-    legend(ax)
+    add_legend(ax)
     return ax
 
 
@@ -71,24 +73,24 @@ def plot_pit(
     bins: int = 20,
     ax: Axes | None = None,
 ) -> Axes:
-    """How probable the model held smaller targets to be: a flat histogram if it is right.
+    """Plot the histogram of the probability integral transform of the targets.
 
-    This is the probability integral transform of the targets. The band holds 95 % of what a bin
-    shows by chance for as many rows if the densities are right.
+    The transform of a target is the predicted probability of a smaller one. The histogram is flat
+    if the densities are right; the band is where each bin then lies with probability 95 %.
 
     Args:
-        regressor: Fitted to one target.
-        X: Rows, (N, D), that the regressor was not fitted to.
-        y: Their targets.
-        bins: Of the histogram.
-        ax: Where to draw.
+        regressor: Model of one target.
+        X: Rows, (N, D), that the model was not fitted to.
+        y: Targets of the rows.
+        bins: Number of bins of the histogram.
+        ax: Axes to draw into; by default those of a new figure.
     """
     if bins < 1:
         raise ValueError(f"bins must be at least 1. Got {bins}.")
-    n = len(checked_targets(regressor, X, y))
+    n = len(check_targets(regressor, X, y))
     counts, edges = np.histogram(single_target(regressor.cdf(X, y)), bins, (0, 1))
     low, high = stats.binom.interval(0.95, n, 1 / bins)
-    unit = n / bins  # rows that a bin should have
+    unit = n / bins  # expected number of rows in a bin
 
     ax = axes(ax)
     ax.stairs(counts / unit, edges, fill=True, color=CYCLE[0], alpha=0.55, lw=0, label="model")
@@ -96,7 +98,7 @@ def plot_pit(
     ax.axhline(1, color=INK, lw=0.8, ls="--", label="exact")
     ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller target", ylabel="density")
     ax.set_ylim(0, 1.35 * max(counts.max(), high) / unit)  # room for the legend
-    legend(ax)
+    add_legend(ax)
     return ax
 
 
@@ -107,32 +109,32 @@ def plot_output_map(
     member: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """What the output warp makes of the target, over the range of targets; for one target.
+    """Plot the output warp over the range of the targets, for a model of one target.
 
     Args:
-        regressor: Fitted with an output warp, to one target.
-        y: Targets, (N,), which say the range and are drawn as ticks along the bottom.
-        member: Which of the models, counted from 0; by default all.
-        ax: Where to draw.
+        regressor: Model of one target, with an output warp.
+        y: Targets, (N,), whose range is shown; they are also drawn as ticks along the bottom.
+        member: Index of the member, counted from 0; by default all are drawn.
+        ax: Axes to draw into; by default those of a new figure.
     """
     check_is_fitted(regressor)
     if not regressor.warps_targets_:
         raise ValueError(
-            "This figure is of a model with an output warp. Got output_warp='none'; fit one with "
+            "This figure needs a model with an output warp. Got output_warp='none'; fit one with "
             "output_warp='sinh-arcsinh'."
         )
     targets = single_target(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
-    x = positions(targets)
+    x = curve_points(targets)
     members = range(len(regressor.history_)) if member is None else [member]
     maps = [single_target(regressor.warp_targets(x, member=chosen)) for chosen in members]
 
     ax = axes(ax)
     width = 1.2 if len(maps) == 1 else 0.7
     for number, warped in enumerate(maps):
-        label = None if number else "output warp"  # once for all members
+        label = None if number else "output warp"  # one entry in the legend for all members
         ax.plot(x, warped, color=CYCLE[0], lw=width, label=label)
-    ax.plot(x, _standardised(regressor, x), color=INK, lw=0.8, ls="--", label="no warp")
-    ticks = some(targets)
+    ax.plot(x, _standardise(regressor, x), color=INK, lw=0.8, ls="--", label="no warp")
+    ticks = thin(targets)
     ax.plot(
         ticks,
         np.full_like(ticks, 0.02),
@@ -146,7 +148,7 @@ def plot_output_map(
         transform=ax.get_xaxis_transform(),
     )
     ax.set(xlabel="target", ylabel="target, standardised and warped")
-    legend(ax)
+    add_legend(ax)
     return ax
 
 
@@ -157,38 +159,38 @@ def plot_noise(
     column: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """The standard deviation of the noise alone, in the units of the target; for one target.
+    """Plot the standard deviation of the noise in the units of the target, for one target.
 
-    With one input it is a curve over the range of the rows. With more it depends on them all, and
-    each row is a point.
+    With one input, it is a curve over the range of the rows. With several, it depends on all of
+    them, and each row is a point.
 
     Args:
-        regressor: Fitted to one target.
+        regressor: Model of one target.
         X: Rows, (N, D).
-        column: Which of the inputs to draw it against, counted from 0.
-        ax: Where to draw.
+        column: Index of the input on the horizontal axis, counted from 0.
+        ax: Axes to draw into; by default those of a new figure.
     """
-    rows = checked_inputs(regressor, X)
+    rows = check_inputs(regressor, X)
     require_column(rows, column)
     n_inputs = rows.shape[1]
     if n_inputs == 1:
-        rows = positions(rows[:, 0])[:, None]
-    with names_checked():
+        rows = curve_points(rows[:, 0])[:, None]
+    with allow_unnamed_inputs():
         noise = single_target(regressor.predict_noise(rows))
 
     ax = axes(ax)
     if n_inputs == 1:
         ax.plot(rows[:, 0], noise, color=CYCLE[0], lw=1.2, label="model")
     else:
-        points(ax, rows[:, column], noise, label="rows", color=CYCLE[0])
-    ax.set(xlabel=name(regressor, column), ylabel="standard deviation of the noise")
+        draw_points(ax, rows[:, column], noise, label="rows", color=CYCLE[0])
+    ax.set(xlabel=input_name(regressor, column), ylabel="standard deviation of the noise")
     ax.set_ylim(bottom=0)
     return ax
 
 
-def _standardised(
+def _standardise(
     regressor: SSWIMRegressor, targets: Float64[np.ndarray, " N"]
 ) -> Float64[np.ndarray, " N"]:
-    """What the output warp is given."""
-    scaling = regressor._ensemble.scaling.to(device=torch.device("cpu"))
+    """Return standardised targets, which are the input of the output warp."""
+    scaling = regressor.scaling_.to(device=torch.device("cpu"))
     return single_target(scaling.targets(torch.from_numpy(targets)[:, None]).numpy())

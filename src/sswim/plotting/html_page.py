@@ -1,4 +1,8 @@
-"""Pages to show to others: one HTML file each, with its figures inside, that needs no network."""
+"""Self-contained HTML pages: one file with its text, tables and figures, and no links.
+
+A page is a title and a sequence of sections, such as ``Text`` or ``Figure``. ``html_page`` turns
+them into HTML and ``write_page`` writes the file.
+"""
 
 from __future__ import annotations
 
@@ -31,40 +35,40 @@ pre { padding: 0.8rem 1rem; border: 1px solid rgb(128 128 128 / 0.4); border-rad
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of what follows."""
+    """A heading above other sections."""
 
     text: str
 
     def html(self) -> str:
-        """The element."""
+        """Return the HTML element."""
         return f"<h2>{escape(self.text)}</h2>"
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """A paragraph of text."""
 
     text: str
 
     def html(self) -> str:
-        """The element."""
+        """Return the HTML element."""
         return f"<p>{escape(self.text)}</p>"
 
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to copy, shown as they are."""
+    """Lines of code, shown as they are."""
 
     text: str
 
     def html(self) -> str:
-        """The element."""
+        """Return the HTML element."""
         return f'<pre class="wide"><code>{escape(self.text)}</code></pre>'
 
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of cells; those that are numbers stand to the right."""
+    """A table with named columns; columns of numbers are aligned to the right."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -74,26 +78,26 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(
-                    f"Every row of a table must have the {len(self.columns)} cells that its "
-                    f"columns say. Got {len(row)} in {row}."
+                    f"Every row of a table must have one cell for each of its {len(self.columns)} "
+                    f"columns. Got {len(row)} in {row}."
                 )
 
     def html(self) -> str:
-        """The element."""
+        """Return the HTML element."""
         caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
         numeric = [
             bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
             for column in range(len(self.columns))
         ]
         head = "".join(
-            f'<th scope="col"{_class(right)}>{escape(name)}</th>'
-            for name, right in zip(self.columns, numeric, strict=True)
+            f'<th scope="col"{_cell_class(is_number)}>{escape(name)}</th>'
+            for name, is_number in zip(self.columns, numeric, strict=True)
         )
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{_class(right)}>{escape(cell)}</td>"
-                for cell, right in zip(row, numeric, strict=True)
+                f"<td{_cell_class(is_number)}>{escape(cell)}</td>"
+                for cell, is_number in zip(row, numeric, strict=True)
             )
             + "</tr>\n"
             for row in self.rows
@@ -106,7 +110,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, as the content of a PNG file, and what it shows for those who cannot see it."""
+    """A picture, as the content of a PNG file, with a description for those who cannot see it."""
 
     png: bytes
     alt: str
@@ -119,7 +123,7 @@ class Figure:
             )
 
     def html(self) -> str:
-        """The element."""
+        """Return the HTML element."""
         data = base64.b64encode(self.png).decode("ascii")
         caption = f"\n<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         return (
@@ -132,7 +136,7 @@ Section = Heading | Text | Code | Table | Figure
 
 
 def html_page(title: str, sections: Sequence[Section]) -> str:
-    """One page, in light or dark as the reader's system is; all text in it is escaped."""
+    """Return the HTML of a page, light or dark as the reader's system; all text is escaped."""
     body = "\n".join(section.html() for section in sections)
     return f"""\
 <!DOCTYPE html>
@@ -153,12 +157,13 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
 
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
-    """Write a page; on failure what was there stays."""
+    """Write a page to a file; if that fails, an earlier file stays as it was."""
     with atomic_write(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
 
 
 def _is_number(cell: str) -> bool:
+    """Return whether a cell can be read as a number."""
     try:
         float(cell)
     except ValueError:
@@ -166,5 +171,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _class(right: bool) -> str:
-    return ' class="number"' if right else ""
+def _cell_class(is_number: bool) -> str:
+    """Return the class attribute of a cell."""
+    return ' class="number"' if is_number else ""

@@ -1,4 +1,4 @@
-"""Figures of predictions over the inputs."""
+"""Figures of predictions as functions of the inputs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from sswim.base.validation import require_choice
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.rows import (
-    checked_inputs,
-    checked_targets,
-    name,
-    names_checked,
-    positions,
+from sswim.plotting.inputs import (
+    allow_unnamed_inputs,
+    check_inputs,
+    check_targets,
+    curve_points,
+    input_name,
     require_inputs,
     single_target,
 )
-from sswim.plotting.style import CYCLE, DEEP, INK, axes, legend, points
+from sswim.plotting.style import CYCLE, DARK_BLUE, INK, add_legend, axes, draw_points
 
 Quantity = Literal["mean", "std"]
 Interval = tuple[float, float]
@@ -34,23 +34,23 @@ def plot_prediction(
     coverage: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
-    """The mean over the range of the rows, with central intervals; for one input, one target.
+    """Plot the predicted mean and central intervals, for a model of one input and one target.
 
-    With an output warp the median is drawn too, because there the function is the median of
-    observations.
+    With an output warp the median is drawn too: there the function is the median of the
+    observations, not their mean.
 
     Args:
-        regressor: Fitted to one input and one target.
-        X: Rows, (N, 1), that say which range to show.
-        y: Their targets, drawn as points.
-        coverage: Of the intervals: the wide one for new observations, the dark one for the
-            function.
-        ax: Where to draw.
+        regressor: Model of one input and one target.
+        X: Rows, (N, 1), whose range is shown.
+        y: Targets of the rows, drawn as points.
+        coverage: Coverage of both intervals: the wide one of new observations and the dark one of
+            the function.
+        ax: Axes to draw into; by default those of a new figure.
     """
-    rows = checked_inputs(regressor, X, n_inputs=1)[:, 0]
-    targets = None if y is None else checked_targets(regressor, X, y)
-    x = positions(rows)
-    with names_checked():
+    rows = check_inputs(regressor, X, n_inputs=1)[:, 0]
+    targets = None if y is None else check_targets(regressor, X, y)
+    x = curve_points(rows)
+    with allow_unnamed_inputs():
         mean = np.asarray(regressor.predict(x[:, None]))
         lower, upper = regressor.predict_interval(x[:, None], coverage)
         floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
@@ -75,12 +75,12 @@ def plot_prediction(
         label=f"{share}, function",
     )
     if warped:
-        ax.plot(x, centre, color=DEEP, lw=0.9, label="median")
-    ax.plot(x, mean, color=DEEP, lw=0.9, ls="--" if warped else "-", label="mean")
+        ax.plot(x, centre, color=DARK_BLUE, lw=0.9, label="median")
+    ax.plot(x, mean, color=DARK_BLUE, lw=0.9, ls="--" if warped else "-", label="mean")
     if targets is not None:
-        points(ax, rows, targets, label="rows", color=INK)
-    ax.set(xlabel=name(regressor, 0), ylabel="target")
-    legend(ax)
+        draw_points(ax, rows, targets, label="rows", color=INK)
+    ax.set(xlabel=input_name(regressor, 0), ylabel="target")
+    add_legend(ax)
     return ax
 
 
@@ -93,26 +93,26 @@ def plot_map(
     resolution: int = 100,
     ax: Axes | None = None,
 ) -> Axes:
-    """The prediction over a rectangle, as colours; for two inputs, one target.
+    """Plot the prediction over a rectangle as colours, for a model of two inputs and one target.
 
     Args:
-        regressor: Fitted to two inputs and one target.
-        bounds: The rectangle, ``((x0, x1), (y0, y1))``; by default the one around the rows.
+        regressor: Model of two inputs and one target.
+        bounds: Rectangle to show, ``((x0, x1), (y0, y1))``; by default the one around the rows.
         quantity: ``"mean"``, or ``"std"`` for the standard deviation of the function.
         X: Rows, (N, 2), drawn as points.
-        resolution: Cells along each side.
-        ax: Where to draw.
+        resolution: Number of cells along each side.
+        ax: Axes to draw into; by default those of a new figure.
     """
     require_choice("quantity", quantity, Quantity)
     if resolution < 1:
         raise ValueError(f"resolution must be at least 1. Got {resolution}.")
     require_inputs(regressor, 2)
-    rows = None if X is None else checked_inputs(regressor, X, n_inputs=2)
-    (x0, x1), (y0, y1) = _bounds(bounds, rows)
+    rows = None if X is None else check_inputs(regressor, X, n_inputs=2)
+    (x0, x1), (y0, y1) = _choose_bounds(bounds, rows)
     middles = (np.arange(resolution) + 0.5) / resolution
     grid = np.meshgrid(x0 + (x1 - x0) * middles, y0 + (y1 - y0) * middles)
     cells = np.stack(grid, axis=-1).reshape(-1, 2)
-    with names_checked():
+    with allow_unnamed_inputs():
         mean, std = regressor.predict(cells, return_std=True, include_noise=False)
     values = single_target(mean if quantity == "mean" else std).reshape(resolution, resolution)
 
@@ -127,19 +127,22 @@ def plot_map(
     label = "mean" if quantity == "mean" else "standard deviation of the function"
     ax.figure.colorbar(image, ax=ax, label=label)
     if rows is not None:
-        # White around black is seen on either end of the colours.
+        # Black points with white edges are visible on dark and on light colours.
         ax.scatter(rows[:, 0], rows[:, 1], s=7, color="black", edgecolors="white", linewidths=0.4)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
-    ax.set(xlabel=name(regressor, 0), ylabel=name(regressor, 1))
+    ax.set(xlabel=input_name(regressor, 0), ylabel=input_name(regressor, 1))
     return ax
 
 
-def _bounds(
+def _choose_bounds(
     bounds: tuple[Interval, Interval] | None, rows: Float64[np.ndarray, "N 2"] | None
 ) -> tuple[Interval, Interval]:
+    """Return the given rectangle, or the one around the rows."""
     if bounds is None:
         if rows is None:
-            raise ValueError("plot_map must know which rectangle to show. Give bounds, or rows X.")
+            raise ValueError(
+                "plot_map needs a rectangle to show. Got neither bounds nor X; give one of them."
+            )
         (x0, y0), (x1, y1) = rows.min(0).tolist(), rows.max(0).tolist()
         bounds = (x0, x1), (y0, y1)
     if not all(np.isfinite([low, high]).all() and low < high for low, high in bounds):

@@ -1,4 +1,4 @@
-"""How every figure looks."""
+"""Colours and style of every figure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Colours that differ for the colour-blind as well (Okabe and Ito)."""
+"""Line colours, which colour-blind readers can tell apart too (Okabe and Ito)."""
 
-DEEP = "#003F63"
-"""The first of them darkened, for a line that is seen on its own band."""
+DARK_BLUE = "#003F63"
+"""A darker shade of the first colour, for a line on a band of that colour."""
 
 INK = "#404040"
-POSITIONS = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)), "positions")
-"""For points coloured by where they lie: without the palest yellows, which white swallows."""
+"""Dark grey, for rows and reference lines."""
+
+INPUT_COLOURS = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)), "inputs")
+"""Colour map for points coloured by an input: viridis without yellows too pale for white paper."""
 
 
 def axes(ax: Axes | None) -> Axes:
-    """The axes to draw into, in the one style."""
+    """Return the axes in the common style; those of a new figure if none are given."""
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def legend(ax: Axes) -> Legend:
-    """Names of what is drawn, without a frame."""
-    # "best" is the default, but said aloud it does not warn of the time that many rows take it.
+def add_legend(ax: Axes) -> Legend:
+    """Add a legend without a frame."""
+    # "best" is the default; given explicitly, it does not warn that many rows make it slow.
     return ax.legend(frameon=False, fontsize="small", loc="best")
 
 
-def points(
+def draw_points(
     ax: Axes,
     x: Float64[np.ndarray, " N"],
     y: Float64[np.ndarray, " N"],
@@ -46,12 +48,12 @@ def points(
     label: str,
     color: str,
 ) -> None:
-    """Rows, small and pale enough for many of them."""
+    """Draw rows as points, small and pale enough for many of them."""
     ax.plot(x, y, ls="", marker="o", ms=2, mew=0, color=color, alpha=0.6, label=label)
 
 
 def png(figure: Figure, dpi: int = 150) -> bytes:
-    """A figure as the content of a PNG file."""
+    """Return a figure as the content of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Figures of the warps of the inputs."""
+"""Figures of the input warps."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.rows import (
-    checked_inputs,
-    checked_targets,
-    name,
-    names_checked,
-    positions,
+from sswim.plotting.inputs import (
+    allow_unnamed_inputs,
+    check_inputs,
+    check_targets,
+    curve_points,
+    input_name,
     require_column,
 )
-from sswim.plotting.style import CYCLE, INK, POSITIONS, axes, legend, points
+from sswim.plotting.style import CYCLE, INK, INPUT_COLOURS, add_legend, axes, draw_points
 
 
 def plot_warps(
@@ -27,24 +27,24 @@ def plot_warps(
     column: int = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """An input after each warp against the input itself, with two standard deviations either way.
+    """Plot an input after each warp against the input itself, ± two standard deviations.
 
-    With one input a warp is a curve over the range of the rows. With more it depends on them all,
-    and each row is a point.
+    With one input, a warp is a curve over the range of the rows. With several, it depends on all of
+    them, and each row is a point.
 
     Args:
-        regressor: Fitted with at least one warp.
+        regressor: Model with at least one warp.
         X: Rows, (N, D).
-        member: Which of the models, counted from 0; by default ``shown_member_``.
-        column: Which of the inputs, counted from 0.
-        ax: Where to draw.
+        member: Index of the member, counted from 0; by default ``shown_member_``.
+        column: Index of the input, counted from 0.
+        ax: Axes to draw into; by default those of a new figure.
     """
-    rows = checked_inputs(regressor, X)
+    rows = check_inputs(regressor, X)
     require_column(rows, column)
     n_inputs = rows.shape[1]
     if n_inputs == 1:
-        rows = positions(rows[:, 0])[:, None]
-    warps = _warps(regressor, rows, member)
+        rows = curve_points(rows[:, 0])[:, None]
+    warps = _compute_warps(regressor, rows, member)
 
     ax = axes(ax)
     x = rows[:, column]
@@ -56,12 +56,12 @@ def plot_warps(
             ax.plot(x, mean, color=color, lw=1.2, label=label)
         else:
             ax.vlines(x, mean - reach, mean + reach, color=color, alpha=0.25, lw=0.8)
-            points(ax, x, mean, label=label, color=color)
+            draw_points(ax, x, mean, label=label, color=color)
     ends = [x.min(), x.max()]
     ax.plot(ends, ends, color=INK, lw=0.8, ls="--", label="no warp")
-    input_name = name(regressor, column)
-    ax.set(xlabel=input_name, ylabel=f"{input_name}, warped")
-    legend(ax)
+    name = input_name(regressor, column)
+    ax.set(xlabel=name, ylabel=f"{name}, warped")
+    add_legend(ax)
     return ax
 
 
@@ -74,34 +74,37 @@ def plot_warped_data(
     colour_bar: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Targets against the input after the last warp: what the regression sees; for one input.
+    """Plot targets against the input after the last warp, for a model of one input.
+
+    This is the data that the regression on top of the warps sees.
 
     Args:
-        regressor: Fitted with at least one warp, to one input and one target.
+        regressor: Model of one input and one target, with at least one warp.
         X: Rows, (N, 1).
-        y: Their targets, coloured by the input before the warps.
-        member: Which of the models, counted from 0; by default ``shown_member_``.
-        colour_bar: Say beside the axes which input a colour stands for.
-        ax: Where to draw.
+        y: Targets of the rows, coloured by the input before the warps.
+        member: Index of the member, counted from 0; by default ``shown_member_``.
+        colour_bar: Whether to draw a colour bar, which shows the input of each colour.
+        ax: Axes to draw into; by default those of a new figure.
     """
-    rows = checked_inputs(regressor, X, n_inputs=1)
-    targets = checked_targets(regressor, X, y)
-    mean, _ = _warps(regressor, rows, member)[-1]
+    rows = check_inputs(regressor, X, n_inputs=1)
+    targets = check_targets(regressor, X, y)
+    mean, _ = _compute_warps(regressor, rows, member)[-1]
 
     ax = axes(ax)
-    drawn = ax.scatter(mean[:, 0], targets, s=7, c=rows[:, 0], cmap=POSITIONS, linewidths=0)
-    input_name = name(regressor, 0)
+    drawn = ax.scatter(mean[:, 0], targets, s=7, c=rows[:, 0], cmap=INPUT_COLOURS, linewidths=0)
+    name = input_name(regressor, 0)
     if colour_bar:
-        ax.figure.colorbar(drawn, ax=ax, label=f"{input_name}, not warped")
-    ax.set(xlabel=f"{input_name}, warped", ylabel="target")
+        ax.figure.colorbar(drawn, ax=ax, label=f"{name}, not warped")
+    ax.set(xlabel=f"{name}, warped", ylabel="target")
     return ax
 
 
-def _warps(
+def _compute_warps(
     regressor: SSWIMRegressor, rows: Float64[np.ndarray, "N D"], member: int | None
 ) -> list[tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]]:
-    with names_checked():
+    """Return means and variances after each warp; raise an error if there is none."""
+    with allow_unnamed_inputs():
         warps = regressor.warp(rows, member=member)
     if not warps:
-        raise ValueError("This figure is of a model with warps. Got depth=0; fit one with depth=1.")
+        raise ValueError("This figure needs a model with warps. Got depth=0; fit one with depth=1.")
     return warps

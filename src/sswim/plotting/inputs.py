@@ -1,4 +1,4 @@
-"""Checks of the rows that a figure is given, and where it evaluates the model."""
+"""Checks of the rows given to a figure, and the points at which its curves are evaluated."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sswim.estimator.regressor import SSWIMRegressor
 
-_GRID = 600
-"""Positions of a curve besides the rows themselves."""
+_GRID_POINTS = 600
+"""Number of evenly spaced points of a curve; it is also evaluated at the rows themselves."""
 
-_MOST_ROWS = 2000
-"""Rows at which a curve is evaluated as well; of more, as many evenly spaced in rank."""
+_MAX_ROWS = 2000
+"""Largest number of rows at which a curve is evaluated; larger tables are thinned."""
 
 
 def require_inputs(regressor: SSWIMRegressor, n_inputs: int) -> None:
-    """Refuse a model with fewer or more inputs than a figure has room for."""
+    """Raise an error unless the model has the number of inputs that the figure can show."""
     check_is_fitted(regressor)
     if regressor.n_features_in_ != n_inputs:
         raise ValueError(
-            f"This figure is of a model with {n_inputs} input{'s' * (n_inputs > 1)}. Got one with "
-            f"{regressor.n_features_in_}; choose another figure, or fit fewer or more columns."
+            f"This figure needs a model with {n_inputs} input{'s' * (n_inputs > 1)}. Got a model "
+            f"with {regressor.n_features_in_}; choose another figure, or fit {n_inputs}."
         )
 
 
 def require_column(rows: Float64[np.ndarray, "N D"], column: int) -> None:
-    """Refuse the number of an input that is not there."""
+    """Raise an error unless the rows have a column of this number."""
     n_inputs = rows.shape[1]
     if not 0 <= column < n_inputs:
         raise ValueError(
@@ -39,20 +39,20 @@ def require_column(rows: Float64[np.ndarray, "N D"], column: int) -> None:
         )
 
 
-def checked_inputs(
+def check_inputs(
     regressor: SSWIMRegressor, X: ArrayLike, n_inputs: int | None = None
 ) -> Float64[np.ndarray, "N D"]:
-    """Check rows as the regressor does, the names of their columns included."""
+    """Return rows as an array, after the regressor's own checks, column names included."""
     check_is_fitted(regressor)
     if n_inputs is not None:
         require_inputs(regressor, n_inputs)
     return validate_data(regressor, X, dtype=np.float64, reset=False)
 
 
-def checked_targets(
+def check_targets(
     regressor: SSWIMRegressor, X: ArrayLike, y: ArrayLike
 ) -> Float64[np.ndarray, " N"]:
-    """Check targets: a single one, and one row of it for each of X."""
+    """Return the targets as a vector; raise an error unless X has one row for each."""
     check_is_fitted(regressor)
     _, targets = validate_data(
         regressor, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False
@@ -61,29 +61,29 @@ def checked_targets(
 
 
 def single_target(values: Shaped[np.ndarray, "N ..."]) -> Float64[np.ndarray, " N"]:
-    """Values of the only target, without the axis of targets."""
+    """Return values as a vector; raise an error if they belong to several targets."""
     if values.ndim == 2 and values.shape[1] != 1:
         raise ValueError(
-            f"This figure is of a single target. Got {values.shape[1]}; fit a model to one of them."
+            f"This figure shows a single target. Got {values.shape[1]}; fit a model to one of them."
         )
     return values.reshape(-1)
 
 
-def some(values: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " S"]:
-    """The values; of very many, some evenly spaced in rank, both ends included."""
-    if len(values) <= _MOST_ROWS:
+def thin(values: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " S"]:
+    """Return at most ``_MAX_ROWS`` of the values, evenly spaced in rank, both ends included."""
+    if len(values) <= _MAX_ROWS:
         return values
-    ranks = np.linspace(0, len(values) - 1, _MOST_ROWS).round().astype(int)
+    ranks = np.linspace(0, len(values) - 1, _MAX_ROWS).round().astype(int)
     return np.sort(values)[ranks]
 
 
-def positions(rows: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " M"]:
-    """Where to evaluate a curve: evenly over the rows' range, and where the rows are."""
-    return np.union1d(some(rows), np.linspace(rows.min(), rows.max(), _GRID))
+def curve_points(rows: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " M"]:
+    """Return the points at which to evaluate a curve: the rows, and a grid over their range."""
+    return np.union1d(thin(rows), np.linspace(rows.min(), rows.max(), _GRID_POINTS))
 
 
-def name(regressor: SSWIMRegressor, column: int) -> str:
-    """What an input is called."""
+def input_name(regressor: SSWIMRegressor, column: int) -> str:
+    """Return the name of an input: its column in a data frame, or else its number."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None:
         return str(names[column])
@@ -91,8 +91,11 @@ def name(regressor: SSWIMRegressor, column: int) -> str:
 
 
 @contextmanager
-def names_checked() -> Iterator[None]:
-    """Arrays have no column names, which scikit-learn warns of where data frames were learnt."""
+def allow_unnamed_inputs() -> Iterator[None]:
+    """Silence scikit-learn's warning that an array has no column names.
+
+    The figures evaluate a model at arrays of their own, even if it was fitted to a data frame.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         yield
