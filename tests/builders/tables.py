@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sswim.distributed.share import Share
-from sswim.tables import table_parts
-from sswim.tables.table_parts import Part, Tables
+from sswim.tables import chunked_table
+from sswim.tables.chunked_table import ChunkedTable, TableChunk
 
 
 def houses() -> pa.Table:
@@ -31,7 +31,7 @@ def dictionary(values: list[str | None], dtype: Any) -> pa.Array:
 
 
 def views(values: list[str], indices: list[int]) -> pa.Array:
-    """What Polars writes for a Categorical."""
+    """Return a column as Polars writes a Categorical."""
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, pa.uint32()), pa.array(values, pa.string_view())
     )
@@ -41,12 +41,12 @@ def shares(size: int) -> Iterator[Share]:
     return (Share(rank, size) for rank in range(size))
 
 
-def small_parts(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
-    monkeypatch.setattr(table_parts, "PART_ROWS", n_rows)
+def small_chunks(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
+    monkeypatch.setattr(chunked_table, "CHUNK_ROWS", n_rows)
 
 
 def mixed(n_rows: int) -> pa.Table:
-    """Numbers, text, dates and a target, all of which tell the rows apart."""
+    """Return a table of numbers, text, dates and a target."""
     rng = np.random.default_rng(n_rows)
     number = np.arange(n_rows)
     return pa.table(
@@ -62,7 +62,7 @@ def mixed(n_rows: int) -> pa.Table:
 
 
 def with_gaps(table: pa.Table) -> pa.Table:
-    """The same table without every third town, every fourth f and some targets."""
+    """Return the table without every third town, every fourth f and some targets."""
     number = np.arange(table.num_rows)
     for name, gap in {"town": number % 3 == 1, "f": number % 4 == 2, "y": number % 7 == 6}.items():
         values = pa.array(table[name].to_pylist(), table[name].type, mask=gap)
@@ -70,25 +70,39 @@ def with_gaps(table: pa.Table) -> pa.Table:
     return table
 
 
-def rows_of(tables: Tables, columns: Sequence[str], share: Share) -> dict[int, dict[str, Any]]:
-    """By their numbers; no row comes twice, and they come in order."""
+def gaps() -> pa.Table:
+    """Return a table with missing values of several types."""
+    return pa.table(
+        {
+            "f": [1.0, np.nan, None, 4.0],
+            "i": [1, 2, 3, None],
+            "s": ["a", "b", None, "a"],
+            "d": dictionary(["a", None, "b", "b"], pa.string()),
+            "n": pa.nulls(4),
+            "y": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+
+
+def rows_of(table: ChunkedTable, columns: Sequence[str], share: Share) -> dict[int, dict[str, Any]]:
+    """Return the rows of a share by their numbers, each once and in order."""
     found: dict[int, dict[str, Any]] = {}
-    for part in tables.parts(columns, share):
-        assert isinstance(part, Part)
-        assert 0 < part.table.num_rows <= table_parts.PART_ROWS
-        assert part.table.column_names == list(columns)
-        assert part.first > max(found, default=-1)
-        found |= dict(enumerate(part.table.to_pylist(), start=part.first))
+    for chunk in table.chunks(columns, share):
+        assert isinstance(chunk, TableChunk)
+        assert 0 < chunk.table.num_rows <= chunked_table.CHUNK_ROWS
+        assert chunk.table.column_names == list(columns)
+        assert chunk.first > max(found, default=-1)
+        found |= dict(enumerate(chunk.table.to_pylist(), start=chunk.first))
     return found
 
 
-def all_rows(tables: Tables, columns: Sequence[str], size: int) -> list[dict[str, Any]]:
-    """Of so many shares together, which must be every row once."""
+def all_rows(table: ChunkedTable, columns: Sequence[str], size: int) -> list[dict[str, Any]]:
+    """Return the rows of ``size`` shares together, which must be every row once."""
     found: dict[int, dict[str, Any]] = {}
     for share in shares(size):
-        rows = rows_of(tables, columns, share)
+        rows = rows_of(table, columns, share)
         assert not rows.keys() & found.keys()
-        assert rows == rows_of(tables, columns, share)  # anew
+        assert rows == rows_of(table, columns, share)  # the same when read again
         found |= rows
     assert sorted(found) == list(range(len(found)))
     return [found[number] for number in range(len(found))]

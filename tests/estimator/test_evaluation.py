@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.processes import run_processes
-from builders.tables import mixed, small_parts, with_gaps
+from builders.tables import mixed, small_chunks, with_gaps
 from scipy import stats
 from sklearn.metrics import r2_score
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.evaluation import Scores, evaluate, evaluate_tables
-from sswim.tables.schema import Schema, drop_missing
+from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, write_table
 
 QUICK: dict[str, Any] = {
@@ -105,7 +106,7 @@ def uneven_folder(folder: Path, table: pa.Table) -> Path:
 def test_a_table_in_parts_has_the_scores_of_all_its_rows(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_parts(monkeypatch, 10)
+    small_chunks(monkeypatch, 10)
     table = shifted(mixed(97))
     if form == "folder":
         uneven_folder(tmp_path / form, table)
@@ -130,11 +131,12 @@ def test_two_processes_find_the_scores_of_one(tmp_path: Path) -> None:
     whole = uneven_folder(tmp_path / "whole", table)
     incomplete = with_gaps(table.slice(0, 20))
     gaps = uneven_folder(tmp_path / "gaps", pa.concat_tables([incomplete, table.slice(20)]))
-    complete, kept = drop_missing(read(gaps), table.column_names)
+    complete, kept = drop_incomplete_rows(read(gaps), table.column_names)
     for found, left, refusal in run_processes(2, evaluate_shares, whole, gaps):
         assert_same(found, expected(table))
         assert left.n_rows == kept.sum() < 97
-        assert_same(left, expected(complete))
+        assert left.n_left_out == 97 - kept.sum()
+        assert_same(replace(left, n_left_out=0), expected(complete))
         assert "in row 2 of all rows" in refusal  # which the other process has not read
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.processes import run_processes
-from builders.tables import mixed, small_parts
+from builders.tables import mixed, small_chunks
 from typer.testing import CliRunner
 
 from sswim import SSWIMRegressor
@@ -98,7 +98,7 @@ def assert_same(ours: pa.Table, theirs: pa.Table) -> None:
 def test_a_folder_becomes_a_folder(
     model: Path, expected: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_parts(monkeypatch, 20)
+    small_chunks(monkeypatch, 20)
     source, out = write_folder(tmp_path / "in", rows()), tmp_path / "new" / "out"
     assert predict(model, source, out) == N_ROWS
     assert_same(read_all(out), expected)
@@ -174,7 +174,7 @@ def test_an_infinite_number_is_named(model: Path, tmp_path: Path) -> None:
 def test_a_file_becomes_a_file(
     suffix: str, model: Path, expected: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_parts(monkeypatch, 20)
+    small_chunks(monkeypatch, 20)
     source, out = tmp_path / f"in{suffix}", tmp_path / "out.parquet"
     write_table(rows(), source)
     out.write_text("an older one")

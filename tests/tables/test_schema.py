@@ -10,16 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from builders.tables import dictionary, houses, views
+from builders.tables import dictionary, gaps, houses, views
 
 from sswim.tables.categories import MAX_CATEGORIES
 from sswim.tables.schema import (
     Column,
     Schema,
     UnknownCategoryWarning,
-    drop_missing,
-    missing_counts,
-    require_complete,
 )
 from sswim.tables.table_io import (
     TableError,
@@ -266,33 +263,6 @@ def test_infinite_numbers_are_refused() -> None:
         schema.targets(table)
 
 
-def gaps() -> pa.Table:
-    return pa.table(
-        {
-            "f": [1.0, np.nan, None, 4.0],
-            "i": [1, 2, 3, None],
-            "s": ["a", "b", None, "a"],
-            "d": dictionary(["a", None, "b", "b"], pa.string()),
-            "n": pa.nulls(4),
-            "y": [1.0, 2.0, 3.0, 4.0],
-        }
-    )
-
-
-def test_nulls_and_nans_are_counted() -> None:
-    counts = missing_counts(gaps(), gaps().column_names)
-    assert counts == {"f": 2, "i": 1, "s": 1, "d": 1, "n": 4}
-    assert missing_counts(gaps(), ["y"]) == {}
-    with pytest.raises(TableError, match="must have columns 'z'"):
-        missing_counts(gaps(), ["z"])
-
-
-def test_missing_values_are_refused_column_by_column() -> None:
-    with pytest.raises(TableError, match=r"'f' \(2 rows\), 'i' \(1 rows\).*--drop-missing"):
-        require_complete(gaps(), ["f", "y", "i"])
-    require_complete(gaps(), ["y"])
-
-
 @pytest.mark.parametrize("name", ["f", "i", "s", "d"])
 def test_missing_values_are_neither_encoded_nor_targets(name: str) -> None:
     table = gaps().select([name, "y"])
@@ -306,26 +276,6 @@ def test_a_column_that_lost_all_its_values_is_called_missing_not_changed() -> No
     schema = Schema.learn(houses(), "price", drop=["town", "sold", "new"])
     with pytest.raises(TableError, match=r"missing values in 'rooms' \(2 rows\)"):
         schema.encode(pa.table({"rooms": pa.nulls(2)}))
-
-
-def test_incomplete_rows_are_left_out() -> None:
-    table, kept = drop_missing(gaps(), ["f", "d"])
-    assert kept.tolist() == [True, False, False, True]
-    assert table.equals(gaps().take([0, 3]))
-    whole, kept = drop_missing(houses(), houses().column_names)
-    assert kept.all()
-    assert whole.equals(houses())
-
-
-def test_leaving_out_every_row_is_refused() -> None:
-    with pytest.raises(TableError, match=r"one row must be complete.*'n' \(4 rows\), in.*--drop"):
-        drop_missing(gaps(), ["y", "n"])
-
-
-def test_a_type_whose_rows_cannot_be_left_out_is_refused() -> None:
-    lists = pa.array([["a"], ["b"]], pa.list_(pa.string_view()))
-    with pytest.raises(TableError, match="cannot be left out"):
-        drop_missing(pa.table({"x": lists, "y": [1.0, None]}), ["y"])
 
 
 def test_a_schema_comes_back_from_json() -> None:

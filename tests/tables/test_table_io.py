@@ -9,10 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import dictionary, houses, views
 
-from sswim.tables.schema import (
-    Schema,
-    drop_missing,
-)
+from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.schema import Schema
 from sswim.tables.table_io import (
     TableError,
     append_columns,
@@ -76,7 +74,7 @@ def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) ->
     with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
         writer.write_table(table)
     for source in (table, read_table(tmp_path / "t.arrow")):
-        kept, _ = drop_missing(source, ["y"])
+        kept, _ = drop_incomplete_rows(source, ["y"])
         assert Schema.learn(kept, "y").feature_names == ["a=x", "b=p", "b=q"]
         assert Schema.learn(source, "y").feature_names == ["a=x", "a=y", "b=p", "b=q"]
         write_table(kept, tmp_path / "t.csv")
@@ -181,7 +179,7 @@ def test_a_failure_to_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_writing_into_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"make '.*missing' first"):
+    with pytest.raises(TableError, match=r"Make the folder '.*missing' first"):
         write_table(houses(), tmp_path / "missing" / "out.csv")
 
 

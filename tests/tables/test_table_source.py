@@ -14,24 +14,25 @@ from builders.tables import (
     houses,
     mixed,
     shares,
-    small_parts,
+    small_chunks,
     views,
     with_gaps,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sswim.distributed.share import WHOLE, Share
+from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows.source import Chunk
-from sswim.tables import table_parts
-from sswim.tables.csv_tables import CsvTables
-from sswim.tables.open_tables import open_tables
-from sswim.tables.parquet_tables import ParquetTables
+from sswim.tables import chunked_table
+from sswim.tables.chunked_table import ChunkedTable, chunk_rows, rechunk, split_rows
+from sswim.tables.csv_table import CsvTable
+from sswim.tables.memory_table import MemoryTable
+from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.open_table import open_table
+from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
-from sswim.tables.schema import drop_missing as drop_incomplete
 from sswim.tables.table_io import TableError, write_table
-from sswim.tables.table_parts import MemoryTables, Tables, gathered, part_rows, pieces
-from sswim.tables.table_source import TableSource, learn_source
+from sswim.tables.table_source import TableSource, learn_source, open_source
 
 SIZES = [1, 2, 3, 5, 100]
 
@@ -49,16 +50,16 @@ def all_chunks(source: TableSource, size: int) -> list[Chunk]:
     return [chunk for share in shares(size) for chunk in source.chunks(share)]
 
 
-def opened(form: str, table: pa.Table, folder: Path) -> Tables:
+def opened(form: str, table: pa.Table, folder: Path) -> ChunkedTable:
     """A table in memory, in a file or in several."""
     if form == "memory":
-        return MemoryTables(table, "memory")
+        return MemoryTable(table, "memory")
     if form == "folder":
-        for number, piece in enumerate(pieces(table, 30)):
+        for number, piece in enumerate(split_rows(table, 30)):
             pq.write_table(piece, folder / f"{number}.parquet", row_group_size=8)
-        return open_tables(folder)
+        return open_table(folder)
     write_table(table, folder / f"t.{form}")
-    return open_tables(folder / f"t.{form}")
+    return open_table(folder / f"t.{form}")
 
 
 FORMS = ["memory", "folder", "parquet", "csv", "csv.gz"]
@@ -69,7 +70,7 @@ FORMS = ["memory", "folder", "parquet", "csv", "csv.gz"]
 def test_rows_are_those_of_the_table_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
 ) -> None:
-    small_parts(monkeypatch, 7)
+    small_chunks(monkeypatch, 7)
     table = mixed(97)
     schema = Schema.learn(table, "y")
     source = TableSource(opened(form, table, tmp_path), schema)
@@ -88,9 +89,9 @@ def test_rows_are_those_of_the_table_in_memory(
 def test_the_same_incomplete_rows_are_left_out_of_every_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
 ) -> None:
-    small_parts(monkeypatch, 2)
+    small_chunks(monkeypatch, 2)
     table = with_gaps(mixed(97))
-    kept_table, kept = drop_incomplete(table, table.column_names)
+    kept_table, kept = drop_incomplete_rows(table, table.column_names)
     assert 0 < kept.sum() < 60
     schema = Schema.learn(kept_table, "y")
     source = TableSource(opened(form, table, tmp_path), schema, drop_missing=True)
@@ -124,26 +125,26 @@ def test_the_first_row_that_cannot_be_used_is_named(
     table = table.set_column(place, name, pa.array(values, table[name].type))
     for file, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
         pq.write_table(piece, tmp_path / f"{file}.parquet", row_group_size=50)
-    source = TableSource(ParquetTables.open(tmp_path), Schema.learn(mixed(1100), "y"))
+    source = TableSource(ParquetTable.open(tmp_path), Schema.learn(mixed(1100), "y"))
     with pytest.raises(TableError, match=message) as caught:
         list(source.chunks(Share(1, 2)))
     assert f"which is in '{tmp_path / 'b.parquet'}'" in str(caught.value)
     assert sum(len(chunk) for chunk in source.chunks(Share(0, 2))) == 550
     if "infinite" in message:
         with pytest.raises(TableError, match=message):
-            list(TableSource(source.tables, source.schema, drop_missing=True).chunks())
+            list(TableSource(source.table, source.schema, drop_missing=True).chunks())
 
 
 def test_all_columns_without_a_value_in_that_row_are_named() -> None:
     table = pa.table({"a": [1.0, None], "b": [1, None], "c": ["x", "x"], "y": [1.0, None]})
-    source = TableSource(MemoryTables(table, "mine"), Schema.learn(table, "y"))
+    source = TableSource(MemoryTable(table, "mine"), Schema.learn(table, "y"))
     with pytest.raises(TableError, match=r"none in 'a', 'b', 'y' in row 2 of .* in 'mine'"):
         list(source.chunks())
 
 
 def test_the_row_of_an_infinite_number_is_counted_among_all() -> None:
     table = pa.table({"x": [None, 1.0, np.inf], "y": [1.0, 2.0, 3.0]})
-    source = TableSource(MemoryTables(table, "mine"), Schema.learn(table, "y"), drop_missing=True)
+    source = TableSource(MemoryTable(table, "mine"), Schema.learn(table, "y"), drop_missing=True)
     with pytest.raises(TableError, match="infinite one in 'x' in row 3 of all rows"):
         list(source.chunks())
 
@@ -151,24 +152,24 @@ def test_the_row_of_an_infinite_number_is_counted_among_all() -> None:
 def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
     schema = Schema.learn(houses(), "price")
     with pytest.raises(TableError, match=r"must have columns 'town'. Got none such"):
-        TableSource(MemoryTables(houses().drop_columns(["town"]), "t"), schema)
+        TableSource(MemoryTable(houses().drop_columns(["town"]), "t"), schema)
     with pytest.raises(TableError, match="must have columns 'price'"):
-        TableSource(MemoryTables(houses().drop_columns(["price"]), "t"), schema)
+        TableSource(MemoryTable(houses().drop_columns(["price"]), "t"), schema)
 
 
 def test_a_column_of_another_kind_is_refused() -> None:
     schema = Schema("price", (Column("town", "number"),))
     with pytest.raises(TableError, match=r"Column 'town' must hold numbers. Got type string"):
-        list(TableSource(MemoryTables(houses(), "t"), schema).chunks())
+        list(TableSource(MemoryTable(houses(), "t"), schema).chunks())
 
 
 def test_a_file_may_lack_all_values_of_a_column(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1.5], "y": [1.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": pa.nulls(2), "y": [1.0, 2.0]}), tmp_path / "b.parquet")
-    source = learn_source(open_tables(tmp_path), "y", drop_missing=True)
+    source = learn_source(open_table(tmp_path), "y", drop_missing=True)
     assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0]]
     with pytest.raises(TableError, match=r"none in 'x' in row 2 of .*b.parquet"):
-        list(learn_source(open_tables(tmp_path), "y").chunks())
+        list(learn_source(open_table(tmp_path), "y").chunks())
 
 
 def test_text_and_times_of_every_type_are_encoded() -> None:
@@ -183,15 +184,15 @@ def test_text_and_times_of_every_type_are_encoded() -> None:
         }
     )
     for size in (1, 3):
-        source = learn_source(MemoryTables(table, "t"), "y", drop_missing=True)
+        source = learn_source(MemoryTable(table, "t"), "y", drop_missing=True)
         _, inputs, _ = together(all_chunks(source, size))
-        kept, _ = drop_incomplete(table, table.column_names)
+        kept, _ = drop_incomplete_rows(table, table.column_names)
         np.testing.assert_array_equal(inputs, source.schema.encode(kept))
 
 
 def test_a_category_that_was_not_learned_is_told() -> None:
     source = TableSource(
-        MemoryTables(houses(), "t"), Schema("price", (Column("town", "category", ("York",)),))
+        MemoryTable(houses(), "t"), Schema("price", (Column("town", "category", ("York",)),))
     )
     with pytest.warns(UnknownCategoryWarning, match="in 2 rows"):
         (chunk,) = source.chunks()
@@ -199,24 +200,24 @@ def test_a_category_that_was_not_learned_is_told() -> None:
 
 
 def test_a_source_learns_its_columns() -> None:
-    source = learn_source(MemoryTables(houses(), "t"), "price", drop=["sold"])
+    source = learn_source(MemoryTable(houses(), "t"), "price", drop=["sold"])
     assert source.schema == Schema.learn(houses(), "price", ["sold"])
     assert source.names == ("rooms", "town=Bath", "town=Ely, the city", "town=York", "new")
 
 
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_parts, "PART_BYTES", 8 * 3 * 10)
+    monkeypatch.setattr(chunked_table, "CHUNK_BYTES", 8 * 3 * 10)
     texts = [f"t{i % 15}" for i in range(40)]
-    source = learn_source(MemoryTables(pa.table({"x": texts, "y": [0.0] * 40}), "t"), "y")
+    source = learn_source(MemoryTable(pa.table({"x": texts, "y": [0.0] * 40}), "t"), "y")
     assert max(len(chunk) for chunk in source.chunks()) == 2
     assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(40))
-    assert part_rows(10**9) == 1
+    assert chunk_rows(10**9) == 1
 
 
 def test_encoding_takes_milliseconds() -> None:
     rng = np.random.default_rng(0)
     table = pa.table({f"x{i}": rng.normal(size=65_536) for i in range(11)})
-    source = learn_source(MemoryTables(table, "t"), "x0")
+    source = learn_source(MemoryTable(table, "t"), "x0")
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -227,12 +228,12 @@ def test_encoding_takes_milliseconds() -> None:
 
 
 def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_parts(monkeypatch, 3)
+    small_chunks(monkeypatch, 3)
     table = mixed(10)
-    tables = MemoryTables(table, "mine")
+    tables = MemoryTable(table, "mine")
     assert (tables.n_rows, tables.nbytes, tables.schema) == (10, table.nbytes, table.schema)
-    assert [part.first for part in tables.parts(["n"], Share(1, 2))] == [5, 8]
-    assert {part.place for part in tables.parts(["n"], WHOLE)} == {"mine"}
+    assert [chunk.first for chunk in tables.chunks(["n"], Share(1, 2))] == [5, 8]
+    assert {chunk.file for chunk in tables.chunks(["n"], ALL_ROWS)} == {"mine"}
     for size in SIZES:
         assert all_rows(tables, ["f", "n"], size) == table.select(["f", "n"]).to_pylist()
 
@@ -245,7 +246,7 @@ def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
         pa.record_batch({"x": pa.array(np.arange(start, start + size))})
         for start, size in zip(starts, sizes, strict=False)
     ]
-    found = list(gathered(batches, n_rows))
+    found = list(rechunk(batches, n_rows))
     assert [number for table in found for number in table["x"].to_pylist()] == list(
         range(sum(sizes))
     )
@@ -255,5 +256,58 @@ def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
 
 def test_a_csv_is_learned_and_read(tmp_path: Path) -> None:
     write_table(mixed(50), tmp_path / "t.csv")
-    source = learn_source(CsvTables.open(tmp_path / "t.csv"), "y")
+    source = learn_source(CsvTable.open(tmp_path / "t.csv"), "y")
     assert source.schema == Schema.learn(mixed(50), "y")
+
+
+MEMORY = [None, 0, 2**30]
+"""Sizes up to which a table is read whole: never, never, always."""
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
+def test_a_table_is_opened_as_a_source(tmp_path: Path, form: str, memory: int | None) -> None:
+    write_table(mixed(50), tmp_path / f"t.{form}")
+    source = open_source(tmp_path / f"t.{form}", "y", drop=["n"], memory=memory)
+    assert source.schema == Schema.learn(mixed(50), "y", ["n"])
+    assert source.n_left_out == 0
+    is_whole = isinstance(source.table, MemoryTable)
+    assert is_whole == (memory == 2**30 or form == "arrow")
+    numbers, inputs, targets = together(all_chunks(source, 2))
+    np.testing.assert_array_equal(numbers, np.arange(50))
+    np.testing.assert_array_equal(inputs, source.schema.encode(mixed(50)))
+    np.testing.assert_array_equal(targets[:, 0], mixed(50)["y"].to_numpy())
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_a_source_leaves_incomplete_rows_out_when_it_is_opened_or_read(
+    tmp_path: Path, memory: int | None
+) -> None:
+    table = with_gaps(mixed(97))
+    complete, kept = drop_incomplete_rows(table, table.column_names)
+    write_table(table, tmp_path / "t.parquet")
+    source = open_source(tmp_path / "t.parquet", "y", drop_missing=True, memory=memory)
+    assert source.schema == Schema.learn(complete, "y")
+    _, inputs, _ = together(all_chunks(source, 1))
+    np.testing.assert_array_equal(inputs, source.schema.encode(complete))
+    n_missing = 97 - int(kept.sum())
+    n_skipped = sum(n for _, n in source.counted_chunks())
+    assert (source.n_left_out, n_skipped) == ((n_missing, 0) if memory else (0, n_missing))
+
+
+def test_missing_values_are_an_error_when_a_small_table_is_opened(tmp_path: Path) -> None:
+    write_table(with_gaps(mixed(20)), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"'f' \(5 rows\), 'town' \(7 rows\).*--drop-missing"):
+        open_source(tmp_path / "t.parquet", "y", memory=2**30)
+
+
+def test_rows_left_out_of_each_chunk_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_chunks(monkeypatch, 2)
+    table = pa.table({"x": [1.0, None, None, None, 5.0], "y": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    schema = Schema("y", (Column("x", "number"),))
+    source = TableSource(MemoryTable(table, "t"), schema, drop_missing=True)
+    counted = list(source.counted_chunks())
+    assert [n for _, n in counted] == [1, 2, 0]
+    found = [None if chunk is None else chunk.numbers.tolist() for chunk, _ in counted]
+    assert found == [[0], None, [4]]
+    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0], [4]]

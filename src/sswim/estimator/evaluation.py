@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -23,7 +23,7 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.moments import Moments, moments
 from sswim.rows.prefetch import prefetched
-from sswim.tables.open_tables import open_tables
+from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError
 from sswim.tables.table_source import TableSource
@@ -42,6 +42,8 @@ class Scores:
     coverage: float
     """The share of observations within their intervals."""
     n_rows: int
+    n_left_out: int = 0
+    """Number of rows of a table that were left out because values are missing."""
 
 
 def evaluate(regressor: SSWIMRegressor, X: Any, y: Any, coverage: float = 0.9) -> Scores:
@@ -56,6 +58,7 @@ def evaluate_tables(
     coverage: float = 0.9,
     drop_missing: bool = False,
     processes: Processes = ALONE,
+    memory: int | None = None,
 ) -> Scores:
     """Score predictions of a table that need not fit in memory.
 
@@ -66,16 +69,20 @@ def evaluate_tables(
         coverage: The nominal one of the intervals.
         drop_missing: Leave rows with missing values out, rather than refuse them.
         processes: Which call this together, and read a share each.
+        memory: Size in bytes up to which a file is read whole; by default all is read in chunks.
     """
     tallies: list[ScoreSums] = []
+    n_left_out = 0
 
     def read() -> Generator[None, None, None]:
-        source = TableSource(open_tables(path), schema, drop_missing)
-        share = processes.share
-        with closing(prefetched(source.chunks(share))) as chunks:
-            for chunk in chunks:
-                tally = _tally(regressor, chunk.inputs, chunk.targets, coverage)
-                tallies[:] = [reduce(add, tallies, tally)]
+        nonlocal n_left_out
+        source = TableSource(open_table(path, memory), schema, drop_missing)
+        with closing(prefetched(source.counted_chunks(processes.share))) as chunks:
+            for chunk, n_incomplete in chunks:
+                n_left_out += n_incomplete
+                if chunk is not None:
+                    tally = _tally(regressor, chunk.inputs, chunk.targets, coverage)
+                    tallies[:] = [reduce(add, tallies, tally)]
                 yield
 
     run_with_heartbeat(processes, read())
@@ -85,7 +92,7 @@ def evaluate_tables(
             "At least one row must have a value in each column that is used. Got none such in "
             f"{str(path)!r}."
         )
-    return reduce(add, found).scores()
+    return replace(reduce(add, found).scores(), n_left_out=sum(processes.all_gather(n_left_out)))
 
 
 @dataclass(frozen=True)

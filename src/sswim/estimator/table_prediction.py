@@ -20,12 +20,19 @@ from sswim.estimator.prediction_columns import NAMES, predicted_columns
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.prefetch import prefetched
-from sswim.tables.open_tables import open_tables
-from sswim.tables.per_file_tables import FileTable, file_tables
-from sswim.tables.schema import Schema, complete_rows, keep_rows, require_columns
-from sswim.tables.table_io import TableError, append_columns, quote_names, table_suffix
-from sswim.tables.table_parts import Part, part_rows, pieces
-from sswim.tables.table_source import require_usable
+from sswim.tables.chunked_table import TableChunk, chunk_rows, split_rows
+from sswim.tables.file_table import FileTable, split_by_file
+from sswim.tables.missing_values import complete_rows, keep_rows
+from sswim.tables.open_table import open_table
+from sswim.tables.schema import Schema
+from sswim.tables.table_io import (
+    TableError,
+    append_columns,
+    quote_names,
+    require_columns,
+    table_suffix,
+)
+from sswim.tables.unusable_rows import require_usable
 
 SUFFIX = ".parquet"
 """Of what is written, whatever was read."""
@@ -54,18 +61,18 @@ class TablePrediction:
         nothing = {self.prefix + name: np.empty(0) for name in NAMES}
         return append_columns(schema.empty_table(), nothing).schema
 
-    def predict(self, part: Part) -> pa.Table:
+    def predict(self, chunk: TableChunk) -> pa.Table:
         """The rows that can be predicted, with the new columns."""
-        table, numbers = part.table, np.arange(part.first, part.first + part.table.num_rows)
+        table, numbers = chunk.table, np.arange(chunk.first, chunk.first + chunk.table.num_rows)
         if self.drop_missing:
             kept = complete_rows(table, self.used)
             table, numbers = keep_rows(table, kept), numbers[kept]
         # Fewer at a time where categories make the matrix wide.
-        n_rows = part_rows(len(self.schema.feature_names))
+        n_rows = chunk_rows(len(self.schema.feature_names))
         try:
-            found = [self._columns(piece) for piece in pieces(table, n_rows)]
+            found = [self._columns(piece) for piece in split_rows(table, n_rows)]
         except TableError:
-            require_usable(numbers, table.select(self.used), part.place, "its file")
+            require_usable(numbers, table.select(self.used), chunk.file, "its file")
             raise
         new = {
             self.prefix + name: np.concatenate([np.empty(0), *(each[name] for each in found)])
@@ -146,10 +153,10 @@ def _jobs(source: Path, out: Path, prediction: TablePrediction) -> list[Job]:
     if not in_folder:
         _require_parquet(out)
         require_folder(out)
-    tables = open_tables(source)
+    tables = open_table(source)
     require_columns(tables.schema, prediction.used)
     prediction.extended(tables.schema)
-    files = file_tables(tables, used={*prediction.used, prediction.schema.target})
+    files = split_by_file(tables, used={*prediction.used, prediction.schema.target})
     jobs = [(file, _place(file, source, out) if in_folder else out) for file in files]
     counts = Counter(place for _, place in jobs)
     if same := [file.path for file, place in jobs if counts[place] > 1]:
@@ -181,18 +188,18 @@ def _predict_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with (
         _writing(out, schema) as writer,
-        closing(prefetched(file.tables.parts([*own.names, *others]))) as parts,
+        closing(prefetched(file.table.chunks([*own.names, *others]))) as chunks,
     ):
-        for part in parts:
-            table = prediction.predict(part)
+        for chunk in chunks:
+            table = prediction.predict(chunk)
             if table.num_rows:
                 writer.write_table(table.select(schema.names).cast(schema))
             rows["predicted"] += table.num_rows
-            rows["left out"] += part.table.num_rows - table.num_rows
-            if file.counted:
-                advance(part.table.num_rows)
+            rows["left out"] += chunk.table.num_rows - table.num_rows
+            if file.has_row_count:
+                advance(chunk.table.num_rows)
             yield
-    if not file.counted:
+    if not file.has_row_count:
         advance(file.size)
 
 

@@ -1,4 +1,4 @@
-"""The files of a table that is in several."""
+"""The files that make up a table."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 from sswim.tables.table_io import TableError, quote_names, require_file
 
 FORMATS = ((".parquet",), (".csv", ".csv.gz"))
-"""The suffixes that may be together in a folder."""
+"""Suffixes that may be mixed in one folder."""
 
 
 def table_files(path: str | Path) -> list[str]:
-    """The file itself, or all files in a folder and the folders in it, which must be of one format.
+    """Return the file itself, or all files in a folder and its subfolders, sorted by name.
 
-    In the order of their names; files and folders whose name begins with a dot or an underscore
-    are no part of the table.
+    Files of a folder must have the same format. Files and folders whose name begins with a dot or
+    an underscore are ignored.
     """
     if not os.path.isdir(path):
         require_file(path)
         return [str(path)]
-    # By way of Path, for one and the same spelling of every file everywhere.
-    found = LocalFileSystem().get_file_info(FileSelector(str(Path(path)), recursive=True))
-    files = sorted(info.path for info in found if info.is_file and _visible(info.path, path))
+    # Path gives every file the same spelling everywhere.
+    entries = LocalFileSystem().get_file_info(FileSelector(str(Path(path)), recursive=True))
+    files = sorted(entry.path for entry in entries if entry.is_file and _visible(entry.path, path))
     if not any(_all_end_in(files, suffixes) for suffixes in FORMATS):
         names = [os.path.relpath(file, path) for file in files]
         raise TableError(
             "A folder that is a table must have files that end in .parquet, or in .csv or .csv.gz, "
-            f"and no others. Got {quote_names(names) if names else 'none'} in {str(path)!r}; begin the "
-            "names of other files with an underscore."
+            f"and no others. Got {quote_names(names) if names else 'none'} in {str(path)!r}; begin "
+            "the names of other files with an underscore."
         )
     return files
 
@@ -39,7 +39,7 @@ def table_files(path: str | Path) -> list[str]:
 def require_same_names(
     names: Sequence[str], file: str, first_names: Sequence[str], first: str
 ) -> None:
-    """Refuse a file that has other columns than the first one of the table, in whatever order."""
+    """Raise unless a file has the same columns as the table's first file, in any order."""
     for have, lack, has, lacks in (
         (names, first_names, file, first),
         (first_names, names, first, file),

@@ -8,89 +8,91 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from sswim.distributed.share import WHOLE, Share
-from sswim.tables.categories import Levels
-from sswim.tables.schema import (
-    Schema,
+from sswim.distributed.share import ALL_ROWS, Share
+from sswim.tables.categories import TextValues
+from sswim.tables.chunked_table import ChunkedTable
+from sswim.tables.missing_values import (
     complete_rows,
-    input_names,
     keep_rows,
-    learn_columns,
     missing_counts,
     require_any_complete,
-    text_names,
 )
+from sswim.tables.schema import Schema, input_names, learn_columns, text_names
 from sswim.tables.table_io import TableError
-from sswim.tables.table_parts import Tables
 
 
 @dataclass
-class Found:
-    """What one process has found in its share."""
+class ShareFindings:
+    """What one process found in its share of the rows."""
 
-    levels: dict[str, Levels]
+    texts: dict[str, TextValues]
+    """Distinct texts of the text columns."""
     n_rows: int = 0
-    """That count."""
-    gaps: Counter[str] = field(default_factory=Counter)
-    """The missing values of each column."""
+    """Number of rows that count."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """Number of missing values of each column."""
     error: str = ""
-    """Why it could not go on, if it could not."""
+    """Message of the error that stopped the search, or an empty text."""
 
 
 def learn_schema(
-    tables: Tables,
+    table: ChunkedTable,
     target: str,
     drop: Collection[str] = (),
-    share: Share = WHOLE,
-    merge: Callable[[Found], list[Found]] | None = None,
+    share: Share = ALL_ROWS,
+    merge: Callable[[ShareFindings], list[ShareFindings]] | None = None,
     drop_missing: bool = False,
 ) -> Schema:
-    """What ``Schema.learn`` makes of the whole table, without having it in memory.
+    """Return the schema that ``Schema.learn`` finds, without having the table in memory.
 
-    Only columns of text are read, and nothing if there are none.
+    Only text columns are read, and nothing if there are none.
 
     Args:
-        tables: The table.
-        target: The column to predict.
+        table: The table.
+        target: Column to predict.
         drop: Columns to ignore.
-        share: What this process reads.
-        merge: Gives every process what all have found, in the same order; none may be missing.
-            Without it the share is all there is.
-        drop_missing: Only rows without missing values count. All columns are read for that.
+        share: Share of the rows that this process reads.
+        merge: Function that gives every process the findings of all, in the same order. Every
+            process must call it. Without it this process reads the whole table.
+        drop_missing: Whether only rows without missing values count. All columns are then read.
     """
-    names = input_names(tables.schema, target, drop)
-    texts = text_names(tables.schema, names)
-    # What can be refused without reading is refused before it.
-    learn_columns(tables.schema, [name for name in names if name not in texts], {})
-    levels: dict[str, Levels] = {}
-    if texts:
+    names = input_names(table.schema, target, drop)
+    text_columns = text_names(table.schema, names)
+    # Problems that the schema alone shows are raised before any row is read.
+    learn_columns(table.schema, [name for name in names if name not in text_columns], {})
+    texts: dict[str, TextValues] = {}
+    if text_columns:
         used = [*names, target] if drop_missing else []
-        mine = _find(tables, texts, used, share)
-        found = [mine] if merge is None else merge(mine)
-        if errors := [each.error for each in found if each.error]:
+        mine = _search_share(table, text_columns, used, share)
+        findings = [mine] if merge is None else merge(mine)
+        if errors := [each.error for each in findings if each.error]:
             raise TableError(errors[0])
         if drop_missing:
-            gaps = {name: sum(each.gaps[name] for each in found) for name in used}
-            n_complete = sum(each.n_rows for each in found)
-            require_any_complete(n_complete, {name: n for name, n in gaps.items() if n})
-        levels = {name: reduce(or_, (each.levels[name] for each in found)) for name in texts}
-    return Schema(target, learn_columns(tables.schema, names, levels))
+            missing = {name: sum(each.missing[name] for each in findings) for name in used}
+            n_complete = sum(each.n_rows for each in findings)
+            require_any_complete(n_complete, {name: n for name, n in missing.items() if n})
+        texts = {
+            name: reduce(or_, (each.texts[name] for each in findings)) for name in text_columns
+        }
+    return Schema(target, learn_columns(table.schema, names, texts))
 
 
-def _find(tables: Tables, texts: Sequence[str], complete: Sequence[str], share: Share) -> Found:
-    """The levels of the columns of text, in rows that have a value in each of others."""
-    found = Found({name: Levels() for name in texts})
+def _search_share(
+    table: ChunkedTable, text_columns: Sequence[str], complete: Sequence[str], share: Share
+) -> ShareFindings:
+    """Collect the texts of a share's rows that have a value in all ``complete`` columns."""
+    found = ShareFindings({name: TextValues() for name in text_columns})
     try:
-        for part in tables.parts(complete or texts, share):
-            table = part.table
+        for chunk in table.chunks(complete or text_columns, share):
+            rows = chunk.table
             if complete:
-                found.gaps.update(missing_counts(table, complete))
-                table = keep_rows(table, complete_rows(table, complete))
-            found.n_rows += table.num_rows
-            for name in texts:
-                found.levels[name] |= Levels.of(table.column(name))
-                if found.levels[name].too_many:  # Refuse it, whatever follows.
-                    learn_columns(tables.schema, [name], found.levels)
-    except TableError as error:  # The others wait for what was found, and are to hear of it.
+                found.missing.update(missing_counts(rows, complete))
+                rows = keep_rows(rows, complete_rows(rows, complete))
+            found.n_rows += rows.num_rows
+            for name in text_columns:
+                found.texts[name] |= TextValues.of(rows.column(name))
+                if found.texts[name].too_many:  # an error, whatever the other rows have
+                    learn_columns(table.schema, [name], found.texts)
+    except TableError as error:  # passed on by ``merge``, for which the other processes wait
         found.error = str(error)
     return found

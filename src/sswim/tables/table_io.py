@@ -1,10 +1,11 @@
-"""Tables in files: Parquet, CSV and Arrow."""
+"""Reading and writing tables: Parquet, CSV and Arrow files."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,26 +16,30 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Num
 
+from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".arrow", ".feather")
 
+MAX_QUOTED = 5
+"""Maximum number of names that a message quotes."""
 
-class TableError(ValueError):
-    """A table that cannot be used, for a reason its owner can do something about."""
+
+class TableError(UserError):
+    """A table that cannot be used, for a reason that the user can correct."""
 
 
 def read_table(path: str | Path) -> pa.Table:
-    """Read a table, in the format its suffix names.
+    """Read a table in the format that its suffix names.
 
-    In CSV an empty cell is a missing value, of text as well as of numbers, and so is NA or NaN.
+    In CSV an empty cell is a missing value, in text and number columns alike; so are NA and NaN.
     """
     require_file(path)
     suffix = table_suffix(path)
     with reading(path, suffix):
         table = _read(str(path), suffix)
-        table.validate(full=True)  # Arrow takes the content on trust, and could crash on it later.
-        table = without_views(table)
+        table.validate(full=True)  # Arrow does not check content by itself, and may crash.
+        table = without_string_views(table)
         names = table.column_names
     require_shape(table.num_rows, table.num_columns, path)
     require_unique(names, path)
@@ -42,25 +47,27 @@ def read_table(path: str | Path) -> pa.Table:
 
 
 def require_file(path: str | Path) -> None:
-    """Refuse a path that is no file."""
+    """Raise unless a path is a file."""
     if not os.path.isfile(path):
         got = "a folder" if os.path.isdir(path) else "which cannot be found"
         raise TableError(f"A table must be a file that exists. Got {str(path)!r}, {got}.")
 
 
 @contextmanager
-def reading(path: str | Path, form: str) -> Iterator[None]:
-    """Name the file, and the form it was to have, if it cannot be read."""
+def reading(path: str | Path, expected: str) -> Iterator[None]:
+    """Turn errors of the body into a TableError that names the file and the expected format."""
     try:
         yield
     except TableError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(f"{str(path)!r} cannot be read as {form}: {str(error).strip()}") from error
+        raise TableError(
+            f"{str(path)!r} cannot be read as {expected}: {str(error).strip()}"
+        ) from error
 
 
 def require_shape(n_rows: int, n_columns: int, path: str | Path) -> None:
-    """Refuse a table without anything in it."""
+    """Raise an error if a table has no rows or no columns."""
     if 0 in (n_rows, n_columns):
         raise TableError(
             f"A table must have at least one row and one column. Got {n_rows} rows and "
@@ -69,15 +76,29 @@ def require_shape(n_rows: int, n_columns: int, path: str | Path) -> None:
 
 
 def require_unique(names: Sequence[str], path: str | Path) -> None:
-    """Refuse columns of the same name."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
+    """Raise an error if two columns have the same name."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise TableError(
-            f"Column names must be unique. Got several {quote_names(twice)} in {str(path)!r}."
+            f"Column names must be unique. Got several {quote_names(repeated)} in {str(path)!r}."
+        )
+
+
+def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
+    """Raise unless a table has all of the columns."""
+    present = schema.names
+    if absent := [name for name in names if name not in present]:
+        folded = {name.casefold(): name for name in present}
+        matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
+        close = [folded[match] for each in matches for match in each]
+        # Without a close name, all names: they show if a file has another separator.
+        hint = f"close to it: {quote_names(close)}" if close else f"it has {quote_names(present)}"
+        raise TableError(
+            f"The table must have columns {quote_names(absent)}. Got none such; {hint}."
         )
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
-    """Write a table, in the format its suffix names; on failure what was there stays."""
+    """Write a table in the format that its suffix names; on failure an older file is kept."""
     suffix = table_suffix(path)
     try:
         with atomic_write(path) as temporary:
@@ -87,43 +108,43 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 
 
 def require_writable_suffix(path: str | Path) -> None:
-    """Refuse a file name whose suffix write_table would refuse."""
+    """Raise an error if ``write_table`` does not support the suffix of a file name."""
     table_suffix(path)
 
 
 def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]) -> pa.Table:
-    """Add columns of numbers at the end."""
+    """Append columns of numbers to a table."""
     if taken := [name for name in columns if name in table.column_names]:
         raise TableError(
-            f"New columns must have new names. Got {quote_names(taken)}, which the table has already; "
-            "choose other names with --prefix."
+            f"New columns must have new names. Got {quote_names(taken)}, which the table already "
+            "has; choose other names with --prefix."
         )
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values.astype(np.float64)))
     return table
 
 
-def without_views(table: pa.Table) -> pa.Table:
-    """Replace Polars's type of text, which Arrow can neither filter nor write as CSV."""
-    fields = [field.with_type(without_view(field.type)) for field in table.schema]
+def without_string_views(table: pa.Table) -> pa.Table:
+    """Convert string views, Polars's text type, which Arrow can neither filter nor write as CSV."""
+    fields = [field.with_type(without_string_view(field.type)) for field in table.schema]
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
-def without_view(dtype: pa.DataType) -> pa.DataType:
-    """The same for one type."""
+def without_string_view(dtype: pa.DataType) -> pa.DataType:
+    """Return ``large_string`` for a string view, and any other type as it is."""
     if pa.types.is_dictionary(dtype):
-        return pa.dictionary(dtype.index_type, without_view(dtype.value_type), dtype.ordered)
+        return pa.dictionary(dtype.index_type, without_string_view(dtype.value_type), dtype.ordered)
     return pa.large_string() if pa.types.is_string_view(dtype) else dtype
 
 
-def quote_names(values: Sequence[str], most: int = 5) -> str:
-    """The first few of many names, for a message."""
-    more = f" and {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(repr(value) for value in values[:most]) + more
+def quote_names(names: Sequence[str]) -> str:
+    """Return the first few names in quotes, for a message."""
+    more = f" and {len(names) - MAX_QUOTED} more" if len(names) > MAX_QUOTED else ""
+    return ", ".join(repr(name) for name in names[:MAX_QUOTED]) + more
 
 
 def table_suffix(path: str | Path) -> str:
-    """Which of the known suffixes a file name has."""
+    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
     for suffix in SUFFIXES:
         if Path(path).name.lower().endswith(suffix):
             return suffix
@@ -131,13 +152,13 @@ def table_suffix(path: str | Path) -> str:
 
 
 def csv_text(path: str, suffix: str) -> pa.NativeFile:
-    """Open the text of a CSV file, which may be compressed."""
+    """Open a CSV file, compressed or not, as a stream of text."""
     stream = pa.OSFile(path)
     return pa.CompressedInputStream(stream, "gzip") if suffix == ".csv.gz" else stream
 
 
 def csv_options(**conversion: Any) -> dict[str, Any]:
-    """How cells are told apart and what they mean, for any reader of CSV; and more about it."""
+    """Return the options that all CSV readers use, with further conversion options."""
     return {
         "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(strings_can_be_null=True, **conversion),
@@ -150,7 +171,7 @@ def _read(file: str, suffix: str) -> pa.Table:
             return pyarrow.csv.read_csv(text, **csv_options())
     with pa.OSFile(file) as stream:
         if suffix == ".parquet":
-            # Unlike pq.read_table, this makes no columns of the names of folders.
+            # Unlike pq.read_table, this does not turn folder names into columns.
             return pq.ParquetFile(stream).read()
         is_file = stream.read(6) == b"ARROW1"
         stream.seek(0)
@@ -162,9 +183,9 @@ def _write(table: pa.Table, file: str, suffix: str) -> None:
         if suffix == ".parquet":
             pq.write_table(table, stream)
         elif suffix.startswith(".csv"):
-            pyarrow.csv.write_csv(without_views(table), stream)
+            pyarrow.csv.write_csv(without_string_views(table), stream)
         else:
-            # The format has room for one dictionary per column, but each chunk may have its own.
+            # The format allows one dictionary per column, but each chunk may have its own.
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
             with pa.ipc.new_file(stream, table.schema, options=options) as writer:
                 writer.write_table(table)

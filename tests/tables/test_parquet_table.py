@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_parts
+from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
 
-from sswim.distributed.share import WHOLE, Share
-from sswim.tables.parquet_tables import ParquetTables
+from sswim.distributed.share import ALL_ROWS, Share
+from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import text_names
 from sswim.tables.table_io import TableError, read_table, write_table
 
@@ -40,14 +40,14 @@ def spoil(path: Path, group: int, column: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("part_rows", [7, 10, 64, 65_536])
+@pytest.mark.parametrize("chunk_rows", [7, 10, 64, 65_536])
 def test_shares_of_a_file_are_all_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, part_rows: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, chunk_rows: int
 ) -> None:
-    small_parts(monkeypatch, part_rows)
+    small_chunks(monkeypatch, chunk_rows)
     path = tmp_path / "t.parquet"
     pq.write_table(mixed(97), path, row_group_size=10)
-    tables = ParquetTables.open(path)
+    tables = ParquetTable.open(path)
     assert tables.n_rows == 97
     assert tables.schema.equals(read_table(path).schema)
     assert all_rows(tables, tables.schema.names, size) == read_table(path).to_pylist()
@@ -57,14 +57,14 @@ def test_shares_of_a_file_are_all_its_rows(
 def test_shares_of_a_folder_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    small_parts(monkeypatch, 16)
+    small_chunks(monkeypatch, 16)
     table = mixed(97)
     cuts = {"a.parquet": (0, 30), "b/c.parquet": (30, 0), "b/d.parquet": (30, 1)}
     cuts |= {"e.parquet": (31, 40), "f.parquet": (71, 26)}
     parts = {name: table.slice(*cut) for name, cut in cuts.items()}
     parts["e.parquet"] = parts["e.parquet"].select(reversed(table.column_names))
     parts |= {"_SUCCESS.parquet": houses(), ".hidden/g.parquet": houses(), "_h/i.parquet": houses()}
-    tables = ParquetTables.open(folder_of(tmp_path / "t", parts, row_group_size=9))
+    tables = ParquetTable.open(folder_of(tmp_path / "t", parts, row_group_size=9))
     assert tables.n_rows == 97
     assert all_rows(tables, table.column_names, size) == table.to_pylist()
 
@@ -72,23 +72,23 @@ def test_shares_of_a_folder_are_all_its_rows(
 def test_a_share_is_a_span_of_rows_and_its_parts_name_their_files(tmp_path: Path) -> None:
     table = mixed(10)
     parts = {"a.parquet": table.slice(0, 6), "b.parquet": table.slice(6)}
-    tables = ParquetTables.open(folder_of(tmp_path, parts))
+    tables = ParquetTable.open(folder_of(tmp_path, parts))
     assert [list(rows_of(tables, ["n"], share)) for share in shares(3)] == [
         [0, 1, 2],
         [3, 4, 5],
         [6, 7, 8, 9],
     ]
-    places = [(part.first, Path(part.place).name) for part in tables.parts(["n"], Share(1, 2))]
+    places = [(chunk.first, Path(chunk.file).name) for chunk in tables.chunks(["n"], Share(1, 2))]
     assert places == [(5, "a.parquet"), (6, "b.parquet")]
 
 
 def test_parts_have_all_rows_they_may_whatever_the_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_parts(monkeypatch, 16)
+    small_chunks(monkeypatch, 16)
     pq.write_table(mixed(50), tmp_path / "t.parquet", row_group_size=3)
-    parts = ParquetTables.open(tmp_path / "t.parquet").parts(["n"])
-    assert [part.table.num_rows for part in parts] == [16, 16, 16, 2]
+    chunks = ParquetTable.open(tmp_path / "t.parquet").chunks(["n"])
+    assert [chunk.table.num_rows for chunk in chunks] == [16, 16, 16, 2]
 
 
 def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path) -> None:
@@ -96,24 +96,24 @@ def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path
     pq.write_table(mixed(40), path, row_group_size=10)
     spoil(path, 1, 0)
     spoil(path, 3, 2)
-    tables = ParquetTables.open(path)
-    assert len(rows_of(tables, ["day", "n"], WHOLE)) == 40
+    tables = ParquetTable.open(path)
+    assert len(rows_of(tables, ["day", "n"], ALL_ROWS)) == 40
     assert len(rows_of(tables, ["y", "f"], Share(2, 4))) == 10
 
 
 @pytest.mark.parametrize("group", [0, 3, 4])
-@pytest.mark.parametrize("part_rows", [4, 10, 64])
+@pytest.mark.parametrize("chunk_rows", [4, 10, 64])
 def test_a_spoilt_row_group_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, part_rows: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, chunk_rows: int
 ) -> None:
-    small_parts(monkeypatch, part_rows)
+    small_chunks(monkeypatch, chunk_rows)
     path = folder_of(tmp_path, {"a.parquet": mixed(9), "b.parquet": mixed(50)}, row_group_size=10)
     spoil(path / "b.parquet", group, 2)
-    tables = ParquetTables.open(path)
-    parts = tables.parts(["n", "f"])
-    assert next(parts).place.endswith("a.parquet")
+    tables = ParquetTable.open(path)
+    chunks = tables.chunks(["n", "f"])
+    assert next(chunks).file.endswith("a.parquet")
     with pytest.raises(TableError, match=rf"b.parquet' cannot be read .*, in row group {group} \("):
-        list(parts)
+        list(chunks)
 
 
 def test_a_wrong_checksum_is_found(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_wrong_checksum_is_found(tmp_path: Path) -> None:
     content[place] ^= 1
     path.write_bytes(content)
     with pytest.raises(TableError, match=r"in row group 0 .*could not verify page integrity"):
-        list(ParquetTables.open(path).parts(["y"]))
+        list(ParquetTable.open(path).chunks(["y"]))
 
 
 def test_the_names_of_folders_are_columns(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_names_of_folders_are_columns(tmp_path: Path) -> None:
             pa.schema([("year", pa.int64()), ("town", pa.string())]), flavor="hive"
         ),
     )
-    tables = ParquetTables.open(tmp_path)
+    tables = ParquetTable.open(tmp_path)
     assert tables.schema.names == table.column_names
     assert tables.schema.field("year").type == pa.int32()
     assert tables.schema.field("town").type == pa.string()
@@ -156,40 +156,40 @@ def test_the_names_of_folders_are_columns(tmp_path: Path) -> None:
 
 def test_the_name_of_a_folder_may_say_that_a_value_is_missing(tmp_path: Path) -> None:
     names = {"k=1/a.parquet": mixed(2), "k=__HIVE_DEFAULT_PARTITION__/a.parquet": mixed(2)}
-    tables = ParquetTables.open(folder_of(tmp_path, names))
+    tables = ParquetTable.open(folder_of(tmp_path, names))
     assert [row["k"] for row in all_rows(tables, ["k"], 1)] == [1, 1, None, None]
 
 
 def test_a_column_of_the_files_stands_before_one_of_a_folder(tmp_path: Path) -> None:
     table = pa.table({"k": ["inside"], "y": [1.0]})
-    tables = ParquetTables.open(folder_of(tmp_path, {"k=outside/a.parquet": table}))
+    tables = ParquetTable.open(folder_of(tmp_path, {"k=outside/a.parquet": table}))
     assert all_rows(tables, ["k", "y"], 1) == table.to_pylist()
 
 
 def test_names_of_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     uneven = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2), "b.parquet": mixed(2)})
     with pytest.raises(TableError, match=r"same columns. Got 'k' in '.*k=1.*' and not in '.*b"):
-        ParquetTables.open(uneven)
+        ParquetTable.open(uneven)
     clash = folder_of(tmp_path / "u", {"n=one/a.parquet": mixed(2)})
     with pytest.raises(TableError, match=r"u' cannot be read as a folder of .parquet files: .*n "):
-        ParquetTables.open(clash)
+        ParquetTable.open(clash)
 
 
 def test_one_file_has_no_columns_from_the_names_of_folders(tmp_path: Path) -> None:
     folder_of(tmp_path, {"k=1/a.parquet": mixed(2)})
-    assert ParquetTables.open(tmp_path / "k=1" / "a.parquet").schema.names == mixed(2).column_names
+    assert ParquetTable.open(tmp_path / "k=1" / "a.parquet").schema.names == mixed(2).column_names
 
 
 @pytest.mark.parametrize("spelling", ["{}/", "{}/../t", "{}/./", "{}"])
 def test_a_folder_may_be_spelt_in_any_way(tmp_path: Path, spelling: str) -> None:
     folder = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2)})
-    tables = ParquetTables.open(spelling.format(folder))
+    tables = ParquetTable.open(spelling.format(folder))
     assert all_rows(tables, ["k"], 1) == [{"k": 1}] * 2
 
 
 def test_a_folder_may_itself_be_hidden(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "_data" / ".t", {"k=1/a.parquet": mixed(2)})
-    assert len(all_rows(ParquetTables.open(folder), ["k"], 1)) == 2
+    assert len(all_rows(ParquetTable.open(folder), ["k"], 1)) == 2
 
 
 def test_kinds_rather_than_types_must_be_the_same(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_kinds_rather_than_types_must_be_the_same(tmp_path: Path) -> None:
             {"x": [True], "t": dictionary(["Bath"], pa.string()), "d": pa.nulls(1)}
         ),
     }
-    tables = ParquetTables.open(folder_of(tmp_path, parts))
+    tables = ParquetTable.open(folder_of(tmp_path, parts))
     assert tables.schema.types == [pa.int64(), pa.string(), pa.date32()]
     assert [row["x"] for row in all_rows(tables, ["x"], 2)] == [1, 2, 1.5, True]
     assert [row["t"] for row in all_rows(tables, ["t"], 3)] == [None, None, "York", "Bath"]
@@ -226,7 +226,7 @@ def test_files_that_do_not_fit_together_are_refused(
 ) -> None:
     parts = {"a.parquet": pa.table({"x": [1.0], "y": [1.0]}), "b.parquet": other}
     with pytest.raises(TableError, match=message):
-        ParquetTables.open(folder_of(tmp_path, parts))
+        ParquetTable.open(folder_of(tmp_path, parts))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"price,rooms\n1,2\n" * 10])
@@ -235,7 +235,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> N
     (tmp_path / "b.parquet").write_bytes(content)
     for path in (tmp_path, tmp_path / "b.parquet"):
         with pytest.raises(TableError, match=r"b.parquet' cannot be read as .parquet: "):
-            ParquetTables.open(path)
+            ParquetTable.open(path)
 
 
 @pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
@@ -244,27 +244,27 @@ def test_a_truncated_file_is_named(tmp_path: Path, keep: float) -> None:
     content = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "a.parquet").write_bytes(content[: int(keep * len(content))])
     with pytest.raises(TableError, match=r"a.parquet' cannot be read as .parquet: "):
-        ParquetTables.open(tmp_path)
+        ParquetTable.open(tmp_path)
 
 
 def test_a_table_without_anything_is_refused(tmp_path: Path) -> None:
     empty = folder_of(tmp_path, {"a.parquet": mixed(0), "b.parquet": mixed(0)})
     with pytest.raises(TableError, match=r"one row .*Got 0 rows and 6 columns in '"):
-        ParquetTables.open(empty)
+        ParquetTable.open(empty)
     with pytest.raises(TableError, match=r"one column. Got 0 rows and 0 columns"):
-        ParquetTables.open(folder_of(tmp_path / "t", {"a.parquet": pa.table({})}))
+        ParquetTable.open(folder_of(tmp_path / "t", {"a.parquet": pa.table({})}))
 
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(mixed(10), path)
-    tables = ParquetTables.open(path)
+    tables = ParquetTable.open(path)
     pq.write_table(mixed(11), path)
-    with pytest.raises(TableError, match=r"stay as it is .*Got 11 rows in '.*', which had 10"):
-        list(tables.parts(["n"]))
+    with pytest.raises(TableError, match=r"must not change .*Got 11 rows in '.*', which had 10"):
+        list(tables.chunks(["n"]))
     path.unlink()
     with pytest.raises(TableError, match=r"t.parquet' cannot be read"):
-        list(tables.parts(["n"]))
+        list(tables.chunks(["n"]))
 
 
 def test_text_of_every_type_is_read(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_text_of_every_type_is_read(tmp_path: Path) -> None:
     )
     path = tmp_path / "t.parquet"
     pq.write_table(table, path)
-    tables = ParquetTables.open(path)
+    tables = ParquetTable.open(path)
     assert pa.string_view() not in tables.schema.types
     assert all_rows(tables, tables.schema.names, 2) == table.to_pylist()
     assert all_rows(tables, ["a"], 2) == table.select(["a"]).to_pylist()
@@ -289,7 +289,7 @@ def test_what_polars_writes_is_read(tmp_path: Path) -> None:
     values = ["x", "y", None, "x"]
     categories = polars.Series(values, dtype=polars.Categorical)
     polars.DataFrame({"s": values, "c": categories}).write_parquet(path)
-    tables = ParquetTables.open(path)
+    tables = ParquetTable.open(path)
     assert text_names(tables.schema, ["s", "c"]) == ["s", "c"]
     assert all_rows(tables, ["c", "s"], 3) == [{"c": each, "s": each} for each in values]
 
@@ -297,10 +297,10 @@ def test_what_polars_writes_is_read(tmp_path: Path) -> None:
 def test_bytes_are_estimated_from_the_metadata(tmp_path: Path) -> None:
     numbers = pa.table({"x": np.zeros(1000), "y": np.zeros(1000)})
     write_table(numbers, tmp_path / "numbers.parquet")
-    assert ParquetTables.open(tmp_path / "numbers.parquet").nbytes == 16_000
+    assert ParquetTable.open(tmp_path / "numbers.parquet").nbytes == 16_000
     text = pa.table({"x": [f"{i:0200}" for i in range(1000)]})
     write_table(text, tmp_path / "text.parquet")
-    assert 200_000 < ParquetTables.open(tmp_path / "text.parquet").nbytes < 600_000
+    assert 200_000 < ParquetTable.open(tmp_path / "text.parquet").nbytes < 600_000
 
 
 def test_one_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
@@ -308,9 +308,9 @@ def test_one_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     n_rows = 400_000
     pq.write_table(pa.table({"x": rng.normal(size=n_rows)}), path, row_group_size=n_rows)
-    tables = ParquetTables.open(path)
+    tables = ParquetTable.open(path)
     before, most = pa.total_allocated_bytes(), 0
-    for part in tables.parts(["x"]):
+    for chunk in tables.chunks(["x"]):
         most = max(most, pa.total_allocated_bytes() - before)
-        assert part.table.num_rows <= 65_536
+        assert chunk.table.num_rows <= 65_536
     assert most < tables.nbytes

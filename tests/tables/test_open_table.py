@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 from builders.tables import all_rows, houses
 
-from sswim.tables.csv_tables import CsvTables
-from sswim.tables.open_tables import open_tables
-from sswim.tables.parquet_tables import ParquetTables
+from sswim.tables.chunked_table import ChunkedTable
+from sswim.tables.csv_table import CsvTable
+from sswim.tables.memory_table import MemoryTable
+from sswim.tables.open_table import open_table, read_small_table
+from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table_io import TableError, read_table, write_table
-from sswim.tables.table_parts import MemoryTables, Tables
 
 KINDS = {
-    ".parquet": ParquetTables,
-    ".csv": CsvTables,
-    ".csv.gz": CsvTables,
-    ".arrow": MemoryTables,
-    ".feather": MemoryTables,
-    ".PARQUET": ParquetTables,
-    ".CSV.GZ": CsvTables,
+    ".parquet": ParquetTable,
+    ".csv": CsvTable,
+    ".csv.gz": CsvTable,
+    ".arrow": MemoryTable,
+    ".feather": MemoryTable,
+    ".PARQUET": ParquetTable,
+    ".CSV.GZ": CsvTable,
 }
 
 
@@ -27,9 +28,9 @@ def test_a_file_is_opened_by_its_suffix(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"houses{suffix}"
     write_table(houses(), path)
     for each in (path, str(path)):
-        tables = open_tables(each)
+        tables = open_table(each)
         assert isinstance(tables, KINDS[suffix])
-        assert isinstance(tables, Tables)
+        assert isinstance(tables, ChunkedTable)
         assert tables.name == str(path)
         columns = ["town", "price"]
         assert all_rows(tables, columns, 2) == houses().select(columns).to_pylist()
@@ -38,11 +39,11 @@ def test_a_file_is_opened_by_its_suffix(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("names", "kind"),
     [
-        (["a.parquet"], ParquetTables),
-        (["a.parquet", "b/c.PARQUET"], ParquetTables),
-        (["a.csv"], CsvTables),
-        (["a.csv", "b/c.csv.gz"], CsvTables),
-        (["a.csv", "_b.parquet", ".c.feather"], CsvTables),
+        (["a.parquet"], ParquetTable),
+        (["a.parquet", "b/c.PARQUET"], ParquetTable),
+        (["a.csv"], CsvTable),
+        (["a.csv", "b/c.csv.gz"], CsvTable),
+        (["a.csv", "_b.parquet", ".c.feather"], CsvTable),
     ],
 )
 def test_a_folder_is_opened_by_what_is_in_it(tmp_path: Path, names: list[str], kind: type) -> None:
@@ -52,7 +53,7 @@ def test_a_folder_is_opened_by_what_is_in_it(tmp_path: Path, names: list[str], k
         write_table(houses(), folder / name)
     (folder / "_SUCCESS").touch()
     (folder / ".a.parquet.crc").touch()
-    tables = open_tables(folder)
+    tables = open_table(folder)
     assert isinstance(tables, kind)
     assert tables.name == str(folder)
     n_files = sum(not name.startswith((".", "_")) for name in names)
@@ -75,7 +76,7 @@ def test_a_folder_of_anything_else_is_refused(tmp_path: Path, names: list[str], 
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     with pytest.raises(TableError, match=rf"and no others\. Got {got} in '.*underscore"):
-        open_tables(tmp_path)
+        open_table(tmp_path)
 
 
 def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Path) -> None:
@@ -85,5 +86,25 @@ def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Pat
         with pytest.raises(TableError) as expected:
             read_table(tmp_path / name)
         with pytest.raises(TableError) as caught:
-            open_tables(tmp_path / name)
+            open_table(tmp_path / name)
         assert str(caught.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
+def test_a_small_file_is_read_whole(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"houses{suffix}"
+    write_table(houses(), path)
+    size = open_table(path).nbytes
+    small = open_table(path, memory=size)
+    assert isinstance(small, MemoryTable)
+    assert small.name == str(path)
+    assert small.table.equals(read_table(path))
+    assert isinstance(open_table(path, memory=size - 1), KINDS[suffix])
+    assert read_small_table(path, size - 1) is None
+    assert read_small_table(path, None) is None
+
+
+def test_a_folder_is_never_read_whole(tmp_path: Path) -> None:
+    write_table(houses(), tmp_path / "a.parquet")
+    assert isinstance(open_table(tmp_path, memory=2**40), ParquetTable)
+    assert read_small_table(tmp_path, 2**40) is None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sswim.lab.datasets.named import load, split
+from sswim.lab.datasets import load, split
 
 Columns = Mapping[str, Sequence[object]]
 FLIGHT: Columns = {
