@@ -1,1 +1,33 @@
-"""Other methods of regression behind one protocol."""
+"""Peers: other methods of regression, and SSWIM itself, behind one protocol."""
+
+from sswim.lab.peers.bayesian_warped_gp import BWGP
+from sswim.lab.peers.dense_gp import GP
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.protocol import Fitted, Gaussian, Method, Predictive
+from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.sswim_method import SSWIM, sswim
+from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM
+from sswim.lab.peers.warped_gp import MLWGP
+
+__all__ = [
+    "BWGP",
+    "DKL",
+    "DSDGP",
+    "GP",
+    "MLWGP",
+    "RFFNS",
+    "RFFS",
+    "SGPR",
+    "SSWIM",
+    "SVGP",
+    "CatBoost",
+    "ExactGP",
+    "Fitted",
+    "Gaussian",
+    "HistGradientBoosting",
+    "LightGBM",
+    "Method",
+    "Predictive",
+    "PublishedSSWIM",
+    "sswim",
+]

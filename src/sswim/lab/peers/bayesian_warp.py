@@ -1,8 +1,8 @@
-"""A warp g with a process prior, integrated out where its argument is only known to be Gaussian.
+"""A warp g with a GP prior, integrated out for arguments that are Gaussian.
 
 y_n = g(f_n) + ε_n with ε_n ~ N(0, σ²), and g(f) = f + h(f) where h ~ GP(0, c) with
 c(f, f') = α² exp(−½(f − f')²/ℓ²). The values u = h(z) + jitter at an even grid z, of covariance C,
-carry what is learnt of h.
+represent the posterior of h.
 
 With f_n ~ N(μ_n, v_n) under q let k_n = c(f_n, z), r_n = y_n − f_n, and
 
@@ -30,12 +30,12 @@ from sswim.base.cholesky import cholesky
 from sswim.base.record import Record
 
 JITTER = 1e-6
-"""The variance of the jitter of u, as a part of α²."""
+"""Variance of the jitter of u, as a fraction of α²."""
 
 
 @dataclass(frozen=True)
 class WarpPrior(Record):
-    """The process h, the noise behind it, and the grid."""
+    """Hyper-parameters of the GP h, of the noise after the warp, and of the grid."""
 
     log_amplitude: Float64[Tensor, ""]
     """log α"""
@@ -44,9 +44,9 @@ class WarpPrior(Record):
     log_noise: Float64[Tensor, ""]
     """log σ"""
     low: Float64[Tensor, ""]
-    """The first point of the grid."""
+    """First point of the grid."""
     log_width: Float64[Tensor, ""]
-    """The log of the distance of the last from it."""
+    """Log of the distance from the first to the last point."""
 
     @property
     def noise_variance(self) -> Float64[Tensor, ""]:
@@ -59,19 +59,19 @@ class WarpPrior(Record):
         return (2 * self.log_amplitude).exp()
 
     def grid(self, n_points: int) -> Float64[Tensor, " m"]:
-        """An even one."""
+        """Return the evenly spaced points z."""
         steps = torch.linspace(0, 1, n_points, dtype=torch.float64, device=self.low.device)
         return self.low + self.log_width.exp() * steps
 
     def kernel(
         self, values: Float64[Tensor, "*N"], points: Float64[Tensor, " m"]
     ) -> Float64[Tensor, "*N m"]:
-        """c(f, z)."""
+        """Return c(f, z)."""
         distance = (values[..., None] - points) * (-self.log_length).exp()
         return (2 * self.log_amplitude - 0.5 * distance.square()).exp()
 
     def factor(self, points: Float64[Tensor, " m"]) -> Float64[Tensor, "m m"]:
-        """The lower Cholesky factor of C."""
+        """Return the lower Cholesky factor of C."""
         jitter = JITTER * self.amplitude_variance * torch.eye(len(points)).to(points)
         return cholesky(self.kernel(points, points) + jitter, "covariance of the warp")
 
@@ -94,7 +94,7 @@ def psi_statistics(
     mean: Float64[Tensor, " N"],
     variance: Float64[Tensor, " N"],
 ) -> Psi:
-    """In closed form.
+    """Return the expectations in closed form.
 
     E c(f, z) = α² √(ℓ²/t) exp(−½(μ − z)²/t) with t = ℓ² + v; f then has the mean (ℓ²μ + vz)/t. And
     c(f, z) c(f, z') = c(z, z')^½ α³ exp(−(f − z̄)²/ℓ²) where the midpoints z̄ = ½(z + z') of an even
@@ -115,7 +115,7 @@ def psi_statistics(
 
 @dataclass(frozen=True)
 class WarpPosterior(Record):
-    """q(h), by the grid's values u."""
+    """q(h), represented by the values u at the grid."""
 
     prior: WarpPrior
     points: Float64[Tensor, " m"]
@@ -123,48 +123,18 @@ class WarpPosterior(Record):
     factor: Float64[Tensor, "m m"]
     """L, the lower Cholesky factor of C."""
     inner: Float64[Tensor, "m m"]
-    """That of I + L⁻¹ΨL⁻ᵀ/σ² = L⁻¹AL⁻ᵀ."""
+    """Lower Cholesky factor of I + L⁻¹ΨL⁻ᵀ/σ² = L⁻¹AL⁻ᵀ."""
     projected: Float64[Tensor, " m"]
     """inner⁻¹L⁻¹b/σ², whose square is bᵀA⁻¹b/σ⁴."""
     bound: Float64[Tensor, ""]
-    """On E log p(y|f), less the divergence of u."""
-
-    @classmethod
-    def of(
-        cls,
-        prior: WarpPrior,
-        n_points: int,
-        y: Float64[Tensor, " N"],
-        mean: Float64[Tensor, " N"],
-        variance: Float64[Tensor, " N"],
-    ) -> WarpPosterior:
-        """The best, for f_n ~ N(μ_n, v_n)."""
-        points, noise = prior.grid(n_points), prior.noise_variance
-        psi = psi_statistics(prior, n_points, mean, variance)
-        factor = prior.factor(points)
-        half = torch.linalg.solve_triangular(factor, psi.second, upper=False)
-        white = torch.linalg.solve_triangular(factor, half.mT, upper=False)  # L⁻¹ΨL⁻ᵀ
-        identity = torch.eye(n_points).to(white)
-        inner = cholesky(identity + white / noise, "covariance of the warp's values")
-        linear = y @ psi.first - psi.weighted.sum(0)  # b
-        projected = torch.linalg.solve_triangular(factor, linear[:, None], upper=False)
-        projected = torch.linalg.solve_triangular(inner, projected, upper=False)[:, 0] / noise
-        residual = (y - mean).square().sum() + variance.sum()  # R
-        unknown = len(y) * prior.amplitude_variance - white.diagonal().sum()
-        bound = -0.5 * (
-            len(y) * (math.log(2 * math.pi) + 2 * prior.log_noise)
-            + (residual + unknown) / noise
-            + 2 * inner.diagonal().log().sum()
-            - projected.square().sum()
-        )
-        return cls(prior, points, factor, inner, projected, bound)
+    """Lower bound on E log p(y|f), less the divergence of u."""
 
     def predict(
         self, values: Float64[Tensor, "*N"]
     ) -> tuple[Float64[Tensor, "*N"], Float64[Tensor, "*N"]]:
-        """Mean and variance of g(f).
+        """Return the mean and variance of g(f).
 
-        f + kᵀA⁻¹b/σ² and c(f, f) − kᵀC⁻¹k + kᵀA⁻¹k, where k = c(f, z).
+        They are f + kᵀA⁻¹b/σ² and c(f, f) − kᵀC⁻¹k + kᵀA⁻¹k, where k = c(f, z).
         """
         flat = values.reshape(-1)
         cross = self.prior.kernel(flat, self.points).mT
@@ -173,3 +143,32 @@ class WarpPosterior(Record):
         variance = self.prior.amplitude_variance - white.square().sum(0) + known.square().sum(0)
         mean = flat + self.projected @ known
         return mean.reshape(values.shape), variance.clamp(min=0).reshape(values.shape)
+
+
+def warp_posterior(
+    prior: WarpPrior,
+    n_points: int,
+    y: Float64[Tensor, " N"],
+    mean: Float64[Tensor, " N"],
+    variance: Float64[Tensor, " N"],
+) -> WarpPosterior:
+    """Return the best q(h) for targets y and f_n ~ N(μ_n, v_n)."""
+    points, noise = prior.grid(n_points), prior.noise_variance
+    psi = psi_statistics(prior, n_points, mean, variance)
+    factor = prior.factor(points)
+    half = torch.linalg.solve_triangular(factor, psi.second, upper=False)
+    white = torch.linalg.solve_triangular(factor, half.mT, upper=False)  # L⁻¹ΨL⁻ᵀ
+    identity = torch.eye(n_points).to(white)
+    inner = cholesky(identity + white / noise, "covariance of the warp's values")
+    linear = y @ psi.first - psi.weighted.sum(0)  # b
+    projected = torch.linalg.solve_triangular(factor, linear[:, None], upper=False)
+    projected = torch.linalg.solve_triangular(inner, projected, upper=False)[:, 0] / noise
+    residual = (y - mean).square().sum() + variance.sum()  # R
+    unknown = len(y) * prior.amplitude_variance - white.diagonal().sum()
+    bound = -0.5 * (
+        len(y) * (math.log(2 * math.pi) + 2 * prior.log_noise)
+        + (residual + unknown) / noise
+        + 2 * inner.diagonal().log().sum()
+        - projected.square().sum()
+    )
+    return WarpPosterior(prior, points, factor, inner, projected, bound)

@@ -1,10 +1,10 @@
-"""The Bayesian warped Gaussian process of Lázaro-Gredilla (2012).
+"""The Bayesian warped GP of Lázaro-Gredilla (2012).
 
-y = g(f(x)) + ε, where f ~ GP(m, k + τ²δ) and the warp g is a process around the identity. The noise
-τ within f is what the warp makes skewed, or larger for some targets than for others.
+y = g(f(x)) + ε, where f ~ GP(m, k + τ²δ) and the warp g is a GP around the identity. The warp makes
+the noise τ within f skewed, or larger for some targets than for others.
 
-q(f) = N(μ, Σ) with Σ = (K_f⁻¹ + Λ)⁻¹ and a diagonal Λ (Opper and Archambeau) is what pseudo-targets
-t_n with the noise variances s_n = 1/Λ_n would leave of the prior N(m, K_f), K_f = K + τ²I. With
+q(f) = N(μ, Σ) with Σ = (K_f⁻¹ + Λ)⁻¹ and a diagonal Λ (Opper and Archambeau) is the prior
+N(m, K_f), K_f = K + τ²I, conditioned on pseudo-targets t_n of noise variances s_n = 1/Λ_n. With
 M = K + diag(τ² + s), β = M⁻¹(t − m) and d = diag M⁻¹ its marginals are
 
     μ_n = t_n − s_n β_n,   Σ_nn = s_n − s_n² d_n,
@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,40 +28,46 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.lab.peers.bayesian_warp import WarpPosterior, WarpPrior
-from sswim.lab.peers.bayesian_warped_density import Argument, BayesianWarpedPredictive
-from sswim.lab.peers.dense_algebra import Kernel, Process, plus_diagonal, solved
-from sswim.lab.peers.dense_gp import LENGTH, NOISE, SIGNAL, Dense, Problem, minimise
-from sswim.lab.peers.warped_gp import FittedWarpedGP, fit_warped
+from sswim.lab.peers.bayesian_warp import WarpPosterior, WarpPrior, warp_posterior
+from sswim.lab.peers.bayesian_warped_density import WarpedMarginals
+from sswim.lab.peers.dense_algebra import (
+    ConditionedGP,
+    SquaredExponential,
+    condition,
+    plus_diagonal,
+    solve_system,
+)
+from sswim.lab.peers.dense_gp import LOG_LENGTH, LOG_NOISE, LOG_SIGNAL, DenseMethod, minimise
+from sswim.lab.peers.mixture import MixturePredictive
+from sswim.lab.peers.standardised_rows import StandardisedRows, standardise
+from sswim.lab.peers.warped_gp import FittedWarpedGP, fit_warped_gp
 
 OFFSET = (-20.0, 20.0)
-"""Of m."""
-LOG_AMPLITUDE, LOG_LENGTH, LOG_NOISE = (-6.0, 3.0), (-2.0, 3.0), (-5.0, 2.0)
-"""Of the warp's α and ℓ, and of its noise's σ."""
-LOW, LOG_WIDTH = (-30.0, 5.0), (0.0, 4.0)
-"""Of the warp's grid."""
-PSEUDO, LOG_PSEUDO_VARIANCE = (-30.0, 30.0), (-16.0, 6.0)
-"""Of t and log s."""
+"""Bounds of m."""
+WARP_PRIOR = ((-6.0, 3.0), (-2.0, 3.0), (-5.0, 2.0), (-30.0, 5.0), (0.0, 4.0))
+"""Bounds of the fields of ``WarpPrior``, in their order."""
+PSEUDO_TARGET, LOG_PSEUDO_VARIANCE = (-30.0, 30.0), (-16.0, 6.0)
+"""Bounds of t and of log s."""
 
 N_SCALARS = 8
-"""Parameters that are neither length-scales nor of a row."""
+"""Number of parameters that are neither length-scales nor belong to a row."""
 NOISE_SHARE = 0.1
-"""Of the noise variance, to start with: what is behind the warp and not within f."""
+"""Share of the noise variance that starts after the warp instead of within f."""
 
 
 @dataclass(frozen=True)
-class BWGP(Dense):
-    """A warped process whose warp is integrated out, by a variational bound."""
+class BWGP(DenseMethod):
+    """A warped GP whose warp is integrated out, by a variational bound."""
 
     n_points: int = 40
-    """Of the warp's grid."""
+    """Number of points of the warp's grid."""
     n_terms: int = 3
-    """Of the maximum likelihood warp that it starts from."""
-    first: int = 15
-    most: int = 150
+    """Number of steps of the maximum likelihood warp that training starts from."""
+    start_iterations: int = 15
+    iterations: int = 150
 
     def settings(self) -> Mapping[str, Any]:
-        """The kernel, the warp, and how they are trained."""
+        """Return the kernel, the warp, and the settings of their training."""
         return {
             **super().settings(),
             "warp_kernel": "squared exponential",
@@ -72,63 +79,71 @@ class BWGP(Dense):
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> FittedBayesianWarpedGP:
         """Maximise the bound; nothing is random."""
-        problem = Problem.of(x, y, self.device(device))
-        n_rows, n_inputs = problem.x.shape
-        start = _start(fit_warped(problem, self.n_terms, self.first, 3 * self.first))
-        rows = math.sqrt(n_rows)
-        bounds = [LENGTH] * n_inputs + [SIGNAL, NOISE, OFFSET]
-        bounds += [LOG_AMPLITUDE, LOG_LENGTH, LOG_NOISE, LOW, LOG_WIDTH]
-        for low, high in (PSEUDO, LOG_PSEUDO_VARIANCE):
-            bounds += [(low / rows, high / rows)] * n_rows
+        rows = standardise(x, y, self.device(device))
+        n_rows, n_inputs = rows.x.shape
+        warped = fit_warped_gp(rows, self.n_terms, self.start_iterations, 3 * self.start_iterations)
+        bounds = [LOG_LENGTH] * n_inputs + [LOG_SIGNAL, LOG_NOISE, OFFSET, *WARP_PRIOR]
+        scale = math.sqrt(n_rows)
+        for low, high in (PSEUDO_TARGET, LOG_PSEUDO_VARIANCE):
+            bounds += [(low / scale, high / scale)] * n_rows
 
         def objective(point: Float64[Tensor, " P"]) -> Float64[Tensor, ""]:
-            parameters = Parameters.of(point, n_inputs)
-            return -Bound.of(parameters, problem, self.n_points).value / n_rows
+            parameters = Parameters.from_point(point, n_inputs)
+            return -evidence_bound(parameters, rows, self.n_points).value / n_rows
 
         point = minimise(
-            objective, [start.point()], bounds, problem.x.device, self.first, self.most
+            objective,
+            [_starting_parameters(warped).point()],
+            bounds,
+            rows.x.device,
+            self.start_iterations,
+            self.iterations,
         )
-        found = Parameters.of(torch.as_tensor(point, device=problem.x.device), n_inputs)
-        return FittedBayesianWarpedGP.of(found, problem, self.n_points)
+        found = Parameters.from_point(torch.as_tensor(point, device=rows.x.device), n_inputs)
+        return FittedBayesianWarpedGP.from_parameters(found, rows, self.n_points)
 
 
 @dataclass(frozen=True)
 class Parameters(Record):
-    """Of the prior, and of q(f)."""
+    """Parameters of the prior and of q(f)."""
 
-    kernel: Kernel
+    kernel: SquaredExponential
     """k"""
     log_noise: Float64[Tensor, ""]
     """log τ"""
     offset: Float64[Tensor, ""]
     """m"""
     prior: WarpPrior
-    pseudo: Float64[Tensor, " N"]
+    pseudo_targets: Float64[Tensor, " N"]
     """t"""
     log_pseudo_variance: Float64[Tensor, " N"]
     """log s"""
 
     @classmethod
-    def of(cls, point: Float64[Tensor, " P"], n_inputs: int) -> Parameters:
-        """Those of a point of the optimiser's.
+    def from_point(cls, point: Float64[Tensor, " P"], n_inputs: int) -> Parameters:
+        """Unpack a point of the optimiser.
 
-        A row's parameters are √N times its coordinates: the bound then bends about as much along
-        every one.
+        A row's parameters are √N times its coordinates: the bound then has about the same
+        curvature along every coordinate.
         """
         log_lengths, scalars, rows = point.tensor_split((n_inputs, n_inputs + N_SCALARS))
         n_rows = len(rows) // 2
         pseudo, log_variance = (math.sqrt(n_rows) * rows).split(n_rows)
         signal, noise, offset, *prior = scalars
         return cls(
-            Kernel(log_lengths, signal), noise, offset, WarpPrior(*prior), pseudo, log_variance
+            SquaredExponential(log_lengths, signal),
+            noise,
+            offset,
+            WarpPrior(*prior),
+            pseudo,
+            log_variance,
         )
 
     def point(self) -> Float64[np.ndarray, " P"]:
-        """The optimiser's point."""
-        scale = math.sqrt(len(self.pseudo))
+        """Pack the parameters into a point of the optimiser."""
+        scale = math.sqrt(len(self.pseudo_targets))
         *first, pseudo, log_variance = (tensor.reshape(-1) for tensor in self.tensors())
-        together = torch.cat((*first, pseudo / scale, log_variance / scale))
-        return together.cpu().numpy()
+        return torch.cat((*first, pseudo / scale, log_variance / scale)).cpu().numpy()
 
     @property
     def noise(self) -> Float64[Tensor, " N"]:
@@ -137,78 +152,85 @@ class Parameters(Record):
 
 
 @dataclass(frozen=True)
-class Bound(Record):
-    """On log p(y)."""
+class EvidenceBound(Record):
+    """A lower bound on log p(y)."""
 
     value: Float64[Tensor, ""]
     warp: WarpPosterior
 
-    @classmethod
-    def of(cls, parameters: Parameters, problem: Problem, n_points: int) -> Bound:
-        """With the best q(u) of the warp."""
-        given, log_variance = parameters.pseudo, parameters.log_pseudo_variance
-        variance = log_variance.exp()  # s
-        covariance = plus_diagonal(parameters.kernel.matrix(problem.x), parameters.noise)
-        found = solved(covariance, given - parameters.offset)
-        shrinkage = variance * found.solution  # sβ
-        kept = variance * found.diagonal  # sd, below one but for rounding
-        divergence = 0.5 * (
-            kept.sum()
-            - len(given)
-            + (given - parameters.offset - shrinkage) @ found.solution
-            + found.log_determinant
-            - log_variance.sum()
-        )
-        marginal = variance * (1 - kept).clamp(min=1e-12)
-        warp = WarpPosterior.of(parameters.prior, n_points, problem.y, given - shrinkage, marginal)
-        return cls(warp.bound - divergence, warp)
+
+def evidence_bound(parameters: Parameters, rows: StandardisedRows, n_points: int) -> EvidenceBound:
+    """Return the bound with the best q(u) of the warp."""
+    given, log_variance = parameters.pseudo_targets, parameters.log_pseudo_variance
+    variance = log_variance.exp()  # s
+    covariance = plus_diagonal(parameters.kernel.matrix(rows.x), parameters.noise)
+    system = solve_system(covariance, given - parameters.offset)
+    shrinkage = variance * system.solution  # sβ
+    kept = variance * system.inverse_diagonal  # sd, below one but for rounding
+    divergence = 0.5 * (
+        kept.sum()
+        - len(given)
+        + (given - parameters.offset - shrinkage) @ system.solution
+        + system.log_determinant
+        - log_variance.sum()
+    )
+    marginal = variance * (1 - kept).clamp(min=1e-12)
+    warp = warp_posterior(parameters.prior, n_points, rows.y, given - shrinkage, marginal)
+    return EvidenceBound(warp.bound - divergence, warp)
 
 
-def _start(warped: FittedWarpedGP) -> Parameters:
-    """f = T(y) of a maximum likelihood warp, scaled as y is: then g is T⁻¹."""
-    y = warped.problem.y
+def _starting_parameters(warped: FittedWarpedGP) -> Parameters:
+    """Return parameters with f = T(y) of a maximum likelihood warp, scaled to unit spread."""
+    y = warped.rows.y
     values, log_slope = (column[:, 0] for column in warped.output.forward(y[:, None]))
     spread = values.std(correction=0).clamp(min=1e-3)
     values, log_slope = values / spread, log_slope - spread.log()
-    kernel, log_noise = warped.process.kernel, warped.log_noise - spread.log()
-    # The noise of y behind a warp of slope g' is a variance s = σ²/g'² within it.
-    log_behind = log_noise + 0.5 * math.log(NOISE_SHARE) - log_slope.median()  # log σ
+    kernel, log_noise = warped.gp.kernel, warped.log_noise - spread.log()
+    # The noise σ after a warp of slope g' is a variance s = σ²/g'² within f.
+    log_after = log_noise + 0.5 * math.log(NOISE_SHARE) - log_slope.median()  # log σ
     margin = torch.ones_like(spread)
     low, high = values.min() - margin, values.max() + margin
     centre = values.mean()
     prior = WarpPrior(
-        (0.5 * margin).log(), margin.log(), log_behind, low - centre, (high - low).log()
+        (0.5 * margin).log(), margin.log(), log_after, low - centre, (high - low).log()
     )
     return Parameters(
-        Kernel(kernel.log_lengths, kernel.log_signal - spread.log()),
+        SquaredExponential(kernel.log_lengths, kernel.log_signal - spread.log()),
         log_noise,
         -centre,
         prior,
         values - centre,
-        2 * (log_behind + log_slope),
+        2 * (log_after + log_slope),
     )
 
 
 @dataclass(frozen=True)
 class FittedBayesianWarpedGP:
-    """A trained process of both function and warp."""
+    """A trained Bayesian warped GP."""
 
-    problem: Problem
-    process: Process
-    """Of f − m, given the pseudo-targets."""
+    rows: StandardisedRows
+    gp: ConditionedGP
+    """The GP of f − m, given the pseudo-targets."""
     parameters: Parameters
     warp: WarpPosterior
 
     @classmethod
-    def of(cls, parameters: Parameters, problem: Problem, n_points: int) -> FittedBayesianWarpedGP:
-        """With given parameters."""
-        given = parameters.pseudo - parameters.offset
-        process = Process.of(parameters.kernel, problem.x, parameters.noise, given)
-        return cls(problem, process, parameters, Bound.of(parameters, problem, n_points).warp)
+    def from_parameters(
+        cls, parameters: Parameters, rows: StandardisedRows, n_points: int
+    ) -> FittedBayesianWarpedGP:
+        """Condition the GP and the warp with given parameters."""
+        given = parameters.pseudo_targets - parameters.offset
+        gp = condition(parameters.kernel, rows.x, parameters.noise, given)
+        return cls(rows, gp, parameters, evidence_bound(parameters, rows, n_points).warp)
 
-    def predict(self, x: Float64[np.ndarray, "M D"]) -> BayesianWarpedPredictive:
-        """The densities of the targets of rows."""
-        mean, variance = self.process.predict(self.problem.standardised(x))
+    def marginals(self, x: Float64[np.ndarray, "M D"]) -> WarpedMarginals:
+        """Return q(f) at rows, with the warp."""
+        mean, variance = self.gp.predict(self.rows.inputs(x))
         deviation = (variance + (2 * self.parameters.log_noise).exp()).sqrt()
-        argument = Argument(self.warp, self.parameters.offset + mean, deviation)
-        return BayesianWarpedPredictive.of(argument, self.problem.scaling)
+        return WarpedMarginals(self.warp, self.parameters.offset + mean, deviation)
+
+    def predict(self, x: Float64[np.ndarray, "M D"]) -> MixturePredictive:
+        """Return the predictive densities at rows."""
+        marginals = self.marginals(x)
+        mixtures = partial(marginals.mixtures, marginals.n_nodes())
+        return MixturePredictive.from_mixtures(mixtures, self.rows.scaling)

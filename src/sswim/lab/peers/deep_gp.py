@@ -1,4 +1,4 @@
-"""A deep Gaussian process of two layers, by doubly stochastic inference in GPyTorch."""
+"""A deep GP of two layers, by doubly stochastic inference in GPyTorch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.lab.peers.exact_gp import matern
-from sswim.lab.peers.gpytorch_training import Standardised, in_batches, maximise, quiet
-from sswim.lab.peers.mixture import GaussianMixture
+from sswim.lab.peers.gpytorch_training import maximise, mini_batches, predict_in_chunks, quiet
+from sswim.lab.peers.mixture import GaussianMixture, MixturePredictive
+from sswim.lab.peers.standardised_rows import StandardisedRows
 
 
 class Layer(DeepGPLayer):  # type: ignore[misc]
-    """Processes of the same inputs, one for each output; None is a single one without an axis."""
+    """GPs of the same inputs, one for each output; None is a single output without an axis."""
 
     def __init__(self, n_inputs: int, n_outputs: int | None, n_inducing: int, mean: Any) -> None:
         shape = torch.Size([] if n_outputs is None else [n_outputs])
@@ -39,12 +40,12 @@ class Layer(DeepGPLayer):  # type: ignore[misc]
         self.covar_module = matern(n_inputs, batch_shape=shape)
 
     def forward(self, x: Tensor) -> Any:
-        """The prior of the functions at rows."""
+        """Return the prior of the functions at rows."""
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 class TwoLayers(DeepGP):  # type: ignore[misc]
-    """A hidden layer around a linear mean, and one output."""
+    """A hidden layer with a linear mean, and a last layer with one output."""
 
     def __init__(self, n_inputs: int, n_hidden: int, n_inducing: int) -> None:
         super().__init__()
@@ -53,31 +54,34 @@ class TwoLayers(DeepGP):  # type: ignore[misc]
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
 
     def forward(self, x: Tensor) -> Any:
-        """The output given samples of the hidden layer."""
+        """Return the output given samples of the hidden layer."""
         return self.last(self.hidden(x))
 
 
 @dataclass(frozen=True)
 class FittedDeepGP:
-    """A trained deep process, and the scales of its rows."""
+    """A trained deep GP."""
 
     model: TwoLayers
-    rows: Standardised
+    rows: StandardisedRows
     draws: Float[Tensor, "S 1 H"]
-    """Standard normal, of the hidden layer; the same for every row.
+    """Standard normal draws of the hidden layer.
 
-    So the density of a row does not depend on the rows beside it.
+    All rows share them, so that the density of a row does not depend on the rows beside it.
     """
 
-    def predict(self, x: Float64[np.ndarray, "M D"]) -> GaussianMixture:
-        """The densities of the targets of rows: a Gaussian for each draw."""
-        scales = self.rows.scales
+    def predict(self, x: Float64[np.ndarray, "M D"]) -> MixturePredictive:
+        """Return the predictive densities at rows, with a Gaussian for each draw."""
         # The hidden layer is asked for one sample, because its moments are the same in all.
         with quiet(), gpytorch.settings.num_likelihood_samples(1), torch.no_grad():
-            moments = in_batches(self._observation, scales.inputs(x))
-        return GaussianMixture(*scales.original(*moments))
+            moments = predict_in_chunks(self._observation, self.rows.inputs(x))
+        means, variances = (moment.mT.to(torch.float64) for moment in moments)
+        weights = torch.full_like(means[0], 1 / len(self.draws))
+        mixture = GaussianMixture(weights, means, variances)
+        return MixturePredictive.from_mixtures(lambda: [mixture], self.rows.scaling)
 
     def _observation(self, x: Float[Tensor, "M D"]) -> tuple[Tensor, Tensor]:
+        """Return the standardised mean and variance of observations, for each draw."""
         hidden = self.model.hidden(x)
         samples = hidden.mean[0] + self.draws * hidden.variance[0].sqrt()
         prediction = self.model.likelihood(self.model.last(samples, are_samples=True))
@@ -85,7 +89,8 @@ class FittedDeepGP:
 
 
 def fit_deep_gp(
-    rows: Standardised,
+    rows: StandardisedRows,
+    seed: int,
     n_hidden: int,
     n_inducing: int,
     n_samples: int,
@@ -99,5 +104,5 @@ def fit_deep_gp(
         gpytorch.mlls.VariationalELBO(model.likelihood, model, num_data=len(rows.y))
     )
     with gpytorch.settings.num_likelihood_samples(n_samples):
-        maximise(model, bound, rows.shuffled(batch, epochs), learning_rate)
+        maximise(model, bound, mini_batches(rows, batch, epochs, seed), learning_rate)
     return FittedDeepGP(model, rows, torch.randn(n_samples, 1, n_hidden).to(rows.x))

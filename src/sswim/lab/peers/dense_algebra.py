@@ -1,4 +1,4 @@
-"""The algebra of exact Gaussian processes, with gradients in closed form.
+"""The algebra of exact GPs, with gradients in closed form.
 
 Every matrix is dense and in float64: the cost is that of N × N factorisations.
 """
@@ -16,13 +16,13 @@ from torch import Tensor
 from sswim.base.cholesky import cholesky, solve, solve_and_invert
 from sswim.base.record import Record
 
-_BATCH = 1000
-"""Rows whose covariances with the training rows are held together."""
+_CHUNK_ROWS = 1000
+"""Number of rows whose covariances with the training rows are in memory together."""
 
 
 @dataclass(frozen=True)
-class Kernel(Record):
-    """k(x, x') = s² exp(−½ Σ_d (x_d − x'_d)²/l_d²)."""
+class SquaredExponential(Record):
+    """The kernel k(x, x') = s² exp(−½ Σ_d (x_d − x'_d)²/l_d²)."""
 
     log_lengths: Float64[Tensor, " D"]
     """log l"""
@@ -30,14 +30,14 @@ class Kernel(Record):
     """log s"""
 
     def matrix(self, x: Float64[Tensor, "N D"]) -> Float64[Tensor, "N N"]:
-        """Among rows."""
-        return _SquaredExponential.apply(x, self.log_lengths, self.log_signal)
+        """Return the covariances among rows."""
+        return _KernelMatrix.apply(x, self.log_lengths, self.log_signal)
 
     def between(
         self, x: Float64[Tensor, "M D"], others: Float64[Tensor, "N D"]
     ) -> Float64[Tensor, "M N"]:
-        """Of rows with others."""
-        return _values(x * self._rates, others * self._rates, self.log_signal)
+        """Return the covariances of rows with other rows."""
+        return _covariances(x * self._rates, others * self._rates, self.log_signal)
 
     @property
     def signal_variance(self) -> Float64[Tensor, ""]:
@@ -46,55 +46,44 @@ class Kernel(Record):
 
     @property
     def _rates(self) -> Float64[Tensor, " D"]:
+        """1/l"""
         return (-self.log_lengths).exp()
 
 
 @dataclass(frozen=True)
-class Solved(Record):
-    """What a positive definite M and a vector r give."""
+class SolvedSystem(Record):
+    """The solution of Mβ = r for a positive definite M, and what else its factor gives."""
 
     solution: Float64[Tensor, " N"]
-    """M⁻¹r"""
-    diagonal: Float64[Tensor, " N"]
-    """Of M⁻¹."""
+    """β = M⁻¹r"""
+    inverse_diagonal: Float64[Tensor, " N"]
+    """diag M⁻¹"""
     log_determinant: Float64[Tensor, ""]
     """log|M|"""
 
 
-def solved(matrix: Float64[Tensor, "N N"], vector: Float64[Tensor, " N"]) -> Solved:
-    """By a Cholesky factor, with gradients in closed form."""
-    return Solved(*_Inverse.apply(matrix, vector))
+def solve_system(matrix: Float64[Tensor, "N N"], vector: Float64[Tensor, " N"]) -> SolvedSystem:
+    """Solve Mβ = r by a Cholesky factor, with gradients in closed form."""
+    return SolvedSystem(*_Inverse.apply(matrix, vector))
 
 
 @dataclass(frozen=True)
-class Process(Record):
-    """A process whose values at rows x were observed as r, with noise."""
+class ConditionedGP(Record):
+    """A zero-mean GP given noisy observations r of its values at rows x."""
 
-    kernel: Kernel
+    kernel: SquaredExponential
     x: Float64[Tensor, "N D"]
     factor: Float64[Tensor, "N N"]
     """Lower Cholesky factor of M = K + noise."""
     solution: Float64[Tensor, " N"]
     """M⁻¹r"""
 
-    @classmethod
-    def of(
-        cls,
-        kernel: Kernel,
-        x: Float64[Tensor, "N D"],
-        noise: Float64[Tensor, "*rows"],
-        values: Float64[Tensor, " N"],
-    ) -> Process:
-        """Condition on values; the noise variance is that of all rows, or one of each."""
-        factor = cholesky(plus_diagonal(kernel.matrix(x), noise), "covariance of the rows")
-        return cls(kernel, x, factor, solve(factor, values))
-
     def predict(
         self, x: Float64[Tensor, "M D"]
     ) -> tuple[Float64[Tensor, " M"], Float64[Tensor, " M"]]:
-        """Mean k*ᵀM⁻¹r and variance s² − k*ᵀM⁻¹k* of the function at rows."""
+        """Return the mean k*ᵀM⁻¹r and the variance s² − k*ᵀM⁻¹k* of the function at rows."""
         means, variances = [], []
-        for rows in x.split(_BATCH):
+        for rows in x.split(_CHUNK_ROWS):
             cross = self.kernel.between(rows, self.x)
             white = torch.linalg.solve_triangular(self.factor, cross.mT, upper=False)
             means.append(cross @ self.solution)
@@ -102,39 +91,50 @@ class Process(Record):
         return torch.cat(means), torch.cat(variances).clamp(min=0)
 
 
+def condition(
+    kernel: SquaredExponential,
+    x: Float64[Tensor, "N D"],
+    noise: Float64[Tensor, "*rows"],
+    values: Float64[Tensor, " N"],
+) -> ConditionedGP:
+    """Condition a GP on values at rows; the noise variance is shared or given for every row."""
+    factor = cholesky(plus_diagonal(kernel.matrix(x), noise), "covariance of the rows")
+    return ConditionedGP(kernel, x, factor, solve(factor, values))
+
+
 def plus_diagonal(
     matrix: Float64[Tensor, "N N"], diagonal: Float64[Tensor, "*rows"]
 ) -> Float64[Tensor, "N N"]:
-    """A matrix with more on its diagonal: the same for all rows, or one value for each."""
+    """Return a matrix with one value, or a value for every row, added to its diagonal."""
     matrix = matrix.clone()
     matrix.diagonal().add_(diagonal)
     return matrix
 
 
 def negative_log_evidence(
-    kernel: Kernel,
+    kernel: SquaredExponential,
     log_noise: Float64[Tensor, ""],
     x: Float64[Tensor, "N D"],
     targets: Float64[Tensor, " N"],
 ) -> Float64[Tensor, ""]:
-    """½(rᵀM⁻¹r + log|M| + N log 2π) of targets r, where M = K + noise."""
-    found = solved(plus_diagonal(kernel.matrix(x), (2 * log_noise).exp()), targets)
+    """Return ½(rᵀM⁻¹r + log|M| + N log 2π) for targets r, where M = K + noise."""
+    system = solve_system(plus_diagonal(kernel.matrix(x), (2 * log_noise).exp()), targets)
     constant = len(targets) * math.log(2 * math.pi)
-    return 0.5 * (targets @ found.solution + found.log_determinant + constant)
+    return 0.5 * (targets @ system.solution + system.log_determinant + constant)
 
 
-def _values(
+def _covariances(
     x: Float64[Tensor, "M D"], others: Float64[Tensor, "N D"], log_signal: Float64[Tensor, ""]
 ) -> Float64[Tensor, "M N"]:
-    """s² exp(−½|a − b|²) by |a|² + |b|² − 2aᵀb, in place: the matrix is the cost."""
+    """Return s² exp(−½|a − b|²) by |a|² + |b|² − 2aᵀb, in place because the matrix is large."""
     exponent = x @ others.mT
     exponent -= 0.5 * x.square().sum(1)[:, None]
     exponent -= 0.5 * others.square().sum(1)
     return exponent.clamp_(max=0).add_(2 * log_signal).exp_()
 
 
-class _SquaredExponential(torch.autograd.Function):
-    """The kernel's matrix. Its gradients are sums over W = ∂/∂K ∘ K.
+class _KernelMatrix(torch.autograd.Function):
+    """The matrix K of the kernel among rows. Its gradients are sums over W = ∂/∂K ∘ K.
 
     With a = x/l these are Σ_ij W_ij (a_id − a_jd)² for log l_d and 2 Σ_ij W_ij for log s.
     """
@@ -142,7 +142,7 @@ class _SquaredExponential(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, log_lengths: Tensor, log_signal: Tensor) -> Tensor:
         scaled = x * (-log_lengths).exp()
-        matrix = _values(scaled, scaled, log_signal)
+        matrix = _covariances(scaled, scaled, log_signal)
         ctx.save_for_backward(scaled, matrix)
         return matrix
 
@@ -156,7 +156,7 @@ class _SquaredExponential(torch.autograd.Function):
 
 
 class _Inverse(torch.autograd.Function):
-    """M⁻¹r = β, diag M⁻¹ and log|M|.
+    """β = M⁻¹r, diag M⁻¹ and log|M|.
 
     dβ = M⁻¹(dr − dM β), d(M⁻¹) = −M⁻¹ dM M⁻¹ and d log|M| = tr M⁻¹dM.
     """

@@ -11,12 +11,13 @@ import gpytorch
 import torch
 from torch import Tensor
 
-from sswim.lab.peers.exact_gp import ExactProcess, matern
-from sswim.lab.peers.gpytorch_training import FittedProcess, Standardised, maximise
+from sswim.lab.peers.exact_gp import ExactGPModel, fit_evidence, matern
+from sswim.lab.peers.gpytorch_training import FittedGPyTorchModel
+from sswim.lab.peers.standardised_rows import StandardisedRows
 
 
-class DeepKernelProcess(ExactProcess):
-    """A process of the features that a network makes of the inputs."""
+class DeepKernelModel(ExactGPModel):
+    """A GP of the features that a network computes from the inputs."""
 
     def __init__(
         self, x: Tensor, y: Tensor, widths: Sequence[int], grid_size: int, likelihood: Any
@@ -26,16 +27,16 @@ class DeepKernelProcess(ExactProcess):
         )
         super().__init__(x, y, kernel, likelihood)
         self.network = network([x.shape[1], *widths])
-        # Features of new rows beyond those of the training rows are moved to the nearest.
+        # Features of new rows outside the range of the training rows are moved to its ends.
         self.bounds = gpytorch.utils.grid.ScaleToBounds(-1.0, 1.0)
 
     def forward(self, x: Tensor) -> Any:
-        """The prior of the function at rows."""
+        """Return the prior of the function at rows."""
         return super().forward(self.bounds(self.network(x)))
 
 
 def network(widths: Sequence[int]) -> torch.nn.Sequential:
-    """Fully connected layers with rectifiers in between."""
+    """Return fully connected layers with rectifiers in between."""
     layers: list[torch.nn.Module] = []
     for before, after in pairwise(widths):
         layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
@@ -43,20 +44,22 @@ def network(widths: Sequence[int]) -> torch.nn.Sequential:
 
 
 def fit_dkl(
-    rows: Standardised, widths: Sequence[int], grid_size: int, steps: int, learning_rate: float
-) -> FittedProcess:
+    rows: StandardisedRows,
+    seed: int,
+    widths: Sequence[int],
+    grid_size: int,
+    steps: int,
+    learning_rate: float,
+) -> FittedGPyTorchModel:
     """Maximise the evidence by Adam, the weights of the network included."""
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model = DeepKernelProcess(rows.x, rows.y, widths, grid_size, likelihood).to(rows.x)
-    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    with _on_a_grid():
-        maximise(model, evidence, rows.every_step(steps), learning_rate)
-    return FittedProcess(model, rows, _on_a_grid)
+    model = DeepKernelModel(rows.x, rows.y, widths, grid_size, likelihood).to(rows.x)
+    return fit_evidence(model, rows, seed, steps, learning_rate, _grid_algebra)
 
 
 @contextmanager
-def _on_a_grid() -> Iterator[None]:
-    """Variances by Lanczos, as GPyTorch's example has them."""
+def _grid_algebra() -> Iterator[None]:
+    """Compute variances by Lanczos iterations, as GPyTorch's example does."""
     with (
         gpytorch.settings.fast_pred_var(),
         # The matrices of the grid's axes are small: dense products beat Fourier transforms.

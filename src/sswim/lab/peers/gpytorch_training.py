@@ -1,4 +1,4 @@
-"""What the processes of GPyTorch have in common, without importing it."""
+"""Training and prediction that the GPs of GPyTorch share, without importing it."""
 
 from __future__ import annotations
 
@@ -14,71 +14,39 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.lab.peers.protocol import Gaussian
-from sswim.lab.peers.scales import Scales
+from sswim.lab.peers.standardised_rows import StandardisedRows
 
 PREDICTED_ROWS = 1000
-"""Test rows at a time, whose joint covariance is held in memory."""
+"""Number of test rows in a chunk, whose joint covariance is in memory."""
 
 
 @dataclass(frozen=True)
-class Standardised:
-    """Training rows as a process sees them."""
-
-    x: Float[Tensor, "N D"]
-    y: Float[Tensor, " N"]
-    scales: Scales
-    seed: int
-    """Of everything random."""
-
-    @classmethod
-    def of(
-        cls,
-        x: Float64[np.ndarray, "N D"],
-        y: Float64[np.ndarray, " N"],
-        scales: Scales,
-        seed: int,
-    ) -> Standardised:
-        """To zero means and unit spreads."""
-        return cls(scales.inputs(x), scales.targets(y), scales, seed)
-
-    def every_step(self, steps: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All rows, for every step."""
-        for _ in range(steps):
-            yield self.x, self.y
-
-    def shuffled(self, batch: int, epochs: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of rows, in another order in every epoch."""
-        generator = torch.Generator().manual_seed(self.seed)  # the same on every device
-        for _ in range(epochs):
-            order = torch.randperm(len(self.y), generator=generator).to(self.x.device)
-            for rows in order.split(batch):
-                yield self.x[rows], self.y[rows]
-
-
-@dataclass(frozen=True)
-class FittedProcess:
-    """A trained process that knows its likelihood, and the scales of its rows."""
+class FittedGPyTorchModel:
+    """A trained model of GPyTorch that has a likelihood."""
 
     model: Any
-    rows: Standardised
+    rows: StandardisedRows
+    seed: int
+    """Seed of the predictions, some of which are random."""
     context: Callable[[], AbstractContextManager[None]] = nullcontext
-    """The settings of GPyTorch to predict under."""
+    """Settings of GPyTorch for predictions."""
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> Gaussian:
-        """The densities of the targets of rows."""
-        scales = self.rows.scales
-        with quiet(), seeded(self.rows.seed, scales.device), self.context(), torch.no_grad():
-            return Gaussian(*scales.original(*in_batches(self._observation, scales.inputs(x))))
+        """Return the predictive densities at rows."""
+        inputs = self.rows.inputs(x)
+        with quiet(), seeded(self.seed, inputs.device), self.context(), torch.no_grad():
+            return self.rows.gaussian(*predict_in_chunks(self._observation, inputs))
 
     def _observation(self, x: Float[Tensor, "M D"]) -> tuple[Tensor, Tensor]:
+        """Return the standardised mean and variance of observations."""
         prediction = self.model.likelihood(self.model(x))
         return prediction.mean, prediction.variance
 
 
-def in_batches(
+def predict_in_chunks(
     predict: Callable[[Tensor], tuple[Tensor, Tensor]], x: Float[Tensor, "M D"]
 ) -> tuple[Float[Tensor, "*samples M"], Float[Tensor, "*samples M"]]:
-    """Means and variances of all rows, predicted a few rows at a time."""
+    """Return the means and variances of all rows, predicted one chunk after another."""
     means, variances = zip(*map(predict, x.split(PREDICTED_ROWS)), strict=True)
     return torch.cat(means, dim=-1), torch.cat(variances, dim=-1)
 
@@ -89,7 +57,7 @@ def maximise(
     batches: Iterable[tuple[Tensor, Tensor]],
     learning_rate: float,
 ) -> None:
-    """Train a process by a step of Adam for every batch, and leave it ready to predict."""
+    """Train a model by one step of Adam for every mini-batch, and leave it ready to predict."""
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
     model.train()
     for x, y in batches:
@@ -100,22 +68,32 @@ def maximise(
     model.eval()
 
 
+def mini_batches(
+    rows: StandardisedRows, size: int, epochs: int, seed: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield mini-batches of rows, in another random order in every epoch."""
+    generator = torch.Generator().manual_seed(seed)  # the same on every device
+    for _ in range(epochs):
+        order = torch.randperm(len(rows.y), generator=generator).to(rows.x.device)
+        for chosen in order.split(size):
+            yield rows.x[chosen], rows.y[chosen]
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings: GPyTorch warns under a new PyTorch, and of added jitter."""
+    """Suppress warnings: GPyTorch warns under a new PyTorch, and of added jitter."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 @contextmanager
-def seeded(seed: int, device: str) -> Iterator[None]:
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the global random state, which GPyTorch draws from, and restore it at the end."""
-    place = torch.device(device)
-    devices = [place] if place.type == "cuda" else []
+    devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed(seed)
         if devices:
-            with torch.cuda.device(place):
+            with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield

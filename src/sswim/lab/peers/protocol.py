@@ -1,4 +1,4 @@
-"""What a method of regression must offer to be compared."""
+"""The protocol of the methods that are compared."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ class Predictive(Protocol):
 
     @property
     def mean(self) -> Float64[np.ndarray, " M"]:
-        """Their means."""
+        """Means of the densities."""
 
     @property
     def variance(self) -> Float64[np.ndarray, " M"]:
-        """Their variances."""
+        """Variances of the densities."""
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """log p(y) of each."""
+        """Return log p(y) of every observation."""
 
     def interval(
         self, coverage: float
     ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
-        """Ends of the central intervals with a nominal coverage."""
+        """Return the ends of the central intervals with a nominal coverage."""
 
 
 @runtime_checkable
 class Fitted(Protocol):
-    """A model that has seen its training rows."""
+    """A fitted model."""
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> Predictive:
-        """The densities of the targets of rows."""
+        """Return the predictive densities at rows."""
 
 
 @runtime_checkable
@@ -46,30 +46,30 @@ class Method(Protocol):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The distributions that do the work, whose versions are part of a result."""
+        """Distributions that do the work, whose versions are stored with a result."""
 
     @property
     def max_rows(self) -> int | None:
-        """The most training rows it is meant for."""
+        """Largest number of training rows that the method is meant for; None without a limit."""
 
     def settings(self) -> Mapping[str, Any]:
-        """What a reader needs to repeat it, as JSON can hold it."""
+        """Return the settings that a reader needs to repeat a fit, in types that JSON has."""
 
     def device(self, wanted: str) -> str:
-        """The device it uses if this one is wanted."""
+        """Return the name of the device that is used if this one is wanted."""
 
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
-        """Learn from rows; the global random state is left alone."""
+        """Fit a model to rows, without changing the global random state."""
 
 
 @runtime_checkable
-class Tailored(Protocol):
+class TunedPerDataSet(Protocol):
     """A method whose settings were published for every data set."""
 
-    def tailored(self, name: str) -> Method:
-        """With the settings of a data set."""
+    def for_data_set(self, name: str) -> Method:
+        """Return the method with the settings of a data set."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class Gaussian:
     variance: Float64[np.ndarray, " M"]
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """log p(y) of each."""
+        """Return log p(y) of every observation."""
         error = np.square(y - self.mean) / self.variance
         return -0.5 * (error + np.log(2 * np.pi * self.variance))
 
     def interval(
         self, coverage: float
     ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
-        """Ends of the central intervals with a nominal coverage."""
+        """Return the ends of the central intervals with a nominal coverage."""
         half = NormalDist().inv_cdf(0.5 * (1 + coverage)) * np.sqrt(self.variance)
         return self.mean - half, self.mean + half

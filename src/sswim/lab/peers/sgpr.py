@@ -1,4 +1,4 @@
-"""Sparse Gaussian process regression by inducing points, by GPyTorch."""
+"""Sparse GP regression by inducing points, by GPyTorch."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from contextlib import contextmanager
 import gpytorch
 from torch import Tensor
 
-from sswim.lab.peers.exact_gp import CHOLESKY_TRIES, ExactProcess, fit_evidence, matern
-from sswim.lab.peers.gpytorch_training import FittedProcess, Standardised
+from sswim.lab.peers.exact_gp import CHOLESKY_TRIES, ExactGPModel, fit_evidence, matern
+from sswim.lab.peers.gpytorch_training import FittedGPyTorchModel
+from sswim.lab.peers.standardised_rows import StandardisedRows
 
 
-def sparse_process(x: Tensor, y: Tensor, n_inducing: int) -> ExactProcess:
-    """A process whose inducing points begin as the first rows, and are learnt."""
+def sparse_gp_model(x: Tensor, y: Tensor, n_inducing: int) -> ExactGPModel:
+    """Return a GP whose inducing points start at the first rows, and are learnt."""
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     # A copy: the optimiser moves the inducing points in place, and the rows must stay.
     inducing = x[:n_inducing].clone()
     kernel = gpytorch.kernels.InducingPointKernel(matern(x.shape[1]), inducing, likelihood)
-    return ExactProcess(x, y, kernel, likelihood).to(x)
+    return ExactGPModel(x, y, kernel, likelihood).to(x)
 
 
 def fit_sgpr(
-    rows: Standardised, n_inducing: int, steps: int, learning_rate: float
-) -> FittedProcess:
+    rows: StandardisedRows, seed: int, n_inducing: int, steps: int, learning_rate: float
+) -> FittedGPyTorchModel:
     """Maximise the collapsed bound of the evidence by Adam."""
-    model = sparse_process(rows.x, rows.y, n_inducing)
-    return fit_evidence(model, rows, steps, learning_rate, _by_small_factors)
+    model = sparse_gp_model(rows.x, rows.y, n_inducing)
+    return fit_evidence(model, rows, seed, steps, learning_rate, _low_rank_algebra)
 
 
 @contextmanager
-def _by_small_factors() -> Iterator[None]:
-    """The algebra of low rank, which without fast computations would be that of N × N matrices."""
+def _low_rank_algebra() -> Iterator[None]:
+    """Keep GPyTorch's fast computations: without them it would form N × N matrices."""
     with gpytorch.settings.cholesky_max_tries(CHOLESKY_TRIES):
         yield

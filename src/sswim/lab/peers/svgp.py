@@ -1,4 +1,4 @@
-"""A Gaussian process by stochastic variational inference, by GPyTorch."""
+"""A GP by stochastic variational inference, by GPyTorch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import gpytorch
 from torch import Tensor
 
 from sswim.lab.peers.exact_gp import matern
-from sswim.lab.peers.gpytorch_training import FittedProcess, Standardised, maximise
+from sswim.lab.peers.gpytorch_training import FittedGPyTorchModel, maximise, mini_batches
+from sswim.lab.peers.standardised_rows import StandardisedRows
 
 
-class VariationalProcess(gpytorch.models.ApproximateGP):  # type: ignore[misc]
+class VariationalGPModel(gpytorch.models.ApproximateGP):  # type: ignore[misc]
     """A constant mean and a Matérn-3/2 kernel; the inducing points are learnt."""
 
     def __init__(self, inducing: Tensor) -> None:
@@ -26,15 +27,20 @@ class VariationalProcess(gpytorch.models.ApproximateGP):  # type: ignore[misc]
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
 
     def forward(self, x: Tensor) -> Any:
-        """The prior of the function at rows."""
+        """Return the prior of the function at rows."""
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 def fit_svgp(
-    rows: Standardised, n_inducing: int, epochs: int, batch: int, learning_rate: float
-) -> FittedProcess:
+    rows: StandardisedRows,
+    seed: int,
+    n_inducing: int,
+    epochs: int,
+    batch: int,
+    learning_rate: float,
+) -> FittedGPyTorchModel:
     """Maximise the bound of the evidence by Adam on mini-batches."""
-    model = VariationalProcess(rows.x[:n_inducing].clone()).to(rows.x)
+    model = VariationalGPModel(rows.x[:n_inducing].clone()).to(rows.x)
     bound = gpytorch.mlls.VariationalELBO(model.likelihood, model, num_data=len(rows.y))
-    maximise(model, bound, rows.shuffled(batch, epochs), learning_rate)
-    return FittedProcess(model, rows)
+    maximise(model, bound, mini_batches(rows, batch, epochs, seed), learning_rate)
+    return FittedGPyTorchModel(model, rows, seed)

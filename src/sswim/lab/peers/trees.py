@@ -1,4 +1,4 @@
-"""Three kinds of boosted trees.
+"""Boosted trees of three libraries.
 
 Each standardises the target and stops early on a random tenth of the training rows.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,125 +15,132 @@ from jaxtyping import Float64
 
 from sswim.lab.peers.protocol import Fitted, Gaussian
 
-TREES = 1000
+MAX_TREES = 1000
 PATIENCE = 50
-"""Trees without a gain on the held-out tenth that end the training."""
+"""Number of trees without a gain on the held-out rows after which training ends."""
 HELD_OUT_VARIANCE = "Gaussian, its constant variance the mean square error on the held-out tenth"
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Rows with a random tenth held out, and the target standardised by all of them."""
+class HeldOutSplit:
+    """Training rows and a held-out tenth, their targets standardised by the moments of both."""
 
     x: Float64[np.ndarray, "N D"]
     y: Float64[np.ndarray, " N"]
-    held_x: Float64[np.ndarray, "H D"]
-    held_y: Float64[np.ndarray, " H"]
-    centre: float
-    scale: float
+    held_out_x: Float64[np.ndarray, "H D"]
+    held_out_y: Float64[np.ndarray, " H"]
+    target_mean: float
+    target_spread: float
 
-    @classmethod
-    def of(cls, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int) -> HeldOut:
-        """Draw the tenth."""
-        # Without this the absolute tolerances of the libraries would stop on small targets at once.
-        centre, scale = float(y.mean()), float(y.std()) or 1.0
-        order = np.random.default_rng(seed).permutation(len(y))
-        held, kept = np.split(order, [max(1, round(len(y) / 10))])
-        standard = (y - centre) / scale
-        return cls(x[kept], standard[kept], x[held], standard[held], centre, scale)
+
+def hold_out_tenth(
+    x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int
+) -> HeldOutSplit:
+    """Hold out a random tenth of the rows, and standardise the target."""
+    # Otherwise the libraries' absolute tolerances would stop the training on small targets at once.
+    mean, spread = float(y.mean()), float(y.std()) or 1.0
+    order = np.random.default_rng(seed).permutation(len(y))
+    held_out, kept = np.split(order, [max(1, round(len(y) / 10))])
+    standard = (y - mean) / spread
+    return HeldOutSplit(x[kept], standard[kept], x[held_out], standard[held_out], mean, spread)
 
 
 @dataclass(frozen=True)
 class ConstantVariance:
-    """A fitted mean of the standardised target, with the variance that held-out rows show."""
+    """A fitted mean of the standardised target, and a variance that all rows share."""
 
     model: Any
     variance: float
-    centre: float
-    scale: float
+    target_mean: float
+    target_spread: float
 
     @classmethod
-    def of(cls, model: Any, rows: HeldOut) -> ConstantVariance:
-        """Measure the variance on the held-out rows."""
-        error = rows.held_y - np.asarray(model.predict(rows.held_x))
-        return cls(model, float(np.mean(np.square(error))), rows.centre, rows.scale)
+    def from_held_out(cls, model: Any, rows: HeldOutSplit) -> ConstantVariance:
+        """Take the mean square error on the held-out rows as the variance."""
+        error = rows.held_out_y - np.asarray(model.predict(rows.held_out_x))
+        return cls(model, float(np.mean(np.square(error))), rows.target_mean, rows.target_spread)
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> Gaussian:
-        """The densities of the targets of rows."""
-        mean = self.centre + self.scale * np.asarray(self.model.predict(x), dtype=np.float64)
-        return Gaussian(mean, np.full(len(x), self.scale**2 * self.variance))
+        """Return the predictive densities at rows."""
+        standard = np.asarray(self.model.predict(x), dtype=np.float64)
+        mean = self.target_mean + self.target_spread * standard
+        return Gaussian(mean, np.full(len(x), self.target_spread**2 * self.variance))
 
 
-class _Trees:
-    """What the boosted trees have in common."""
+class _TreeMethod:
+    """A method that runs on the CPU and has no limit of rows."""
 
-    max_rows: int | None = None
+    max_rows: ClassVar[int | None] = None
 
     def device(self, wanted: str) -> str:
-        """Always the CPU."""
+        """Return the CPU, whatever is wanted."""
         return "cpu"
 
 
-class LightGBM(_Trees):
+class LightGBM(_TreeMethod):
     """LightGBM."""
 
-    libraries = ("lightgbm",)
+    libraries: ClassVar[tuple[str, ...]] = ("lightgbm",)
 
     def settings(self) -> Mapping[str, Any]:
-        """Where it differs from the defaults of the library."""
-        return {"n_estimators": TREES, "early_stopping": PATIENCE, "density": HELD_OUT_VARIANCE}
+        """Return the settings that differ from the library's defaults."""
+        return {
+            "n_estimators": MAX_TREES,
+            "early_stopping": PATIENCE,
+            "density": HELD_OUT_VARIANCE,
+        }
 
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
-        """Boost until the held-out rows gain nothing."""
+        """Add trees until the held-out rows gain nothing."""
         import lightgbm  # noqa: PLC0415 (an optional dependency)
 
-        rows = HeldOut.of(x, y, seed)
+        rows = hold_out_tenth(x, y, seed)
         settings = {"seed": seed, "num_threads": torch.get_num_threads(), "verbosity": -1}
         train = lightgbm.Dataset(rows.x, rows.y)
         model = lightgbm.train(
             settings | {"objective": "regression"},
             train,
-            num_boost_round=TREES,
-            valid_sets=[lightgbm.Dataset(rows.held_x, rows.held_y, reference=train)],
+            num_boost_round=MAX_TREES,
+            valid_sets=[lightgbm.Dataset(rows.held_out_x, rows.held_out_y, reference=train)],
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
-        return ConstantVariance.of(model, rows)
+        return ConstantVariance.from_held_out(model, rows)
 
 
-class HistGradientBoosting(_Trees):
-    """The histogram gradient boosting of scikit-learn."""
+class HistGradientBoosting(_TreeMethod):
+    """Histogram gradient boosting of scikit-learn."""
 
-    libraries = ("scikit-learn",)
+    libraries: ClassVar[tuple[str, ...]] = ("scikit-learn",)
 
     def settings(self) -> Mapping[str, Any]:
-        """Where it differs from the defaults of the library."""
-        return {"max_iter": TREES, "early_stopping": True, "density": HELD_OUT_VARIANCE}
+        """Return the settings that differ from the library's defaults."""
+        return {"max_iter": MAX_TREES, "early_stopping": True, "density": HELD_OUT_VARIANCE}
 
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
-        """Boost until the held-out rows gain nothing."""
+        """Add trees until the held-out rows gain nothing."""
         from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415 (slow to import)
 
-        rows = HeldOut.of(x, y, seed)
+        rows = hold_out_tenth(x, y, seed)
         model = HistGradientBoostingRegressor(
-            max_iter=TREES, early_stopping=True, random_state=seed
+            max_iter=MAX_TREES, early_stopping=True, random_state=seed
         )
-        model.fit(rows.x, rows.y, X_val=rows.held_x, y_val=rows.held_y)
-        return ConstantVariance.of(model, rows)
+        model.fit(rows.x, rows.y, X_val=rows.held_out_x, y_val=rows.held_out_y)
+        return ConstantVariance.from_held_out(model, rows)
 
 
-class CatBoost(_Trees):
+class CatBoost(_TreeMethod):
     """CatBoost, which learns the variance too."""
 
-    libraries = ("catboost",)
+    libraries: ClassVar[tuple[str, ...]] = ("catboost",)
 
     def settings(self) -> Mapping[str, Any]:
-        """Where it differs from the defaults of the library."""
+        """Return the settings that differ from the library's defaults."""
         return {
-            "iterations": TREES,
+            "iterations": MAX_TREES,
             "loss_function": "RMSEWithUncertainty",
             "early_stopping_rounds": PATIENCE,
         }
@@ -141,10 +148,10 @@ class CatBoost(_Trees):
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
-        """Boost until the held-out rows gain nothing."""
+        """Add trees until the held-out rows gain nothing."""
         import catboost  # noqa: PLC0415 (an optional dependency)
 
-        rows = HeldOut.of(x, y, seed)
+        rows = hold_out_tenth(x, y, seed)
         model = catboost.CatBoostRegressor(
             **self.settings(),
             random_seed=seed,
@@ -152,19 +159,21 @@ class CatBoost(_Trees):
             allow_writing_files=False,
             verbose=False,
         )
-        model.fit(rows.x, rows.y, eval_set=(rows.held_x, rows.held_y))
-        return LearntVariance(model, rows.centre, rows.scale)
+        model.fit(rows.x, rows.y, eval_set=(rows.held_out_x, rows.held_out_y))
+        return LearntVariance(model, rows.target_mean, rows.target_spread)
 
 
 @dataclass(frozen=True)
 class LearntVariance:
-    """A fitted CatBoost model of mean and variance of the standardised target."""
+    """A fitted CatBoost model of the mean and the variance of the standardised target."""
 
     model: Any
-    centre: float
-    scale: float
+    target_mean: float
+    target_spread: float
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> Gaussian:
-        """The densities of the targets of rows."""
+        """Return the predictive densities at rows."""
         mean, variance = np.asarray(self.model.predict(x), dtype=np.float64).T
-        return Gaussian(self.centre + self.scale * mean, self.scale**2 * variance)
+        return Gaussian(
+            self.target_mean + self.target_spread * mean, self.target_spread**2 * variance
+        )

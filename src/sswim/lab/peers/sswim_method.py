@@ -1,41 +1,61 @@
-"""The estimator of this package behind the protocol."""
+"""SSWIM as one of the compared methods, with this package's defaults or the paper's settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
 
-from sswim.base.devices import resolve_device
+from sswim.base.validation import require_choice, require_integer
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.lab.peers.protocol import Fitted
+from sswim.estimator.settings import Auto
+from sswim.lab.peers.protocol import Fitted, Method
+from sswim.lab.peers.published_sswim import PublishedSSWIM
+from sswim.lab.peers.torch_method import TorchMethod
 from sswim.recipe.recipe import Recipe
+
+Preset = Literal["default", "paper"]
+
+
+def sswim(depth: int | Auto = "auto", preset: str = "default") -> Method:
+    """Return SSWIM as a method, at a given depth.
+
+    Args:
+        depth: Number of warps; ``"auto"`` is the ensemble, which only this package has.
+        preset: ``"default"`` is ``SSWIMRegressor``; ``"paper"`` is the published method, whose
+            ``for_data_set`` chooses the settings published for a data set.
+    """
+    require_choice("preset", preset, Preset)
+    if depth != "auto":
+        require_integer("depth", depth, 0)
+    if preset == "default":
+        return SSWIM({} if depth == "auto" else {"depth": depth})
+    if depth == "auto":
+        raise ValueError(
+            'preset="paper" needs a depth, because the paper has no ensemble. Got depth="auto"; '
+            "choose a number of warps."
+        )
+    return PublishedSSWIM(depth)
 
 
 @dataclass(frozen=True)
-class SSWIM:
+class SSWIM(TorchMethod):
     """The estimator of this package."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that are not the default ones."""
-    libraries: tuple[str, ...] = ("torch",)
-    max_rows: int | None = None
+    """Arguments of ``SSWIMRegressor`` that differ from its defaults."""
 
     def settings(self) -> Mapping[str, Any]:
-        """What differs from the defaults."""
+        """Return what differs from the defaults, the recipe's fields one by one."""
         changes = dict(self.changes)
         recipe = changes.pop("recipe", None)
         if recipe is not None:
             default, given = asdict(Recipe()), asdict(recipe)
             changes |= {name: given[name] for name in given if given[name] != default[name]}
         return changes
-
-    def device(self, wanted: str) -> str:
-        """Any that PyTorch has."""
-        return str(resolve_device(wanted))
 
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
@@ -52,14 +72,14 @@ class FittedSSWIM:
     regressor: SSWIMRegressor
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> SSWIMPredictive:
-        """The densities of the targets of rows."""
+        """Return the predictive densities at rows."""
         mean, std = self.regressor.predict(x, return_std=True)
         return SSWIMPredictive(self.regressor, x, mean, std)
 
 
 @dataclass(frozen=True)
 class SSWIMPredictive:
-    """The densities of an estimator at rows; they need not be Gaussian."""
+    """Predictive densities of a fitted estimator at rows; they need not be Gaussian."""
 
     regressor: SSWIMRegressor
     x: Float64[np.ndarray, "M D"]
@@ -68,15 +88,15 @@ class SSWIMPredictive:
 
     @property
     def variance(self) -> Float64[np.ndarray, " M"]:
-        """Of an observation."""
+        """Variances of the observations."""
         return np.square(self.std)
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """log p(y) of each."""
+        """Return log p(y) of every observation."""
         return self.regressor.log_density(self.x, y)
 
     def interval(
         self, coverage: float
     ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
-        """Ends of the central intervals with a nominal coverage."""
+        """Return the ends of the central intervals with a nominal coverage."""
         return self.regressor.predict_interval(self.x, coverage)

@@ -1,0 +1,104 @@
+"""Small data sets, methods that take no time, and results for the tests of bench and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from builders.peers import Array, rows
+from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.methods import METHODS
+from sswim.lab.paper.catalogue import MAIN_METHODS, OUTPUT_WARP_METHODS
+from sswim.lab.paper.request import Request
+from sswim.lab.peers.protocol import Fitted, Gaussian
+
+
+@dataclass(frozen=True)
+class MeanOnly:
+    """A method that predicts the moments of the training targets, and fails for some seeds."""
+
+    fails_on: tuple[int, ...] = ()
+    libraries: tuple[str, ...] = ("numpy",)
+    max_rows: int | None = None
+    offset: float = 0.0
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"offset": self.offset}
+
+    def device(self, wanted: str) -> str:
+        return "cpu"
+
+    def fit(self, x: Array, y: Array, seed: int, device: str) -> Fitted:
+        if seed in self.fails_on:
+            raise RuntimeError("no luck")
+        return FittedMoments(float(y.mean()) + self.offset, float(y.var()))
+
+
+@dataclass(frozen=True)
+class FittedMoments:
+    mean: float
+    variance: float
+
+    def predict(self, x: Array) -> Gaussian:
+        return Gaussian(np.full(len(x), self.mean), np.full(len(x), self.variance))
+
+
+def fake_methods(patch: pytest.MonkeyPatch, **others: MeanOnly) -> None:
+    """Replace every method of the tables, and its quick version; underscores stand for hyphens."""
+    for number, name in enumerate(dict.fromkeys((*MAIN_METHODS, *OUTPUT_WARP_METHODS))):
+        for variant in (name, f"{name}-quick"):
+            patch.setitem(METHODS, variant, MeanOnly(offset=1e-6 * number))
+    for name, method in others.items():
+        patch.setitem(METHODS, name.replace("_", "-"), method)
+
+
+def write_set(folder: Path, name: str = "airfoil", n: int = 150) -> None:
+    """Write a small data set under the name of a real one."""
+    x, y = rows(n)
+    columns = {f"x{number}": values for number, values in enumerate(x.T)}
+    pq.write_table(pa.table({**columns, "y": y}), folder / f"{name}.parquet")
+
+
+def write_sets(folder: Path, *names: str) -> None:
+    for name in names:
+        write_set(folder, name, 1100)
+
+
+def row(set_: str, method: str, repeat: int = 0, failure: str = "", /, **scores: float) -> Row:
+    """A result with given scores; the others are one, or NaN for a failure."""
+    values: dict[str, Any] = {
+        **{"rmse": 1.0, "mnlp": 1.0, "mse_original": 1.0, "mnlp_original": 1.0},
+        **{"coverage_90": 0.9, "fit_seconds": 0.1, "predict_seconds": 0.1},
+        **(
+            dict.fromkeys(("rmse", "mnlp", "mse_original", "mnlp_original"), nan) if failure else {}
+        ),
+        **scores,
+    }
+    return Row(
+        set=set_,
+        method=method,
+        repeat=repeat,
+        n_train=2,
+        n_test=1,
+        n_inputs=1,
+        device="cpu",
+        settings='{"text":"with, comma"}',
+        version="sswim 0",
+        failure=failure,
+        **values,
+    )
+
+
+def make_request(place: Path, **others: Any) -> tuple[Request, list[str]]:
+    """A request, and the list that its messages go to."""
+    messages: list[str] = []
+    settings: dict[str, Any] = {"out": place / "out", "folder": str(place), "repeats": 2}
+    return Request(notify=messages.append, **(settings | others)), messages
