@@ -1,9 +1,9 @@
-"""The table of docs/default.md: the default without each of its ingredients.
+"""Print the first table of docs/default.md: the default without each of its parts.
 
     python benchmarks/ablation_table.py [results/ablation.csv]
 
-One line for each method in a file that ``sswim bench accuracy`` wrote, standardised RMSE / MNLP for
-each set, the mean over its repeats.
+There is one line for each method in a file that ``sswim bench accuracy`` wrote, with standardised
+RMSE / MNLP for each data set, averaged over its repeats.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from markdown_tables import scores_cell, table_line
+
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.results import read_results
 
 
 def table(rows: Sequence[Row]) -> str:
-    """As GitHub reads it."""
+    """Return the results as a Markdown table."""
     sets = list(dict.fromkeys(row.set for row in rows))
     methods = sorted({row.method for row in rows}, key=lambda name: (name != "sswim", name))
     lines = [f"| | {' | '.join(sets)} |", f"|---|{'---|' * len(sets)}"]
     for method in methods:
         cells = []
         for name in sets:
-            some = [row for row in rows if row.method == method and row.set == name]
-            scores = mean(row.rmse for row in some), mean(row.mnlp for row in some)
-            cells.append("{:.3f} / {:.3f}".format(*scores).replace("-", "−"))
+            repeats = [row for row in rows if row.method == method and row.set == name]
+            rmse, mnlp = mean(row.rmse for row in repeats), mean(row.mnlp for row in repeats)
+            cells.append(scores_cell(rmse, mnlp))
         label = "the default" if method == "sswim" else method.removeprefix("sswim-")
-        lines.append(f"| {label.replace('-', ' ')} | {' | '.join(cells)} |")
+        lines.append(table_line([label.replace("-", " "), *cells]))
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Files of results: CSV, one row for each measurement, added as soon as it is there."""
+"""Shared by the scripts: result files in CSV, to which each measurement is appended at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file; none if it is not there."""
+    """Return the rows of a file; an empty list if it does not exist."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
@@ -18,7 +18,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Add a row and its date, and the line of columns to a file that is new."""
+    """Append a row with the current date to a file; a new file gets a header first."""
     dated = {"date": datetime.now(UTC).isoformat(timespec="seconds"), **row}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="", encoding="utf-8") as file:

@@ -1,14 +1,13 @@
-"""What the default costs to fit, in seconds, and what its ingredients add.
+"""Measure the time of a fit of the default, and of the default without each of its parts.
 
     python benchmarks/fit_cost.py [--out results/fit-cost.json]
 
-Medians of repeated fits of synthetic tables in one process, after one that does not count. Ratios
-are to the default of the same run; on a shared machine they are worth more than the seconds.
+Times are medians of repeated fits of synthetic tables in one process, after a fit that is not
+counted. Ratios are to the default in the same run; on a shared machine they mean more than seconds.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import statistics
@@ -18,24 +17,25 @@ from typing import Any
 
 import numpy as np
 import torch
+from arguments import script_parser
 
 from sswim import SSWIMRegressor, __version__
 from sswim.lab.bench.methods import ABLATIONS
 
 SMALL, LARGE = (687, 8), (10_000, 20)
-"""Rows and columns: those of a small table, and of a larger one."""
+"""Numbers of rows and columns of a small table and of a larger one."""
 
 
 def make_rows(n: int, d: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A function of a few columns, its noise stronger in places."""
+    """Return rows of a function of a few columns, with noise that varies."""
     random = np.random.default_rng(0)
     x = random.normal(size=(n, d))
     noise = 0.3 * random.normal(size=n) * np.exp(0.5 * x[:, 4])
     return x, np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + np.abs(x[:, 3]) + noise
 
 
-def seconds(size: tuple[int, int], repeats: int, **settings: Any) -> float:
-    """The median time of a fit."""
+def measure_fit(size: tuple[int, int], repeats: int, **settings: Any) -> float:
+    """Return the median seconds of a fit."""
     x, y = make_rows(*size)
     times = []
     for _ in range(repeats):
@@ -46,15 +46,15 @@ def seconds(size: tuple[int, int], repeats: int, **settings: Any) -> float:
 
 
 def main() -> None:
-    """Measure, print and store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    """Measure, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/fit-cost.json"), help="result file"
     )
-    parser.add_argument("--out", type=Path, default=Path("results/fit-cost.json"))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="number of fits")
     arguments = parser.parse_args()
-    seconds(SMALL, 1, max_iter=1)  # imports, and the first use of everything
-    default = seconds(SMALL, arguments.repeats)
+    measure_fit(SMALL, 1, max_iter=1)  # loads code, not counted
+    default = measure_fit(SMALL, arguments.repeats)
     result: dict[str, Any] = {
         "command": "python benchmarks/fit_cost.py",
         "versions": f"sswim {__version__}, torch {torch.__version__}",
@@ -65,10 +65,10 @@ def main() -> None:
     }
     print(f"{SMALL}: {default:.1f} s", flush=True)
     for name, settings in ABLATIONS.items():
-        ratio = seconds(SMALL, arguments.repeats, **settings) / default
+        ratio = measure_fit(SMALL, arguments.repeats, **settings) / default
         result["ratio without"][name] = round(ratio, 2)
-        print(f"{name}: {ratio:.2f} of it", flush=True)
-    large = seconds(LARGE, 1)
+        print(f"{name}: {ratio:.2f} of the default", flush=True)
+    large = measure_fit(LARGE, 1)
     result["seconds of the default"][f"{LARGE[0]} rows × {LARGE[1]}"] = round(large, 1)
     print(f"{LARGE}: {large:.1f} s", flush=True)
     arguments.out.write_text(

@@ -1,6 +1,6 @@
-"""Sparse Gaussian processes of GPyTorch, as its documentation builds them.
+"""Shared by the scripts: sparse GPs of GPyTorch, built as in its documentation.
 
-Imported where they are needed only, because GPyTorch need not be installed.
+The scripts import this module only when they need it, because GPyTorch may not be installed.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import torch
 from torch import Tensor
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it warns under a new PyTorch
+    warnings.simplefilter("ignore")  # GPyTorch warns of new versions of PyTorch
     import gpytorch
 
-    from sswim.lab.peers.sgpr import sparse_process
-    from sswim.lab.peers.svgp import VariationalProcess
+    from sswim.lab.peers.sgpr import sparse_gp_model
+    from sswim.lab.peers.svgp import VariationalGPModel
 
 BATCH = 1024
-"""Rows of a mini-batch of stochastic training."""
+"""Number of rows in a mini-batch of stochastic training."""
 LEARNING_RATE = 0.01
-PREDICTED_ROWS = 4096
-"""Test rows at a time, as many as the predictions of this package."""
+CHUNK_ROWS = 4096
+"""Number of rows predicted at a time, the same as in sswim."""
 
 
 def sgpr_step(x: Tensor, y: Tensor, n_inducing: int) -> Callable[[], None]:
-    """One step of Adam on the evidence, as a function; the inducing points are learnt too."""
-    model = sparse_process(x, y, n_inducing)
+    """Return a function that does one step of Adam on the evidence, inducing points included."""
+    model = sparse_gp_model(x, y, n_inducing)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     model.train()
 
     def step() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of added jitter
+            warnings.simplefilter("ignore")  # warnings about added jitter
             optimiser.zero_grad()
             loss = -evidence(model(x), y)
             loss.backward()
@@ -46,24 +46,24 @@ def sgpr_step(x: Tensor, y: Tensor, n_inducing: int) -> Callable[[], None]:
 
 @dataclass(frozen=True)
 class SVGP:
-    """Stochastic variational inference by mini-batches, between its epochs."""
+    """State of stochastic variational inference by mini-batches."""
 
-    model: VariationalProcess
+    model: VariationalGPModel
     optimiser: torch.optim.Adam
     generator: torch.Generator
-    """On the CPU; of the order of rows."""
+    """Random generator, on the CPU, of the order of the rows."""
 
     @classmethod
     def start(cls, x: Tensor, n_inducing: int, seed: int = 0) -> SVGP:
-        """Before training: the inducing points are rows, chosen at random."""
+        """Return the state before training, with random rows as inducing points."""
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(len(x), generator=generator)[:n_inducing].to(x.device)
-        model = VariationalProcess(x[chosen].clone()).to(x)
+        model = VariationalGPModel(x[chosen].clone()).to(x)
         optimiser = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
         return cls(model, optimiser, generator)
 
     def epoch(self, x: Tensor, y: Tensor) -> None:
-        """See every row once."""
+        """Train on every row once."""
         self.model.train()
         bound = gpytorch.mlls.VariationalELBO(self.model.likelihood, self.model, num_data=len(y))
         order = torch.randperm(len(y), generator=self.generator).to(x.device)
@@ -75,11 +75,11 @@ class SVGP:
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and variances of new observations, on the CPU."""
+        """Return means and variances of new observations, on the CPU."""
         self.model.eval()
         device = next(self.model.parameters()).device
         means, variances = [], []
-        for rows in x.split(PREDICTED_ROWS):
+        for rows in x.split(CHUNK_ROWS):
             prediction = self.model.likelihood(self.model(rows.to(device)))
             means.append(prediction.mean.cpu())
             variances.append(prediction.variance.cpu())

@@ -1,17 +1,15 @@
-"""What steps that see few of the rows cost in accuracy, on real data: schedules of growing rows.
+"""Compare schedules of training in which the first steps use only some of the rows.
 
     SSWIM_DATA=folder python benchmarks/growing.py [--sets protein] [--steps 150] [--device cuda]
 
-One model with joint warps for each schedule, trained by it and conditioned on all rows. The cost is
-the number of steps over all rows that the same work would be. One line of JSON for each is added
-to the file of results: set, repeat, depth, steps, schedule, cost, seconds, RMSE of the median and
-MNLP, both of the standardised target.
+For each schedule, one model with joint warps is trained by it and conditioned on all rows. The cost
+is the equivalent number of steps over all rows. One line of JSON for each is appended to the result
+file: data set, repeat, depth, steps, schedule, cost, seconds, RMSE of the median and MNLP, both of
+the standardised target.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,16 +18,18 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from step import DEVICES
+from arguments import add_device, script_parser
+from json_lines import append_line, read_lines
+from markdown_tables import scores_cell, table_line
 
 from sswim import MAP, Adam, Architecture, as_rows, start, train
 from sswim.base.devices import resolve_device
-from sswim.lab.datasets.named import FOLDER_VARIABLE, split
+from sswim.lab.datasets import FOLDER_VARIABLE, split
 from sswim.posterior.predictor import condition
 from sswim.rows.scaling import learn_scaling
 
 Schedule = tuple[tuple[float, int], ...]
-"""Shares of the steps, and of how many rows they see one."""
+"""Stages of training: (fraction of the steps, use one row in n)."""
 
 SCHEDULES: tuple[Schedule, ...] = (
     ((1.0, 1),),
@@ -48,8 +48,8 @@ SCHEDULES: tuple[Schedule, ...] = (
 )
 
 
-def name_of(schedule: Schedule) -> str:
-    """Shares and parts, as in .5@8,.5@1; all for all rows at every step."""
+def schedule_name(schedule: Schedule) -> str:
+    """Return a name such as .5@8,.5@1; "all" if every step uses all rows."""
     parts = [f"{share:g}".removeprefix("0") + f"@{divisor}" for share, divisor in schedule]
     return "all" if schedule == ((1.0, 1),) else ",".join(parts)
 
@@ -57,7 +57,7 @@ def name_of(schedule: Schedule) -> str:
 def measure(
     name: str, repeat: int, depth: int, steps: int, schedule: Schedule, device: torch.device
 ) -> list[object]:
-    """Train by a schedule and look at the test rows."""
+    """Train by a schedule and return the line of results."""
     data = split(name, repeat, None)
     rows = as_rows(data.train_x, data.train_y)
     scaling = learn_scaling(rows)
@@ -82,51 +82,52 @@ def measure(
     mnlp = -(prediction.log_density(warped) + log_slope).mean().item()
     rmse = (output.inverse(prediction.mean) - test.targets).square().mean().sqrt().item()
     cost = steps * sum(share / divisor for share, divisor in schedule)
-    return [name, repeat, depth, steps, name_of(schedule), cost, seconds, rmse, mnlp]
+    return [name, repeat, depth, steps, schedule_name(schedule), cost, seconds, rmse, mnlp]
 
 
 def table(lines: Iterable[Sequence[Any]], depth: int, steps: int) -> str:
-    """Means over the repeats of a depth and a number of steps, as GitHub reads it."""
+    """Return a Markdown table of one depth and number of steps, with means over the repeats."""
     chosen = [line for line in lines if tuple(line[2:4]) == (depth, steps)]
     sets = list(dict.fromkeys(line[0] for line in chosen))
     costs = {line[4]: line[5] for line in chosen}
-    rows = [f"| schedule | cost | {' | '.join(sets)} |", f"|---|---|{'---|' * len(sets)}"]
+    rows = [table_line(["schedule", "cost", *sets]), f"|---|---|{'---|' * len(sets)}"]
     for schedule in sorted(costs, key=lambda name: -costs[name]):
         cells = []
         for name in sets:
-            some = [line for line in chosen if (line[0], line[4]) == (name, schedule)]
-            scores = mean(line[7] for line in some), mean(line[8] for line in some)
-            cells.append("{:.3f} / {:.3f}".format(*scores).replace("-", "−"))
-        rows.append(f"| {schedule} | {costs[schedule]:.0f} | {' | '.join(cells)} |")
+            repeats = [line for line in chosen if (line[0], line[4]) == (name, schedule)]
+            rmse, mnlp = (mean(line[column] for line in repeats) for column in (7, 8))
+            cells.append(scores_cell(rmse, mnlp))
+        rows.append(table_line([schedule, f"{costs[schedule]:.0f}", *cells]))
     return "\n".join(rows)
 
 
 def main() -> None:
-    """Measure, print and store; or show what is stored."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawTextHelpFormatter,
-        epilog=f"The variable {FOLDER_VARIABLE} says where the data sets are.",
+    """Measure, print and store the results; or print the table of stored results."""
+    parser = script_parser(
+        __doc__,
+        epilog=f"The environment variable {FOLDER_VARIABLE} is the folder of data sets.",
     )
-    parser.add_argument("--sets", nargs="+", default=["protein", "supercond", "elevators"])
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--depth", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--device", choices=DEVICES, default="auto")
-    parser.add_argument("--out", type=Path, default=Path("results/growing.jsonl"))
-    parser.add_argument("--table", action="store_true", help="show what is stored already")
+    parser.add_argument(
+        "--sets", nargs="+", default=["protein", "supercond", "elevators"], help="data sets"
+    )
+    parser.add_argument("--repeats", type=int, default=2, help="number of splits of each data set")
+    parser.add_argument("--depth", type=int, default=1, help="number of warps")
+    parser.add_argument("--steps", type=int, default=150, help="number of training steps")
+    add_device(parser)
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/growing.jsonl"), help="result file"
+    )
+    parser.add_argument("--table", action="store_true", help="only print the stored results")
     asked = parser.parse_args()
     if asked.table:
-        stored = asked.out.read_text(encoding="utf-8").splitlines()
-        print(table(map(json.loads, stored), asked.depth, asked.steps))
+        print(table(read_lines(asked.out), asked.depth, asked.steps))
         return
     device = resolve_device(asked.device)
     for repeat in range(asked.repeats):
         for name in asked.sets:
             for schedule in SCHEDULES:
                 line = measure(name, repeat, asked.depth, asked.steps, schedule, device)
-                with asked.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
+                append_line(asked.out, line)
                 print(*line, flush=True)
 
 

@@ -1,18 +1,17 @@
-"""Training that is killed at any moment, and resumed: does it end as if nothing had happened?
+"""Check that a training that is killed and resumed ends with the same model.
 
     python benchmarks/kills.py [--out results/kills.jsonl]
 
-Two processes under torchrun train a model whose rows are dealt to them, and an ensemble whose
-members are. One of them, or both and torchrun too, get SIGKILL at a random moment; in some runs it
-is aimed at the writing of a checkpoint, and a half-written file shows that it hit. What was kept
-must be readable, and the training that is resumed from it must write the same model file as one
-that was left alone, byte by byte. One line of JSON is added to the file of results for every kill.
-The machine must have /proc.
+Two processes under torchrun train a single model, whose rows they share, and an ensemble, whose
+members they share. One of them, or both and torchrun, get SIGKILL at a random moment. In some runs
+the signal is sent while a checkpoint is written; a half-written file shows that it came in time.
+The checkpoints must be readable, and the resumed training must write the same model file, byte by
+byte, as an undisturbed one. One line of JSON for every kill is appended to the result file. The
+machine must have /proc.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -25,14 +24,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from arguments import script_parser
+from json_lines import append_line
 from launches import (
-    fit,
-    is_launched,
+    fit_arguments,
     is_running,
     kill,
     largest_difference,
+    launch,
     run,
-    torchrun,
+    torchrun_command,
     wait_until,
     workers,
     write_rows,
@@ -44,27 +45,28 @@ from sswim.training.checkpoints import CHECKPOINT, RUN
 N_PROCESSES = 2
 
 EVERY = 3
-"""Steps from one checkpoint to the next."""
+"""Number of steps between checkpoints."""
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is trained."""
+class Workload:
+    """A training."""
 
     n_rows: int
     n_steps: int
-    """Of all members."""
+    """Number of steps of all members together."""
     options: tuple[str, ...]
+    """Options of ``sswim fit``."""
 
 
-WORKS = {
-    # More rows than a sample has, so that they are read again for every pass.
-    "rows dealt": Work(
+WORKLOADS = {
+    # More rows than the largest sample, so that they are read again in every pass.
+    "rows dealt": Workload(
         61_000,
         24,
         ("--depth=1", "--n-components=32", "--n-pseudo=8", "--max-iter=24", "--memory=1MiB"),
     ),
-    "members dealt": Work(
+    "members dealt": Workload(
         20_000, 72, ("--n-components=16", "--n-pseudo=4", "--n-members=1", "--max-iter=12")
     ),
 }
@@ -72,38 +74,39 @@ WORKS = {
 
 @dataclass(frozen=True)
 class Kill:
-    """Who is killed, and when."""
+    """A plan of which process to kill, and when."""
 
     work: str
+    """Name of the workload."""
     victim: int | None
-    """A rank; None for all, and torchrun with them."""
+    """Rank of the process to kill; None for all of them and torchrun."""
     step: int
-    """Of all members together."""
+    """Number of steps, of all members together, before the kill."""
     moment: str
-    """Any; or writing, as soon as the first checkpoint after the step is seen to be written."""
+    """"writing": while the first checkpoint after the step is written; "any": at any time."""
     share: float
-    """Of the time from one checkpoint to the next that goes by at any moment."""
+    """Fraction of the time between checkpoints to wait if the moment is "any"."""
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A training that nobody killed."""
+    """A training that was not killed."""
 
     table: Path
     model: Path
     step_s: float
-    """What a step of a member takes, with its part of all that comes after the last step."""
+    """Seconds of a step of a member, including its share of the time after the last step."""
 
 
 def draw_kills(seed: int = 0) -> list[Kill]:
-    """Kills of all kinds, at moments drawn from a seed."""
+    """Return kills of every combination, at random moments."""
     random = np.random.default_rng(seed)
-    kinds = product(["any", "any", "writing"], [0, None, 1, None], WORKS)
+    kinds = product(["any", "any", "writing"], [0, None, 1, None], WORKLOADS)
     return [
         Kill(
             work,
             victim,
-            int(random.integers(WORKS[work].n_steps)),
+            int(random.integers(WORKLOADS[work].n_steps)),
             moment,
             round(random.uniform(), 3),
         )
@@ -112,48 +115,48 @@ def draw_kills(seed: int = 0) -> list[Kill]:
 
 
 def train_undisturbed(name: str, folder: Path) -> Undisturbed:
-    """Make the rows, and the model that others are compared with."""
+    """Write the rows and train the model that resumed trainings are compared with."""
     folder.mkdir()
-    table = write_rows(folder / "rows", WORKS[name].n_rows)
+    table = write_rows(folder / "rows", WORKLOADS[name].n_rows)
     model, kept, log = folder / "model.sswim", folder / "kept", folder / "log.txt"
-    with is_launched(command(name, table, model, kept), log) as process:
+    with launch(command(name, table, model, kept), log) as process:
         wait_until(lambda: bool(kept_steps(kept)))
         began = time.perf_counter()
         if process.wait() != 0:
             raise RuntimeError(f"The undisturbed training must succeed: {log.read_text()}")
-        step_s = (time.perf_counter() - began) / WORKS[name].n_steps
+        step_s = (time.perf_counter() - began) / WORKLOADS[name].n_steps
         return Undisturbed(table, model, step_s)
 
 
 def command(name: str, table: Path, model: Path, kept: Path) -> list[str]:
-    """What trains, whether there is anything to resume or not."""
-    keeping = (f"--checkpoint={kept}", f"--every={EVERY}", "--resume")
-    launcher = torchrun(N_PROCESSES, "--standalone")
-    return [*launcher, *fit(table, model, *WORKS[name].options, *keeping)]
+    """Return the command that trains, and resumes if there are checkpoints."""
+    checkpoints = (f"--checkpoint={kept}", f"--every={EVERY}", "--resume")
+    launcher = torchrun_command(N_PROCESSES, "--standalone")
+    return [*launcher, *fit_arguments(table, model, *WORKLOADS[name].options, *checkpoints)]
 
 
 def kept_steps(kept: Path) -> dict[str, int]:
-    """The steps in each checkpoint, which must be readable at any time."""
+    """Return the number of steps in each checkpoint, all of which must be readable."""
     return {
         path.stem: CHECKPOINT.read(path)[1]["steps"] for path in sorted(kept.glob("*.safetensors"))
     }
 
 
 def measure(planned: Kill, undisturbed: Undisturbed, folder: Path) -> dict[str, Any] | None:
-    """Kill a training and resume it; None if it had ended before."""
+    """Kill a training, resume it and return the results; None if it ended before the kill."""
     model, kept, log = folder / "model.sswim", folder / "kept", folder / "log.txt"
     training = command(planned.work, undisturbed.table, model, kept)
-    with is_launched(training, log) as process:
+    with launch(training, log) as process:
 
-        def at_step() -> bool:
+        def has_reached_step() -> bool:
             return (kept / RUN).exists() and sum(kept_steps(kept).values()) > planned.step - EVERY
 
-        wait_until(lambda: at_step() or not is_running(process.pid))
+        wait_until(lambda: has_reached_step() or not is_running(process.pid))
         if planned.moment == "any":
             time.sleep(planned.share * EVERY * undisturbed.step_s)
         else:
             wait_until(lambda: any(kept.glob(".*.part")) or not is_running(process.pid), pause=0)
-        ends = killed(planned, process)
+        ends = kill_workers(planned, process)
     if ends is None:
         return None
     said = [line for line in log.read_text().splitlines() if line.startswith("Error")]
@@ -172,8 +175,8 @@ def measure(planned: Kill, undisturbed: Undisturbed, folder: Path) -> dict[str, 
     }
 
 
-def killed(planned: Kill, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    """Kill, and wait for the end of those that were not; None if all had ended before."""
+def kill_workers(planned: Kill, process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+    """Kill processes and wait for the others to exit; return None if all ended before."""
     pids = workers(process.pid)
     if len(pids) < N_PROCESSES:
         return None
@@ -186,30 +189,27 @@ def killed(planned: Kill, process: subprocess.Popen[bytes]) -> dict[str, Any] | 
     return {"survivor_s": round(seconds, 3) if survivors else None, "code": process.returncode}
 
 
-def line(planned: Kill, undisturbed: Undisturbed, folder: Path) -> dict[str, Any]:
-    """What is stored of a kill; if it came too late, of one at half the step."""
+def measure_in_time(planned: Kill, undisturbed: Undisturbed, folder: Path) -> dict[str, Any]:
+    """Return the line of results of a kill; if it came too late, kill at half the step."""
     result = measure(planned, undisturbed, Path(tempfile.mkdtemp(dir=folder)))
     if result is None:
-        return line(replace(planned, step=planned.step // 2), undisturbed, folder)
+        return measure_in_time(replace(planned, step=planned.step // 2), undisturbed, folder)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     return {"date": date, **asdict(planned), **result, **machine(torch.device("cpu"))}
 
 
 def main() -> None:
-    """Kill, print and store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/kills.jsonl"))
+    """Measure every kill, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/kills.jsonl"), help="result file")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        undisturbed = {name: train_undisturbed(name, folder / name) for name in WORKS}
+        undisturbed = {name: train_undisturbed(name, folder / name) for name in WORKLOADS}
         for planned in draw_kills():
-            text = json.dumps(line(planned, undisturbed[planned.work], folder))
-            with asked.out.open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
-            print(text, flush=True)
+            result = measure_in_time(planned, undisturbed[planned.work], folder)
+            append_line(asked.out, result)
+            print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

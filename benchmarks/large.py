@@ -1,15 +1,14 @@
-"""Two large real tables, trained from Parquet, against LightGBM on the same rows.
+"""Compare sswim, trained from Parquet files, with LightGBM on two large real tables.
 
     python benchmarks/large.py prism_elevation default "more features" "all rows" lightgbm
     python benchmarks/large.py nycflights13 default "more features" "all rows" lightgbm
 
 Training rows are written to a folder of Parquet files and read from there. A method that is in the
-results already is left out.
+results already is skipped.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -21,13 +20,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from arguments import script_parser
 from csv_rows import append_row, read_rows
+from markdown_tables import table_line
 from timing import machine
 
 from sswim import Recipe, SSWIMRegressor
+from sswim.base.devices import resolve_device
 from sswim.estimator.evaluation import evaluate
-from sswim.lab.datasets import load, split
-from sswim.lab.datasets.named import Split, Table
+from sswim.lab.datasets import Split, Table, load, split
 from sswim.lab.peers.trees import LightGBM
 
 FILES, COVERAGE = 8, 0.9
@@ -44,22 +45,22 @@ METHODS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.06,
     },
 }
-"""Of sswim: the default; two members of it with many features; one model of a given depth, whose
-hyper-parameters are learnt from all rows rather than from a sample."""
+"""Settings of sswim: the default; two members of it with many features; and one model of a given
+depth, whose hyper-parameters are learnt from all rows rather than from a sample."""
 
 
 def write_training_rows(folder: Path, rows: Split, table: Table) -> None:
-    """As a table that comes in several files."""
+    """Write the training rows as a table in several Parquet files."""
     for number, part in enumerate(np.array_split(np.arange(len(rows.train_y)), FILES)):
         columns = {name: rows.train_x[part, n] for n, name in enumerate(table.inputs)}
         columns[table.target] = rows.train_y[part]
         pq.write_table(pa.table(columns), folder / f"part-{number}.parquet")
 
 
-def fit_ours(
+def fit_sswim(
     settings: dict[str, Any], rows: Split, table: Table, device: str
 ) -> tuple[SSWIMRegressor, float]:
-    """A regressor, and how long its fit took."""
+    """Return a fitted regressor and the seconds of its fit."""
     with tempfile.TemporaryDirectory() as folder:
         write_training_rows(Path(folder), rows, table)
         began = time.perf_counter()
@@ -68,14 +69,14 @@ def fit_ours(
         return regressor, time.perf_counter() - began
 
 
-def score_ours(regressor: SSWIMRegressor, rows: Split) -> dict[str, float]:
-    """On the test rows."""
+def score_sswim(regressor: SSWIMRegressor, rows: Split) -> dict[str, float]:
+    """Return the scores of sswim on the test rows."""
     scores = evaluate(regressor, rows.test_x, rows.test_y, COVERAGE)
     return {"rmse": scores.rmse, "mnlp": scores.mnlp, "coverage_of_90": scores.coverage}
 
 
-def score_trees(rows: Split) -> tuple[dict[str, float], float]:
-    """The same of LightGBM, and how long its fit took."""
+def score_lightgbm(rows: Split) -> tuple[dict[str, float], float]:
+    """Return the scores of LightGBM on the test rows and the seconds of its fit."""
     began = time.perf_counter()
     fitted = LightGBM().fit(rows.train_x, rows.train_y, 0, "cpu")
     seconds = time.perf_counter() - began
@@ -90,7 +91,7 @@ def score_trees(rows: Split) -> tuple[dict[str, float], float]:
 
 
 def markdown(found: list[dict[str, str]]) -> str:
-    """The results as a table."""
+    """Return the results as a Markdown table."""
     lines = [
         "| table | method | RMSE | MNLP | coverage of 90 % intervals | fit, s | on |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
@@ -105,18 +106,22 @@ def markdown(found: list[dict[str, str]]) -> str:
             f"{float(row['fit_seconds']):.0f}",
             row["device"],
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(table_line(cells))
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Measure, and append to the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data_set")
-    parser.add_argument("methods", nargs="+", choices=[*METHODS, "lightgbm"])
-    parser.add_argument("--out", type=Path, default=Path("results/large.csv"))
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--predictions", type=Path, help="a folder for predictions of all rows")
+    """Measure the missing methods and append them to the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument("data_set", help="name of the data set")
+    parser.add_argument(
+        "methods", nargs="+", choices=[*METHODS, "lightgbm"], help="methods to compare"
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/large.csv"), help="result file")
+    parser.add_argument("--device", default="auto", help="device to fit on")
+    parser.add_argument(
+        "--predictions", type=Path, help="folder in which to store predictions of all rows"
+    )
     arguments = parser.parse_args()
     name = arguments.data_set
     table, rows = load(name), split(name, 0)
@@ -126,11 +131,11 @@ def main() -> None:
             continue
         device = torch.device("cpu")
         if method == "lightgbm":
-            scores, seconds = score_trees(rows)
+            scores, seconds = score_lightgbm(rows)
         else:
-            regressor, seconds = fit_ours(METHODS[method], rows, table, arguments.device)
-            device = regressor._device
-            scores = score_ours(regressor, rows)
+            regressor, seconds = fit_sswim(METHODS[method], rows, table, arguments.device)
+            device = resolve_device(arguments.device)
+            scores = score_sswim(regressor, rows)
             if arguments.predictions is not None:
                 mean, std = regressor.predict(table.x, return_std=True)
                 path = arguments.predictions / f"{name}-{method.replace(' ', '-')}.npz"

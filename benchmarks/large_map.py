@@ -1,4 +1,4 @@
-"""A map of the elevation of a country, learnt from two thirds of its cells.
+"""Draw a map of the elevation of a country, predicted from two thirds of its cells.
 
 python benchmarks/large.py prism_elevation "more features" --predictions FOLDER
 python benchmarks/large_map.py FOLDER/prism_elevation-more-features.npz --out map.png
@@ -6,10 +6,10 @@ python benchmarks/large_map.py FOLDER/prism_elevation-more-features.npz --out ma
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
+from arguments import script_parser
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,10 +19,10 @@ from sswim.lab.datasets import load
 NAME = "prism_elevation"
 
 
-def on_grid(
+def as_image(
     x: Float[np.ndarray, "N 2"], values: Float[np.ndarray, " N"]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Values of cells as an image, north up; NaN where there is no cell."""
+    """Return the values of cells as an image with north up, NaN where there is no cell."""
     columns, rows = (np.unique(x[:, n], return_inverse=True)[1] for n in (0, 1))
     image = np.full((rows.max() + 1, columns.max() + 1), np.nan)
     image[rows.max() - rows, columns] = values
@@ -30,7 +30,7 @@ def on_grid(
 
 
 def draw(x: Float[np.ndarray, "N 2"], maps: dict[str, Float[np.ndarray, " N"]]) -> Figure:
-    """Maps under each other; all but the last in the same colours."""
+    """Draw maps one above the other; all but the last share their colours."""
     figure = Figure(figsize=(7, 3.6 * len(maps)), layout="constrained")
     west, south = x.min(0)
     east, north = x.max(0)
@@ -40,10 +40,10 @@ def draw(x: Float[np.ndarray, "N 2"], maps: dict[str, Float[np.ndarray, " N"]]) 
         axes: Axes = figure.add_subplot(len(maps), 1, number + 1)
         last = number == len(maps) - 1
         image = axes.imshow(
-            on_grid(x, values),
+            as_image(x, values),
             extent=(west, east, south, north),
             cmap="magma" if last else "terrain",
-            vmin=0 if last else -0.25 * highest,  # the sea and the plains are not the same blue
+            vmin=0 if last else -0.25 * highest,  # so that plains are not as blue as the sea
             vmax=float(np.quantile(values, 0.99)) if last else highest,
             aspect=1.25,
             interpolation="nearest",
@@ -56,10 +56,12 @@ def draw(x: Float[np.ndarray, "N 2"], maps: dict[str, Float[np.ndarray, " N"]]) 
 
 
 def main() -> None:
-    """Read predictions and draw them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("predictions", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("docs/images/prism.png"))
+    """Read stored predictions and draw them."""
+    parser = script_parser(__doc__)
+    parser.add_argument("predictions", type=Path, help="predictions stored by large.py")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/images/prism.png"), help="picture file"
+    )
     arguments = parser.parse_args()
     table, predictions = load(NAME), np.load(arguments.predictions)
     maps = {

@@ -1,31 +1,30 @@
-"""Predictions of many rows beside the bare products that they need, and beside those of SVGP.
+"""Time predictions of many rows, the bare products that they need, and predictions by SVGP.
 
     python benchmarks/prediction.py [--rows 1000000] [--device cuda] [--no-ensemble]
 
-Of a model with one warp and of the default, fitted to a few rows: the time does not depend on what
-they learnt. A mean needs two products N×F×K for each warp, and a variance one N×F×F.
+The models are one with a single warp and the default, fitted to a few rows, because the time does
+not depend on the fit. A mean needs two products N×F×K for each warp, and a variance one N×F×F.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
+from arguments import DTYPES, DType, add_device, add_dtype, add_out, result_path, script_parser
 from numpy.typing import NDArray
-from peers import DTYPES, SVGP_INDUCING, DType, LeftOutError, require_gpytorch, synthetic
-from step import DEVICES
-from timing import Comparison, Rounds, Work, compare, machine
+from peers import SVGP_INDUCING, LeftOutError, require_gpytorch, synthetic
+from timing import Comparison, Rounds, Workload, compare, machine
 
 from sswim import SSWIMRegressor
 from sswim.base.devices import resolve_device
 
 FITTED_ROWS, N_INPUTS = 2000, 20
-CHUNK = 4096
-"""Rows of the bare products at a time, which hold no more than these in memory either."""
+CHUNK_ROWS = 4096
+"""Number of rows of the bare products that are held in memory at a time."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "one warp": {"depth": 1, "n_components": 512},
     "ensemble": {},
@@ -33,8 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SVGP_NAME = f"SVGP-{SVGP_INDUCING}, std"
 
 
-def predictions(regressor: SSWIMRegressor, x: NDArray[np.float64], *, std: bool) -> Work:
-    """Means of rows, with or without standard deviations."""
+def predictions(regressor: SSWIMRegressor, x: NDArray[np.float64], *, std: bool) -> Workload:
+    """Return the prediction of means, with or without standard deviations."""
 
     def predict() -> None:
         regressor.predict(x, return_std=std)
@@ -49,20 +48,20 @@ def products(
     *,
     dtype: torch.dtype,
     variance: bool,
-) -> Work:
-    """The bare products behind the predictions of all members."""
+) -> Workload:
+    """Return the bare products that the predictions of all members need."""
     generator = torch.Generator(device).manual_seed(0)
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(shape, dtype=dtype, device=device, generator=generator)
 
     pairs = [
-        (draw(min(CHUNK, n_rows), n_in), draw(n_in, n_out))
+        (draw(min(CHUNK_ROWS, n_rows), n_in), draw(n_in, n_out))
         for n_in, n_out in product_shapes(regressor, variance=variance)
     ]
 
     def multiply() -> None:
-        for begin in range(0, n_rows, CHUNK):
+        for begin in range(0, n_rows, CHUNK_ROWS):
             for left, right in pairs:
                 torch.mm(left[: n_rows - begin], right)
 
@@ -70,27 +69,27 @@ def products(
 
 
 def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[int, int]]:
-    """The matrices that the features of a row are multiplied by."""
+    """Return the shapes of the matrices by which features are multiplied."""
     shapes = []
-    for model in regressor._models:
-        architecture = model.architecture
+    for member in regressor.members_:
+        architecture = member.model.architecture
         warp = (2 * architecture.warp_frequencies, architecture.n_pseudo)
-        n_processes = 1 if architecture.warps == "joint" else 2
-        shapes += n_processes * architecture.depth * [warp]
+        n_functions = 1 if architecture.warps == "joint" else 2
+        shapes += n_functions * architecture.depth * [warp]
         n_components = 2 * architecture.n_frequencies
         if architecture.linear:
-            n_components += model.n_inputs + 1
+            n_components += member.model.n_inputs + 1
         shapes.append((n_components, n_components if variance else 1))
     return shapes
 
 
-def works(
+def workloads(
     names: list[str], n_rows: int, n_fitted: int, dtype: DType, device: torch.device
-) -> tuple[dict[str, Work], dict[str, str]]:
-    """What is to be timed, and what is left out and why."""
+) -> tuple[dict[str, Workload], dict[str, str]]:
+    """Return the workloads, and the reasons why others are left out, by name."""
     few = synthetic(n_fitted, N_INPUTS)
     x = synthetic(n_rows, N_INPUTS).x
-    result: dict[str, Work] = {}
+    result: dict[str, Workload] = {}
     for name in names:
         regressor = SSWIMRegressor(
             **SETTINGS[name], max_iter=2, dtype=dtype, device=str(device), random_state=0
@@ -102,20 +101,20 @@ def works(
                 regressor, n_rows, device, dtype=DTYPES[dtype], variance=std
             )
     try:
-        process = require_gpytorch().SVGP.start(few.x.to(device, DTYPES[dtype]), SVGP_INDUCING)
+        svgp = require_gpytorch().SVGP.start(few.x.to(device, DTYPES[dtype]), SVGP_INDUCING)
     except LeftOutError as error:
         return result, {SVGP_NAME: str(error)}
-    process.epoch(few.x.to(device, DTYPES[dtype]), few.y.to(device, DTYPES[dtype]))
+    svgp.epoch(few.x.to(device, DTYPES[dtype]), few.y.to(device, DTYPES[dtype]))
     narrow = x.to(DTYPES[dtype])
 
     def predict() -> None:
-        process.predict(narrow)
+        svgp.predict(narrow)
 
     return {**result, SVGP_NAME: predict}, {}
 
 
 def ratios(comparison: Comparison) -> dict[str, float]:
-    """Of predictions to their bare products, and of SVGP to predictions with variances."""
+    """Return ratios of predictions to their products, and of SVGP to predictions with variances."""
     seconds = {name: timing.seconds for name, timing in comparison.timings.items()}
     result = {}
     for label in SETTINGS:
@@ -129,21 +128,26 @@ def ratios(comparison: Comparison) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print and store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    """Measure, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="number of rows to predict")
+    parser.add_argument(
+        "--fitted-rows", type=int, default=FITTED_ROWS, help="number of rows to fit the models to"
     )
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--fitted-rows", type=int, default=FITTED_ROWS)
-    parser.add_argument("--ensemble", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--dtype", choices=get_args(DType), default="float64")
-    parser.add_argument("--device", choices=DEVICES, default="auto")
-    parser.add_argument("--out", type=Path, help="results/prediction-<device>.json by default")
+    parser.add_argument(
+        "--ensemble",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether to time the default ensemble too",
+    )
+    add_dtype(parser)
+    add_device(parser)
+    add_out(parser, "results/prediction-<device>.json")
     asked = parser.parse_args()
     device = resolve_device(asked.device)
     names = list(SETTINGS) if asked.ensemble else ["one warp"]
-    runnable, left_out = works(names, asked.rows, asked.fitted_rows, asked.dtype, device)
-    comparison = compare(runnable, device, Rounds(least=3))
+    runnable, left_out = workloads(names, asked.rows, asked.fitted_rows, asked.dtype, device)
+    comparison = compare(runnable, device, Rounds(min_rounds=3))
     result = {
         "command": "python benchmarks/prediction.py",
         **machine(device, ("gpytorch",)),
@@ -157,7 +161,7 @@ def main() -> None:
     }
     text = json.dumps(result, indent=2, ensure_ascii=False)
     print(text)
-    out = asked.out or Path(f"results/prediction-{device.type}.json")
+    out = result_path(asked.out, device.type)
     out.write_text(text + "\n", encoding="utf-8")
 
 

@@ -1,16 +1,14 @@
-"""The time to the test error that SVGP of GPyTorch ends with, on the data set protein.
+"""Time sswim until it reaches the final test error of GPyTorch's SVGP, on the data set protein.
 
     SSWIM_DATA=folder python benchmarks/race.py [--epochs 50] [--repeat 0] [--device cuda]
 
-SVGP has 512 inducing points, single precision and mini-batches of 1024 rows; its error after every
-epoch is noted, with the seconds of training until then. Then this package fits the same rows. Each
-of these is added to the file of results as soon as it is there. Errors are root mean squares of the
-target standardised by the training rows.
+SVGP has 512 inducing points, single precision and mini-batches of 1024 rows. Its test error and
+its seconds of training are recorded after every epoch. Then sswim fits the same rows. Each result
+is appended to the result file at once. Errors are RMSEs of the standardised target.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -20,15 +18,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from arguments import add_device, script_parser
 from csv_rows import append_row
 from numpy.typing import NDArray
 from peers import SVGP_INDUCING, require_gpytorch, synthetic
-from step import DEVICES
 from timing import machine
 
 from sswim import SSWIMRegressor
 from sswim.base.devices import resolve_device
-from sswim.lab.datasets.named import FOLDER_VARIABLE, Split, split
+from sswim.lab.datasets import FOLDER_VARIABLE, Split, split
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -44,54 +42,55 @@ METHODS: dict[str, dict[str, Any]] = {
         "dtype": "float32",
     },
 }
-"""Settings of this package to race with, by name."""
+"""Settings of sswim to race with, by name."""
 
 
 @dataclass(frozen=True)
 class Lap:
-    """An error, and how long it took to get there."""
+    """A test error and the time that it took."""
 
     method: str
     epoch: int | None
-    """Of SVGP."""
+    """Number of epochs, for SVGP only."""
     seconds: float
-    """Of training; evaluation does not count."""
+    """Seconds of training, without evaluation."""
     rmse: float
     target_rmse: float | None = None
-    """That of SVGP after its last epoch."""
+    """Error of SVGP after its last epoch."""
     reached: bool | None = None
-    """Whether this is no higher."""
+    """Whether the error is no higher than the target."""
     svgp_seconds: float | None = None
-    """After which SVGP was at its target for the first time."""
+    """Seconds after which SVGP first reached the target."""
     ratio: float | None = None
-    """Of these seconds to ours."""
+    """Ratio of the seconds of SVGP to those of sswim."""
     settings: str = ""
+    """Settings of sswim, in JSON."""
 
 
 def svgp_laps(rows: Split, epochs: int, seed: int, device: torch.device) -> Iterator[Lap]:
-    """Train SVGP; what it has reached after each epoch."""
+    """Train SVGP and yield its error after each epoch."""
     peers = require_gpytorch()
     centre, scale = rows.train_x.mean(0), rows.train_x.std(0)
     target_centre, target_scale = rows.train_y.mean(), rows.train_y.std()
-    train_x, test_x = (_single((x - centre) / scale) for x in (rows.train_x, rows.test_x))
-    train_y = _single((rows.train_y - target_centre) / target_scale).to(device)
-    test_y = _single((rows.test_y - target_centre) / target_scale)
+    train_x, test_x = (_single_precision((x - centre) / scale) for x in (rows.train_x, rows.test_x))
+    train_y = _single_precision((rows.train_y - target_centre) / target_scale).to(device)
+    test_y = _single_precision((rows.test_y - target_centre) / target_scale)
     train_x = train_x.to(device)
-    with torch.random.fork_rng():  # it starts from a draw of the global generator
+    with torch.random.fork_rng():  # SVGP starts from draws of the global generator
         torch.manual_seed(seed)
-        process = peers.SVGP.start(train_x, SVGP_INDUCING, seed)
+        svgp = peers.SVGP.start(train_x, SVGP_INDUCING, seed)
         seconds = 0.0
         for epoch in range(1, epochs + 1):
             began = _now(device)
-            process.epoch(train_x, train_y)
+            svgp.epoch(train_x, train_y)
             seconds += _now(device) - began
-            mean, _ = process.predict(test_x)
+            mean, _ = svgp.predict(test_x)
             rmse = (mean - test_y).square().mean().sqrt().item()
             yield Lap(f"svgp-{SVGP_INDUCING}", epoch, seconds, rmse)
 
 
 def sswim_lap(name: str, rows: Split, seed: int, device: torch.device, svgp: Sequence[Lap]) -> Lap:
-    """Fit this package, and compare with what SVGP ended at."""
+    """Fit sswim and compare it with the final error of SVGP."""
     settings = METHODS[name]
     regressor = SSWIMRegressor(random_state=seed, device=str(device), **settings)
     began = _now(device)
@@ -117,7 +116,7 @@ def sswim_lap(name: str, rows: Split, seed: int, device: torch.device, svgp: Seq
 def race(
     rows: Split, names: Sequence[str], epochs: int, seed: int, device: torch.device
 ) -> Iterator[Lap]:
-    """SVGP first, whose error the others are to reach."""
+    """Yield the results of SVGP, then those of sswim."""
     _warm_up(device)
     svgp = []
     for lap in svgp_laps(rows, epochs, seed, device):
@@ -128,16 +127,16 @@ def race(
 
 
 def main() -> None:
-    """Race, print and store."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    """Race, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="settings of sswim"
     )
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--repeat", type=int, default=0, help="of the split, and the seed")
-    parser.add_argument("--device", choices=DEVICES, default="auto")
-    parser.add_argument("--data", help=f"the folder of protein.parquet; or set {FOLDER_VARIABLE}")
-    parser.add_argument("--out", type=Path, default=Path("results/race.csv"))
+    parser.add_argument("--epochs", type=int, default=50, help="number of epochs of SVGP")
+    parser.add_argument("--repeat", type=int, default=0, help="number of the split, also the seed")
+    add_device(parser)
+    parser.add_argument("--data", help=f"folder of protein.parquet; or set {FOLDER_VARIABLE}")
+    parser.add_argument("--out", type=Path, default=Path("results/race.csv"), help="result file")
     asked = parser.parse_args()
     device = resolve_device(asked.device)
     rows = split("protein", asked.repeat, asked.data)
@@ -148,7 +147,7 @@ def main() -> None:
 
 
 def describe(lap: Lap) -> str:
-    """A line about it."""
+    """Return a line of text about a result."""
     text = f"{lap.method}{'' if lap.epoch is None else f', epoch {lap.epoch}'}: "
     text += f"{lap.seconds:.1f} s, RMSE {lap.rmse:.4f}"
     if lap.ratio is None:
@@ -158,22 +157,23 @@ def describe(lap: Lap) -> str:
 
 
 def _warm_up(device: torch.device) -> None:
-    """Load and start what everything needs once, before a clock runs."""
+    """Run everything once, so that loading code is not timed."""
     data = synthetic(200, 4)
     single = data.x.to(device, torch.float32)
     with torch.random.fork_rng():
-        process = require_gpytorch().SVGP.start(single, 32)
-        process.epoch(single, data.y.to(single))
-        process.predict(single)
+        svgp = require_gpytorch().SVGP.start(single, 32)
+        svgp.epoch(single, data.y.to(single))
+        svgp.predict(single)
     regressor = SSWIMRegressor(depth=1, max_iter=1, device=str(device), random_state=0)
     regressor.fit(data.x.numpy(), data.y.numpy()).predict(data.x.numpy())
 
 
-def _single(values: NDArray[np.float64]) -> torch.Tensor:
+def _single_precision(values: NDArray[np.float64]) -> torch.Tensor:
     return torch.as_tensor(values, dtype=torch.float32)
 
 
 def _now(device: torch.device) -> float:
+    """Return the time in seconds, once the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

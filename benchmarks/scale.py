@@ -1,11 +1,11 @@
-"""Rows against seconds and memory, for one and several processes on one machine.
+"""Measure seconds and memory against rows, for one and several processes on one machine.
 
     python benchmarks/scale.py run --out results/scale.csv
     python benchmarks/scale.py table --out results/scale.csv
 
-Rows come from a folder of Parquet files, made where they are missing. Every process has as many
-threads as is said. Runs that are compared take turns; a run that is in the results already is left
-out, so that a run that was cut off can be started again.
+Rows come from a folder of Parquet files, which are written if they are missing. Every process has
+the given number of threads. Runs that are compared alternate. A run that is in the results already
+is skipped, so the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
+from arguments import script_parser
 from csv_rows import append_row, read_rows
-from timing import machine
+from markdown_tables import table_line
+from parquet_rows import write_file
+from timing import machine, process_bytes
 
 from sswim import SSWIMRegressor, Step
 from sswim.base.devices import resolve_device
@@ -40,14 +41,14 @@ GROUP_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Case:
-    """What is run."""
+    """Settings of a run."""
 
     rows: int
     processes: int
     threads: int
-    """Of each process."""
+    """Number of threads of each process."""
     streamed: bool
-    """Rows are read again for every pass; else each process holds its share."""
+    """Whether rows are read again in every pass; if not, each process holds its share."""
     columns: int = 10
     features: int = 128
     pseudo: int = 64
@@ -55,25 +56,21 @@ class Case:
 
 
 def write_rows(folder: Path, n_rows: int, n_columns: int) -> None:
-    """A folder of Parquet files of a function with noise; the same rows every time."""
+    """Write the missing Parquet files of a folder, with the same rows every time."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, first in enumerate(range(0, n_rows, FILE_ROWS)):
         path = folder / f"part-{number:04}.parquet"
         if path.exists():
             continue
         random = np.random.default_rng(number)
-        n = min(FILE_ROWS, n_rows - first)
-        x = random.normal(size=(n, n_columns))
-        y = np.sin(3 * x[:, 0]) * np.exp(x[:, 1] / 2) + 0.1 * random.normal(size=n)
-        columns = {f"x{column}": x[:, column] for column in range(n_columns)} | {"y": y}
-        pq.write_table(pa.table(columns), path, row_group_size=GROUP_ROWS)
+        write_file(path, random, min(FILE_ROWS, n_rows - first), n_columns, GROUP_ROWS)
 
 
 def measure(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any] | None:
-    """What a step takes in this process and those beside it; told by the first."""
+    """Return the time and memory of a step over all processes; None except in the first."""
     torch.set_num_threads(case.threads)
-    base = peak_bytes()
-    marks: list[Step] = []
+    base = process_bytes("VmHWM")
+    taken: list[Step] = []
     regressor = SSWIMRegressor(
         depth=1,
         n_components=case.features,
@@ -82,18 +79,21 @@ def measure(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]
         dtype=case.dtype,
         random_state=0,
         device=device,
-        callback=lambda member, step: marks.append(step),
+        callback=lambda member, step: taken.append(step),
     )
     with join_processes(local_device(resolve_device(device))) as processes:
         memory = 0 if case.streamed else "1TiB"
         regressor.fit(folder, "y", memory=memory, processes=processes)
-        peak = max(processes.all_gather(peak_bytes() - base))
-        return summary(marks, peak, base) if processes.is_first else None
+        peak = max(processes.all_gather(process_bytes("VmHWM") - base))
+        return summarise(taken, peak, base) if processes.is_first else None
 
 
-def summary(marks: list[Step], peak: int, base: int) -> dict[str, Any]:
-    """The median of the steps; the first may have to compile and is left out if there are more."""
-    seconds = [marks[0].seconds, *(b.seconds - a.seconds for a, b in pairwise(marks))]
+def summarise(taken: list[Step], peak: int, base: int) -> dict[str, Any]:
+    """Return the median time of the steps, without the first if there are others, and memory.
+
+    The first step may compile code.
+    """
+    seconds = [taken[0].seconds, *(b.seconds - a.seconds for a, b in pairwise(taken))]
     counted = seconds[1:] or seconds
     return {
         "seconds_per_step": round(median(counted), 4),
@@ -103,16 +103,8 @@ def summary(marks: list[Step], peak: int, base: int) -> dict[str, Any]:
     }
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has had."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError("This system does not tell how much memory a process has had.")
-
-
 def launch(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]:
-    """Run a case in processes of its own."""
+    """Run a case in new processes and return its results."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(case.processes), __file__, "worker", "--steps", str(steps)]
     command += ["--device", device, "--data", str(folder), "--case", json.dumps(asdict(case))]
@@ -122,7 +114,7 @@ def launch(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure and append to the results."""
+    """Measure the missing runs and append them to the results."""
     with tempfile.TemporaryDirectory() as temporary:
         for n_rows in arguments.rows:
             folder = (arguments.data or Path(temporary)) / f"rows-{n_rows}"
@@ -145,13 +137,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def is_done(out: Path, case: Case, number: int) -> bool:
-    """Whether a run is in the results."""
+    """Return whether a run is in the results."""
     wanted = {name: str(value) for name, value in {**asdict(case), "round": number}.items()}
     return any(wanted.items() <= row.items() for row in read_rows(out))
 
 
 def markdown(found: list[dict[str, str]]) -> str:
-    """A line for each number of rows, with the ratio of two processes to one."""
+    """Return a Markdown table with the ratio of one process to several."""
     groups: dict[tuple[str, str, str, str, str], dict[int, list[dict[str, str]]]] = {}
     for row in found:
         key = (row["rows"], row["features"], row["dtype"], row["threads"], row["streamed"])
@@ -163,10 +155,10 @@ def markdown(found: list[dict[str, str]]) -> str:
     ]
     for key in sorted(groups, key=lambda each: (each[1:], int(each[0]))):
         n_rows, features, dtype, threads, streamed = key
-        alone = groups[key].get(1)
+        single = groups[key].get(1)
         for n_processes, runs in sorted(groups[key].items()):
             seconds = _median(runs, "seconds_per_step")
-            ratio = f"{_median(alone, 'seconds_per_step') / seconds:.2f} ×" if alone else ""
+            ratio = f"{_median(single, 'seconds_per_step') / seconds:.2f} ×" if single else ""
             cells = [
                 f"{int(n_rows):,}",
                 features,
@@ -179,7 +171,7 @@ def markdown(found: list[dict[str, str]]) -> str:
                 ratio if n_processes > 1 else "",
                 f"{_median(runs, 'peak_mib'):.0f}",
             ]
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(table_line(cells))
     return "\n".join(lines)
 
 
@@ -188,21 +180,33 @@ def _median(runs: list[dict[str, str]], name: str) -> float:
 
 
 def main() -> None:
-    """Measure, or tell what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("command", choices=["run", "table", "worker"])
-    parser.add_argument("--out", type=Path, default=Path("results/scale.csv"))
-    parser.add_argument("--data", type=Path, help="where rows are kept from run to run")
-    parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 1_000_000])
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--held", action="store_true", help="rows stay in memory")
-    parser.add_argument("--features", type=int, default=Case.features)
-    parser.add_argument("--dtype", default=Case.dtype)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--case", help="of a worker")
+    """Measure, or print the table of stored results."""
+    parser = script_parser(__doc__)
+    parser.add_argument(
+        "command",
+        choices=["run", "table", "worker"],
+        help="run: measure; table: print the results; worker: one process of a run",
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/scale.csv"), help="result file")
+    parser.add_argument(
+        "--data", type=Path, help="folder that keeps the rows between runs; by default temporary"
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[200_000, 1_000_000], help="numbers of rows"
+    )
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2], help="numbers of processes"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process")
+    parser.add_argument(
+        "--held", action="store_true", help="hold rows in memory instead of streaming them"
+    )
+    parser.add_argument("--features", type=int, default=Case.features, help="number of features")
+    parser.add_argument("--dtype", default=Case.dtype, help="precision of the features")
+    parser.add_argument("--steps", type=int, default=3, help="number of training steps")
+    parser.add_argument("--rounds", type=int, default=3, help="number of times to repeat each run")
+    parser.add_argument("--device", default="cpu", help="device to measure on")
+    parser.add_argument("--case", help="settings of a worker, in JSON")
     arguments = parser.parse_args()
     if arguments.command == "run":
         run(arguments)

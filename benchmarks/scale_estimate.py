@@ -1,21 +1,22 @@
-"""What more rows would take on more GPUs, from what one GPU was measured to take.
+"""Estimate the time of more rows on more GPUs from measurements of one GPU.
 
-    python benchmarks/scale_estimate.py --out results/scale-cuda.csv
+    python benchmarks/scale_estimate.py --results results/scale-cuda.csv
 
-The time of a step is that of a process's rows, which is linear in their number, and that of two
-all-reduces, whose size does not depend on it.
+The time of a step is the time for the rows of one process, which is linear in their number, plus
+the time of two all-reduces, which does not depend on it.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import torch
+from arguments import script_parser
 from csv_rows import read_rows
+from markdown_tables import table_line
 
 from sswim.model.architecture import Architecture
 from sswim.model.start import start
@@ -26,32 +27,32 @@ ROWS = (10**9, 10**12)
 GPUS = (8, 64, 512)
 STEPS = 150
 LINK = 50e9
-"""Bytes per second that a GPU sends: a network of 400 Gbit/s for each."""
+"""Bytes per second that a GPU sends, with a network of 400 Gbit/s for each GPU."""
 LATENCY = 20e-6
-"""Seconds of a message from one GPU to another."""
-ROOM = 100e9
-"""Bytes of a GPU that are left for rows."""
+"""Seconds that a message takes from one GPU to another."""
+ROW_MEMORY = 100e9
+"""Bytes of a GPU that are free for rows."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one GPU takes."""
+    """Measured cost of one GPU."""
 
     columns: int
     features: int
     pseudo: int
     held: float
-    """Seconds of a step for each row, where rows stay on the GPU."""
+    """Seconds of a step per row if the GPU holds the rows."""
     streamed: float
-    """The same where they are read from Parquet for both passes of a step."""
+    """Seconds of a step per row if rows are read from Parquet in both passes of a step."""
 
     @property
     def bytes_per_row(self) -> int:
-        """Inputs in single precision, a target in double."""
+        """Bytes of a row: inputs in single precision and a target in double precision."""
         return 4 * self.columns + 8
 
     def reduced_bytes(self) -> int:
-        """What a process sends for a step: statistics, and the gradients of what rows need."""
+        """Return the bytes that a step reduces: statistics, and gradients of the factors."""
         architecture = Architecture(depth=1, n_frequencies=self.features // 2, n_pseudo=self.pseudo)
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(self.pseudo, self.columns, generator=generator, dtype=torch.float64)
@@ -61,7 +62,7 @@ class Measured:
 
 
 def read(path: Path) -> Measured:
-    """The cost per row of the largest number of rows measured."""
+    """Return the cost per row, from the largest number of rows measured."""
     found = read_rows(path)
     most = max(int(row["rows"]) for row in found)
     cost = {}
@@ -73,12 +74,12 @@ def read(path: Path) -> Measured:
 
 
 def exchange_seconds(n_bytes: int, n_gpus: int) -> float:
-    """Of the all-reduces of a step: each byte goes out and comes back once."""
+    """Return the seconds of a step's all-reduces: each byte is sent and received once."""
     return 2 * n_bytes / LINK + 2 * LATENCY * math.log2(n_gpus)
 
 
-def in_words(seconds: float) -> str:
-    """As people say it."""
+def format_duration(seconds: float) -> str:
+    """Return a duration in the largest suitable unit."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.3g} {unit}"
@@ -86,7 +87,7 @@ def in_words(seconds: float) -> str:
 
 
 def markdown(measured: Measured) -> str:
-    """A line for each number of rows and GPUs."""
+    """Return a sentence about the measured cost and a Markdown table of the estimates."""
     n_bytes = measured.reduced_bytes()
     lines = [
         f"A GPU takes {1e9 * measured.held:.3g} ns per row and step if it holds the rows, "
@@ -100,29 +101,34 @@ def markdown(measured: Measured) -> str:
     for n_rows in ROWS:
         for n_gpus in GPUS:
             each = n_rows / n_gpus
-            room = each * measured.bytes_per_row
-            held = room <= ROOM
+            row_bytes = each * measured.bytes_per_row
+            held = row_bytes <= ROW_MEMORY
             exchange = exchange_seconds(n_bytes, n_gpus)
             step = each * (measured.held if held else measured.streamed) + exchange
             cells = [
                 f"10^{round(math.log10(n_rows))}",
                 f"{n_gpus}",
                 f"{each:.3g}",
-                f"{room / 1e9:.3g}",
+                f"{row_bytes / 1e9:.3g}",
                 "held" if held else "read again",
-                in_words(step),
+                format_duration(step),
                 f"{1e3 * exchange:.2g} ms",
-                in_words(STEPS * step),
+                format_duration(STEPS * step),
             ]
-            lines.append("| " + " | ".join(cells) + " |")
+            lines.append(table_line(cells))
     return "\n".join(lines)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/scale-cuda.csv"))
-    print(markdown(read(parser.parse_args().out)))
+    parser = script_parser(__doc__)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results/scale-cuda.csv"),
+        help="measured times",
+    )
+    print(markdown(read(parser.parse_args().results)))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,22 @@
-"""How the time and memory of a training step grow with the number of rows.
+"""Measure how the time and memory of a training step grow with the number of rows.
 
     python benchmarks/scaling.py [--device cuda] [--rows 10000 30000 100000]
 
-Each number of rows has a process of its own. The slope is that of the logarithm of the seconds on
-the logarithm of the rows, by least squares: 1 if time is proportional to rows. The memory is the
-most that training has in use above its rows and parameters.
+Each number of rows is measured in its own process. The slope is the least-squares slope of log
+seconds on log rows: 1 if the time is proportional to the rows. The memory is the peak of training
+above its rows and parameters.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
-from peers import Case, DType
-from step import DEVICES, in_own_process
+from arguments import add_device, add_dtype, add_out, result_path, script_parser
+from peers import Case
+from step import SIZES, in_own_process
 
 from sswim.base.devices import resolve_device
 
@@ -25,23 +24,21 @@ ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
 def slope(rows: Sequence[int], seconds: Sequence[float]) -> float:
-    """Of log seconds on log rows."""
+    """Return the slope of log seconds on log rows."""
     exponent, _ = np.polyfit(np.log(rows), np.log(seconds), 1)
     return float(exponent)
 
 
 def main() -> None:
-    """Measure every number of rows; print and store what came of it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
-    parser.add_argument("--depth", type=int, default=1)
-    parser.add_argument("--features", type=int, default=Case.features)
-    parser.add_argument("--pseudo", type=int, default=Case.pseudo)
-    parser.add_argument("--dtype", choices=get_args(DType), default=Case.dtype)
-    parser.add_argument("--device", choices=DEVICES, default="auto")
-    parser.add_argument("--out", type=Path, help="results/scaling-<device>.json by default")
+    """Measure every number of rows, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of rows")
+    defaults = {"depth": 1, "features": Case.features, "pseudo": Case.pseudo}
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=SIZES[name])
+    add_dtype(parser)
+    add_device(parser)
+    add_out(parser, "results/scaling-<device>.json")
     asked = parser.parse_args()
     device = resolve_device(asked.device).type
     points = []
@@ -66,12 +63,12 @@ def main() -> None:
         "slope": slope(asked.rows, [point["seconds"] for point in points]),
     }
     print(f"slope {result['slope']:.3f}")
-    out = asked.out or Path(f"results/scaling-{device}.json")
+    out = result_path(asked.out, device)
     out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def describe(point: dict[str, Any]) -> str:
-    """A line about a number of rows."""
+    """Return a line of text about one number of rows."""
     peak = point["peak_bytes"]
     memory = "memory not known" if peak is None else f"{peak / 2**20:.1f} MiB above the rows"
     return f"{point['rows']} rows: {point['seconds']:.4g} s, {memory}"

@@ -1,9 +1,9 @@
-"""The tables of docs/speed.md: training steps beside those of other methods.
+"""Print the tables of docs/speed.md: training steps of sswim and of its peers.
 
     python benchmarks/speed_table.py results/speed-cpu.csv [results/speed-cuda.csv …]
 
-One table for each file that ``speed.py`` wrote. On a CPU only ratios, because the machine that
-measured is shared; on a GPU milliseconds as well.
+There is one table for each file that ``speed.py`` wrote. A table of a CPU has only ratios, because
+the machine was shared; a table of a GPU has milliseconds too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from csv_rows import read_rows
+from markdown_tables import table_line
 from step import NAMES, ratios
 
 RATIOS = {
@@ -26,7 +27,7 @@ PEAKS = {"sswim_peak_bytes": "sswim, MiB", "sgpr_peak_bytes": "SGPR, MiB"}
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:
-    """The cases of one file, as GitHub reads them."""
+    """Return the cases of one file as a Markdown table."""
     seconds = SECONDS if rows[0]["device"] == "cuda" else {}
     header = [
         "N",
@@ -53,7 +54,7 @@ def table(rows: Sequence[Mapping[str, str]]) -> str:
         )
     threads = f", {rows[0]['threads']} threads" if not seconds else ""
     caption = f"{rows[0]['device_name']}{threads}; {rows[0]['versions']}."
-    return "\n".join([f"| {' | '.join(line)} |" for line in lines] + ["", caption])
+    return "\n".join([table_line(line) for line in lines] + ["", caption])
 
 
 def _order(row: Mapping[str, str]) -> tuple[str, int, int, int]:
@@ -65,7 +66,7 @@ def _number(cell: str) -> float | None:
 
 
 def _cell(value: float | None, unit: float = 1.0) -> str:
-    """Three digits, of large numbers all; a dash for what was left out."""
+    """Return a number with three digits (large ones in full), or a dash if it is missing."""
     if value is None:
         return "–"
     value *= unit

@@ -1,10 +1,10 @@
-"""A training step of this package beside the bare product ΦᵀΦ and steps of other methods.
+"""Time a training step of sswim, the bare product ΦᵀΦ and steps of peers.
 
     python benchmarks/step.py --rows 10000 --depth 1 [--device cuda] [--no-peers] [--json]
 
-Medians over rounds in which all of them run, and the most memory of each above what was in use
+Times are medians over rounds in which each runs once; memory is the peak above the memory in use
 before. A step is an exact evaluation of the objective of all rows with its gradient, and a step of
-the optimiser; for SVGP it is an epoch of mini-batches, and the exact process is only evaluated.
+the optimiser. For SVGP it is an epoch of mini-batches; for the exact GP only the evaluation.
 """
 
 from __future__ import annotations
@@ -18,28 +18,37 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 import torch
-from peers import Case, DType, works
-from timing import Rounds, Work, compare, machine
+from arguments import add_device, add_dtype, script_parser
+from peers import Case, workloads
+from timing import Rounds, Workload, compare, machine
 
 from sswim.base.devices import resolve_device
 from sswim.model.architecture import WarpsName
 
 NAMES = ("sswim", "gram", "sgpr", "svgp_epoch", "exact_gp")
 LIBRARIES = ("gpytorch", "scikit-learn")
-DEVICES = ("auto", "cpu", "cuda")
+SIZES = {
+    "rows": "number of rows",
+    "depth": "number of warps",
+    "features": "number of features, and of inducing points of SGPR",
+    "pseudo": "number of pseudo-points of a warp",
+    "inputs": "number of inputs",
+    "members": "number of members that sswim trains together",
+}
+"""Options that are numbers, with their help."""
 
 
 def measure_step(
     case: Case, device: torch.device, *, peers: bool, rounds: Rounds | None = None
 ) -> dict[str, Any]:
-    """The seconds and peak bytes of every work; None and a reason if it is left out."""
-    runnable: dict[str, Work] = {}
+    """Return the seconds and peak bytes of every workload; None with a reason if it is left out."""
+    runnable: dict[str, Workload] = {}
     left_out: dict[str, str] = {}
-    for name, work in works(case, device, peers=peers):
-        if isinstance(work, str):
-            left_out[name] = work
+    for name, workload in workloads(case, device, peers=peers):
+        if isinstance(workload, str):
+            left_out[name] = workload
         else:
-            runnable[name] = work
+            runnable[name] = workload
     comparison = compare(runnable, device, rounds)
     left_out |= comparison.left_out | dict.fromkeys(
         [name for name in NAMES if name not in runnable | left_out], "not asked for"
@@ -62,7 +71,10 @@ def measure_step(
 
 
 def ratios(result: Mapping[str, Any]) -> dict[str, float | None]:
-    """Of sswim to the bare product, and of peers to sswim: these train its members in turn."""
+    """Return the ratios of sswim to the bare product and of peers to sswim.
+
+    Peers train members one after the other, so their seconds count once for each member.
+    """
     peers = NAMES[2:]
     parts = {"sswim/gram": (result["sswim_s"], result["gram_s"])}
     parts |= {f"{name}/sswim": (result[f"{name}_s"], result["sswim_s"]) for name in peers}
@@ -74,7 +86,7 @@ def ratios(result: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def in_own_process(case: Case, device: str, *, peers: bool) -> dict[str, Any]:
-    """Measure in a fresh process, whose memory nothing else has used."""
+    """Measure a case in a new process, whose memory nothing else has used."""
     options = [f"--{name}={value}" for name, value in asdict(case).items()]
     options += [f"--device={device}", "--peers" if peers else "--no-peers", "--json"]
     command = [sys.executable, __file__, *options]
@@ -83,30 +95,38 @@ def in_own_process(case: Case, device: str, *, peers: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure one case and print it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    """Measure one case and print the result."""
+    parser = script_parser(__doc__)
+    for name, description in SIZES.items():
+        default = getattr(Case, name, None)
+        parser.add_argument(
+            f"--{name}", type=int, required=default is None, default=default, help=description
+        )
+    add_dtype(parser)
+    parser.add_argument(
+        "--warps", choices=get_args(WarpsName), default="joint", help="kind of warps"
     )
-    for field in fields(Case)[:-2]:
-        required = field.name in ("rows", "depth")
-        default = None if required else field.default
-        parser.add_argument(f"--{field.name}", type=int, required=required, default=default)
-    parser.add_argument("--dtype", choices=get_args(DType), default="float64")
-    parser.add_argument("--warps", choices=get_args(WarpsName), default="joint")
-    parser.add_argument("--device", choices=DEVICES, default="auto")
-    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--repeats", type=int, default=Rounds.most, help="rounds at most")
-    parser.add_argument("--json", action="store_true", help="one object, and nothing else")
+    add_device(parser)
+    parser.add_argument(
+        "--peers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="whether to time other methods too",
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=Rounds.max_rounds, help="largest number of rounds"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object only")
     asked = vars(parser.parse_args())
     case = Case(**{field.name: asked[field.name] for field in fields(Case)})
-    rounds = Rounds(most=asked["repeats"])
+    rounds = Rounds(max_rounds=asked["repeats"])
     device = resolve_device(asked["device"])
     result = measure_step(case, device, peers=asked["peers"], rounds=rounds)
     print(json.dumps(result) if asked["json"] else "\n".join(lines(result)))
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The result for a reader."""
+    """Return the result as lines of text."""
     unknown = "not known on this system"
     text = [f"{result['device_name']}, {result['threads']} threads; {result['versions']}"]
     for name in NAMES:

@@ -1,11 +1,11 @@
-"""One training on two hosts, which are network namespaces of this machine joined by a cable.
+"""Check that training on two hosts gives the same model as training in one process.
 
     python benchmarks/two_hosts.py
 
-Each host has an address, a loopback device and a virtual Ethernet device of its own, and reaches
-nothing but the other host. torchrun on each starts one process, they train a model together, and it
-must be that of one process alone; the bytes that went through the cable are counted. Where hosts
-cannot be made the script says why and ends with 0.
+The hosts are network namespaces of this machine, joined by a virtual cable. Each has its own
+address, loopback device and virtual Ethernet device, and reaches only the other host. torchrun
+starts one process on each, and they train one model together. The bytes that go through the cable
+are counted. If the hosts cannot be made, the script says why and exits with code 0.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from arguments import script_parser
 from launches import (
     PATIENCE,
-    alone,
-    fit,
-    is_launched,
+    fit_arguments,
     kill,
     largest_difference,
+    launch,
+    python_command,
     run,
-    torchrun,
+    torchrun_command,
     write_rows,
 )
 
 from sswim.estimator.regressor import SSWIMRegressor
 
 N_ROWS = 61_000
-"""More than a sample has, so that each host reads its own rows again for every pass."""
+"""More rows than the largest sample, so that each host reads its rows again in every pass."""
 
 N_STEPS = 20
 
@@ -54,7 +55,7 @@ PORT = 29500
 
 
 class SkippedError(Exception):
-    """Why two hosts cannot be made here."""
+    """Error with the reason why two hosts cannot be made here."""
 
 
 @dataclass(frozen=True)
@@ -62,34 +63,34 @@ class Host:
     """A network namespace with one device."""
 
     name: str
-    """Of both."""
+    """Name of both the namespace and the device."""
     address: str
 
     def inside(self, command: list[str]) -> list[str]:
-        """What runs a command there."""
+        """Return the command that runs another command on this host."""
         return ["ip", "netns", "exec", self.name, *command]
 
     def running(self) -> list[int]:
-        """The processes there."""
+        """Return the ids of the processes on this host."""
         return [int(pid) for pid in _output(["ip", "netns", "pids", self.name]).split()]
 
     def received(self) -> int:
-        """Bytes that have come through the cable so far."""
+        """Return the number of bytes received through the cable so far."""
         counter = f"/sys/class/net/{self.name}/statistics/rx_bytes"
         return int(_output(self.inside(["cat", counter])))
 
 
 @contextmanager
 def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Hosts of this run alone, which are taken down in the end with all that runs on them."""
+    """Make two hosts for this run; at the end, remove them and kill their processes."""
     if shutil.which("ip") is None:
-        raise SkippedError("the command ip (of iproute2) is not there")
+        raise SkippedError("the command ip (of iproute2) is not installed")
     names = [f"sswim{os.getpid()}{letter}" for letter in "ab"]
     hosts = Host(names[0], "10.123.0.1"), Host(names[1], "10.123.0.2")
     with ExitStack() as stack:
         for host in hosts:
             _make(["ip", "netns", "add", host.name])
-            stack.callback(_take_down, host)
+            stack.callback(_remove, host)
         one, other = names
         cable = ["type", "veth", "peer", "name", other, "netns", other]
         _make(["ip", "link", "add", one, "netns", one, *cable])
@@ -102,13 +103,15 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
 
 def _make(command: list[str]) -> None:
+    """Run a command; raise SkippedError if it fails."""
     try:
         _output(command)
     except subprocess.CalledProcessError as error:
         raise SkippedError(f"{' '.join(command)}: {error.stderr.strip()}") from error
 
 
-def _take_down(host: Host) -> None:
+def _remove(host: Host) -> None:
+    """Kill the processes on a host and delete it."""
     kill(host.running())
     _output(["ip", "netns", "delete", host.name])
 
@@ -118,40 +121,45 @@ def _output(command: list[str]) -> str:
 
 
 def train_on(hosts: tuple[Host, Host], table: Path, model: Path) -> list[int]:
-    """Train on both hosts, which see the same files; the bytes that each received."""
+    """Train on both hosts, which see the same files; return the bytes that each received."""
     before = [host.received() for host in hosts]
     with ExitStack() as stack:
         processes = []
         for host in hosts:
-            launcher = torchrun(
+            launcher = torchrun_command(
                 1,
                 "--nnodes=2",
                 "--rdzv-backend=c10d",
                 f"--rdzv-endpoint={hosts[0].address}:{PORT}",
                 f"--rdzv-id={hosts[0].name}",
-                # Names of hosts lead nowhere here: both have that of the machine.
+                # torchrun cannot tell the hosts by name: both have the name of the machine.
                 f"--rdzv-conf=is_host={int(host is hosts[0])}",
                 f"--local-addr={host.address}",
             )
-            command = host.inside([*launcher, *fit(table, model, *OPTIONS)])
+            command = host.inside([*launcher, *fit_arguments(table, model, *OPTIONS)])
             log = model.parent / f"{host.name}.log"
             interface = {"GLOO_SOCKET_IFNAME": host.name}
-            processes.append((stack.enter_context(is_launched(command, log, interface)), log))
+            processes.append((stack.enter_context(launch(command, log, interface)), log))
         for process, log in processes:
             if process.wait(PATIENCE) != 0:
-                raise RuntimeError(f"A host ended with {process.returncode}: {log.read_text()}")
+                raise RuntimeError(
+                    f"Training must succeed on both hosts. One ended with {process.returncode}: "
+                    f"{log.read_text()}"
+                )
     return [host.received() - bytes_ for host, bytes_ in zip(hosts, before, strict=True)]
 
 
 def gradient_bytes(model: Path) -> int:
-    """Of all steps, each of which has a number for every parameter."""
-    [member] = SSWIMRegressor.load(model)._models
-    return N_STEPS * 8 * sum(parameter.numel() for parameter in member.parameters())
+    """Return the number of bytes of the gradients of all steps."""
+    [member] = SSWIMRegressor.load(model).members_
+    return N_STEPS * 8 * sum(parameter.numel() for parameter in member.model.parameters())
 
 
 def main() -> None:
-    """Train on two hosts and on one, and compare."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and take down
+    """Train on two hosts and in one process, and compare."""
+    script_parser(__doc__).parse_args()
+    # An exception, so that the hosts are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         together, single = folder / "together.sswim", folder / "alone.sswim"
@@ -162,12 +170,13 @@ def main() -> None:
         except SkippedError as reason:
             print(f"Skipped: two hosts cannot be made here: {reason}.")
             return
-        run([*alone(), *fit(table, single, *OPTIONS)], folder / "alone.log")
+        command = [*python_command(), *fit_arguments(table, single, *OPTIONS)]
+        run(command, folder / "alone.log")
         difference, expected = largest_difference(together, single), gradient_bytes(together)
     print(f"Largest relative difference to one process: {difference:.2g} (at most {TOLERANCE:g}).")
     print(f"Bytes received by each host: {received}; gradients are {expected}.")
     if difference > TOLERANCE:
-        sys.exit("Two hosts must learn what one process learns.")
+        sys.exit("Two hosts must train the same model as one process. Got a larger difference.")
     if min(received) < expected:
         sys.exit("The gradients must go through the cable. Got fewer bytes.")
 

@@ -1,8 +1,8 @@
-"""The second table of docs/default.md: joint warps beside separate ones.
+"""Print the second table of docs/default.md: joint warps and separate warps.
 
     python benchmarks/warps_table.py [results/accuracy.csv results/accuracy-separate.csv]
 
-Means over the repeats that both files have, and of the differences with their standard errors.
+Scores are means over the repeats that both files have; differences have standard errors.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import sys
 from pathlib import Path
 from statistics import mean, stdev
 
+from markdown_tables import table_line
+
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.results import read_results
 
 
 def table(joint: list[Row], separate: list[Row]) -> str:
-    """As GitHub reads it."""
+    """Return the results as a Markdown table."""
     lines = [
         "| set | repeats | joint, RMSE / MNLP | separate | difference of RMSE, % | of MNLP |",
         "|---|---|---|---|---|---|",
@@ -31,17 +33,22 @@ def table(joint: list[Row], separate: list[Row]) -> str:
         level = mean(other.rmse for _, other in pairs)
         errors = [100 * (row.rmse - other.rmse) / level for row, other in pairs]
         densities = [row.mnlp - other.mnlp for row, other in pairs]
-        cells = [_scores([row for row, _ in pairs]), _scores([other for _, other in pairs])]
-        cells += [_difference(errors, 1), _difference(densities, 3)]
-        lines.append(f"| {name} | {len(pairs)} | {' | '.join(cells)} |".replace("-", "−"))
+        cells = [
+            _scores_cell([row for row, _ in pairs]),
+            _scores_cell([other for _, other in pairs]),
+        ]
+        cells += [_difference_cell(errors, 1), _difference_cell(densities, 3)]
+        lines.append(table_line([name, str(len(pairs)), *cells]).replace("-", "−"))
     return "\n".join(lines)
 
 
-def _scores(rows: list[Row]) -> str:
+def _scores_cell(rows: list[Row]) -> str:
+    """Return a cell with the mean RMSE and MNLP."""
     return f"{mean(row.rmse for row in rows):.4g} / {mean(row.mnlp for row in rows):.3f}"
 
 
-def _difference(values: list[float], digits: int) -> str:
+def _difference_cell(values: list[float], digits: int) -> str:
+    """Return a cell with a mean difference and its standard error."""
     error = stdev(values) / len(values) ** 0.5
     return f"{mean(values):+.{digits}f} ± {error:.{digits}f}"
 

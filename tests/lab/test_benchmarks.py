@@ -1,4 +1,4 @@
-"""The scripts that measure speed: what they say and keep, never how fast anything is."""
+"""Tests of the benchmark scripts: their output and result files, never the speed itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import growing
 import numpy as np
+import optimisations
 import peers
 import prediction
 import pytest
@@ -20,21 +22,21 @@ import speed
 import step
 import torch
 from csv_rows import read_rows
-from peers import Case, counted, synthetic
+from peers import Case, counted_seconds, synthetic
 from scaling import slope
 from speed_table import table
 from timing import Comparison, Rounds, Timing, compare
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets.named import Split
+from sswim.lab.datasets import Split
 
 CPU = torch.device("cpu")
 TINY = Case(rows=200, depth=1, features=32, pseudo=8)
-ONCE = Rounds(most=1)
+ONCE = Rounds(max_rounds=1)
 
 
-def measured(case: Case) -> dict[str, Any]:
-    """What a case could come to."""
+def made_up_results(case: Case) -> dict[str, Any]:
+    """Return made-up results of a case."""
     seconds = {f"{name}_s": 0.5 for name in step.NAMES}
     peaks = {f"{name}_peak_bytes": 2**20 for name in step.NAMES}
     machine = {"device": "cpu", "device_name": "x86_64", "threads": 2, "versions": "sswim 0"}
@@ -42,18 +44,19 @@ def measured(case: Case) -> dict[str, Any]:
     return {**machine, **asdict(case), **seconds, **peaks, "left_out": left_out}
 
 
-def test_works_run_in_rounds_after_a_warm_up() -> None:
+def test_workloads_run_in_rounds_after_a_warm_up() -> None:
     order: list[str] = []
 
-    def work(name: str, seconds: list[float]) -> Callable[[], list[float]]:
+    def workload(name: str, seconds: list[float]) -> Callable[[], list[float]]:
         def run() -> list[float]:
             order.append(name)
             return [seconds.pop(0)]
 
         return run
 
-    works = {"a": work("a", [9, 9, 1, 2, 6]), "b": work("b", [9, 9, 4, 5, 4])}
-    comparison = compare(works, CPU, Rounds(most=3, least=3, seconds=1e9))
+    workloads = {"a": workload("a", [9, 9, 1, 2, 6]), "b": workload("b", [9, 9, 4, 5, 4])}
+    rounds = Rounds(max_rounds=3, min_rounds=3, min_seconds=1e9)
+    comparison = compare(workloads, CPU, rounds)
     assert "".join(order) == "aabb" + "ababab"
     assert comparison.left_out == {}
     a, b = comparison.timings["a"], comparison.timings["b"]
@@ -61,42 +64,41 @@ def test_works_run_in_rounds_after_a_warm_up() -> None:
     assert b.seconds == 4
 
 
-def test_quick_works_run_often_and_slow_ones_seldom() -> None:
-    rounds = Rounds(most=20, least=5, seconds=1.0, fewest=2, patience=30.0)
-    assert not rounds.enough(4, 2.0)
-    assert not rounds.enough(5, 0.5)
-    assert rounds.enough(5, 1.0)
-    assert rounds.enough(20, 0.1)
-    assert not rounds.enough(1, 40.0)
-    assert rounds.enough(2, 30.0)
+def test_quick_workloads_run_more_rounds_than_slow_ones() -> None:
+    rounds = Rounds(20, min_rounds=5, min_seconds=1.0, min_slow_rounds=2, max_seconds=30.0)
+    assert not rounds.is_enough(4, 2.0)
+    assert not rounds.is_enough(5, 0.5)
+    assert rounds.is_enough(5, 1.0)
+    assert rounds.is_enough(20, 0.1)
+    assert not rounds.is_enough(1, 40.0)
+    assert rounds.is_enough(2, 30.0)
 
 
-def test_the_peak_is_what_a_work_allocates() -> None:
+def test_the_peak_is_what_a_workload_allocates() -> None:
     def allocate() -> None:
         torch.ones(4_000_000, dtype=torch.float64)
 
-    timing = compare({"work": allocate}, CPU, ONCE).timings["work"]
+    timing = compare({"allocate": allocate}, CPU, ONCE).timings["allocate"]
     assert timing.seconds > 0
     if timing.peak_bytes is None:
         pytest.skip("the peak memory of a process is only known on Linux")
     assert timing.peak_bytes == pytest.approx(32e6, rel=0.2)
 
 
-def test_what_does_not_fit_into_the_gpu_is_left_out() -> None:
+def test_a_workload_that_does_not_fit_into_the_gpu_is_left_out() -> None:
     def too_large() -> None:
         raise torch.OutOfMemoryError("Tried to allocate 200.00 GiB.\nMore words.")
 
-    works = {"large": too_large, "small": lambda: [1.0]}
-    comparison = compare(works, CPU, ONCE)
+    comparison = compare({"large": too_large, "small": lambda: [1.0]}, CPU, ONCE)
     assert list(comparison.timings) == ["small"]
     assert comparison.left_out["large"].endswith("Tried to allocate 200.00 GiB.")
 
 
 def test_the_first_steps_of_a_training_do_not_count() -> None:
-    ended = np.cumsum([0.0, *range(1, 16)]).tolist()
-    assert counted(ended) == list(range(6, 16))
-    assert counted([0.0, 5.0]) == [5.0]
-    assert counted([0.0, 9.0, 10.0]) == [1.0]
+    ends = np.cumsum([0.0, *range(1, 16)]).tolist()
+    assert counted_seconds(ends) == list(range(6, 16))
+    assert counted_seconds([0.0, 5.0]) == [5.0]
+    assert counted_seconds([0.0, 9.0, 10.0]) == [1.0]
 
 
 def test_rows_are_standardised() -> None:
@@ -134,13 +136,13 @@ def test_members_are_trained_together_and_peers_in_turn() -> None:
 
 def test_peers_that_cannot_run_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gpytorch_peers", None)
-    monkeypatch.setattr(peers, "EXACT_ROWS", 100)
-    reasons = dict(peers.works(TINY, CPU, peers=True))
-    assert "pip install sswim[baselines]" in str(reasons["sgpr"])
-    assert "pip install sswim[baselines]" in str(reasons["svgp_epoch"])
+    monkeypatch.setattr(peers, "EXACT_GP_MAX_ROWS", 100)
+    reasons = dict(peers.workloads(TINY, CPU, peers=True))
+    assert "pip install sswim[peers]" in str(reasons["sgpr"])
+    assert "pip install sswim[peers]" in str(reasons["svgp_epoch"])
     assert reasons["exact_gp"] == "only up to 100 rows"
     monkeypatch.setattr(peers, "available_bytes", lambda: 2**10)
-    assert "GiB of memory" in str(dict(peers.works(TINY, CPU, peers=True))["sgpr"])
+    assert "GiB of memory" in str(dict(peers.workloads(TINY, CPU, peers=True))["sgpr"])
 
 
 def test_cases_of_the_file_are_not_measured_again(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_cases_of_the_file_are_not_measured_again(tmp_path: Path) -> None:
         seen.append(case)
         if case == many and seen.count(many) == 1:
             raise subprocess.CalledProcessError(1, "step")
-        return measured(case)
+        return made_up_results(case)
 
     assert speed.run([many, few], path, run) == [many]
     assert speed.run([many, few], path, run) == []
@@ -164,13 +166,13 @@ def test_cases_of_the_file_are_not_measured_again(tmp_path: Path) -> None:
     assert json.loads(first["left_out"]) == {"exact_gp": "only up to 2000 rows"}
 
 
-def test_every_workload_is_there_once() -> None:
+def test_every_case_is_listed_once() -> None:
     assert len(set(speed.CASES)) == len(speed.CASES) == 4 * 3 * 2 + 8
     assert Case(500_000, 2, dtype="float32") in speed.CASES
 
 
 def write_speeds(path: Path, **changes: Any) -> list[dict[str, str]]:
-    rows = [measured(Case(1000, 1)), measured(Case(10_000, 1, members=8))]
+    rows = [made_up_results(Case(1000, 1)), made_up_results(Case(10_000, 1, members=8))]
     rows[1] |= {"sgpr_s": 2.0, "exact_gp_s": None, "sgpr_peak_bytes": None}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, speed.COLUMNS)
@@ -194,12 +196,52 @@ def test_the_table_of_a_gpu_has_milliseconds(tmp_path: Path) -> None:
     assert first.startswith("| 1,000 | 1 | joint | 1 | float64 | 500 | 500 | 500 | 1 |")
 
 
+@pytest.mark.parametrize(
+    "switch",
+    [
+        *optimisations.ON_ANY_DEVICE.values(),
+        *optimisations.ON_CPU.values(),
+        *optimisations.ON_GPU.values(),
+        optimisations.PYTORCH_INVERSES,
+    ],
+)
+def test_every_optimisation_can_be_switched_off(switch: optimisations.Switch) -> None:
+    with switch() as replacement:  # raises an error if the package has no such name
+        assert replacement is not None
+
+
+def test_steps_without_an_optimisation_train_too() -> None:
+    data = synthetic(TINY.rows, TINY.inputs)
+    workloads = optimisations.workloads(TINY, data)
+    assert list(workloads) == [
+        "everything",
+        *optimisations.ON_ANY_DEVICE,
+        *optimisations.ON_CPU,
+        "joint warps",
+    ]
+    for name, workload in workloads.items():
+        seconds = workload()
+        assert seconds, name
+        assert min(seconds) > 0
+
+
+def test_schedules_have_names_and_a_table() -> None:
+    assert [growing.schedule_name(schedule) for schedule in growing.SCHEDULES[:2]] == [
+        "all",
+        ".5@8,.3@3,.2@1",
+    ]
+    lines = [["protein", repeat, 1, 150, "all", 150.0, 9.0, 0.5, -0.25] for repeat in (0, 1)]
+    header, _, line = growing.table(lines, 1, 150).split("\n")
+    assert header == "| schedule | cost | protein |"
+    assert line == "| all | 150 | 0.500 / −0.250 |"
+
+
 def test_the_slope_is_the_exponent() -> None:
     rows = [100, 1000, 10_000]
     assert slope(rows, [3e-6 * n**0.9 for n in rows]) == pytest.approx(0.9)
 
 
-def test_products_have_the_shapes_of_all_members() -> None:
+def test_products_have_the_shapes_of_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
     data = synthetic(40, 3)
     settings: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 1, "random_state": 0}
     regressor = SSWIMRegressor(depth=1, n_members=2, device="cpu", **settings)
@@ -210,7 +252,10 @@ def test_products_have_the_shapes_of_all_members() -> None:
     joint = SSWIMRegressor(depth=1, warps="joint", device="cpu", **settings)
     joint.fit(data.x.numpy(), data.y.numpy())
     assert prediction.product_shapes(joint, variance=True) == [(16, 4), (16, 16)]
-    prediction.products(regressor, 50, CPU, dtype=torch.float32, variance=True)()
+    multiplied = []
+    monkeypatch.setattr(torch, "mm", lambda a, b: multiplied.append((*a.shape, b.shape[1])))
+    prediction.products(joint, 5000, CPU, dtype=torch.float32, variance=True)()
+    assert multiplied == [(n, *shape) for n in (4096, 904) for shape in ((16, 4), (16, 16))]
 
 
 def test_ratios_of_predictions() -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from launches import (
     PATIENCE,
-    alone,
-    fit,
-    is_launched,
+    fit_arguments,
     kill,
+    launch,
+    python_command,
     run,
-    torchrun,
+    torchrun_command,
     wait_until,
     workers,
     write_rows,
@@ -47,9 +47,9 @@ def wait_for_a_checkpoint(folder: Path) -> None:
 
 def test_one_process_is_killed_and_resumed(table: Path, tmp_path: Path) -> None:
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
-    run([*alone(), *fit(table, expected, *SMALL)], tmp_path / "log")
-    command = [*alone(), *fit(table, model, *keeping(kept))]
-    with is_launched(command, tmp_path / "log") as process:
+    run([*python_command(), *fit_arguments(table, expected, *SMALL)], tmp_path / "log")
+    command = [*python_command(), *fit_arguments(table, model, *keeping(kept))]
+    with launch(command, tmp_path / "log") as process:
         wait_for_a_checkpoint(kept)
         kill([process.pid])
         assert process.wait(PATIENCE) == -9
@@ -62,9 +62,15 @@ def test_one_process_is_killed_and_resumed(table: Path, tmp_path: Path) -> None:
 
 def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> None:
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
-    run([*torchrun(2, "--standalone"), *fit(table, expected, *SMALL)], tmp_path / "log")
-    command = [*torchrun(2, "--standalone", "--max-restarts=1"), *fit(table, model, *keeping(kept))]
-    with is_launched(command, tmp_path / "log", OWN_STORE) as process:
+    run(
+        [*torchrun_command(2, "--standalone"), *fit_arguments(table, expected, *SMALL)],
+        tmp_path / "log",
+    )
+    command = [
+        *torchrun_command(2, "--standalone", "--max-restarts=1"),
+        *fit_arguments(table, model, *keeping(kept)),
+    ]
+    with launch(command, tmp_path / "log", OWN_STORE) as process:
         wait_for_a_checkpoint(kept)
         kill([workers(process.pid)[1]])
         assert process.wait(PATIENCE) == 0
@@ -75,8 +81,8 @@ def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> N
 
 def test_torchrun_ends_with_a_worker_that_was_killed(table: Path, tmp_path: Path) -> None:
     model, kept = tmp_path / "model", tmp_path / "kept"
-    command = [*torchrun(2, "--standalone"), *fit(table, model, *keeping(kept))]
-    with is_launched(command, tmp_path / "log") as process:
+    command = [*torchrun_command(2, "--standalone"), *fit_arguments(table, model, *keeping(kept))]
+    with launch(command, tmp_path / "log") as process:
         wait_for_a_checkpoint(kept)
         kill([workers(process.pid)[0]])
         began = time.perf_counter()
@@ -101,14 +107,14 @@ def by_hand(*commands: list[str], folder: Path) -> Iterator[list[Launched]]:
         for rank, command in enumerate(commands):
             log = folder / f"log-{rank}"
             variables = {**shared, "MASTER_PORT": str(port), "RANK": str(rank)}
-            processes.append((stack.enter_context(is_launched(command, log, variables)), log))
+            processes.append((stack.enter_context(launch(command, log, variables)), log))
         yield processes
 
 
 @pytest.mark.parametrize("survivor", [0, 1])
 def test_the_survivor_ends_with_a_sentence(survivor: int, table: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    command = [*alone(), *fit(table, tmp_path / "model", *keeping(kept))]
+    command = [*python_command(), *fit_arguments(table, tmp_path / "model", *keeping(kept))]
     with by_hand(command, command, folder=tmp_path) as processes:
         wait_for_a_checkpoint(kept)
         kill([processes[1 - survivor][0].pid])
@@ -135,7 +141,7 @@ print(*sorted(path.read_text().strip() for path in Path("/proc/self/task").glob(
 
 def test_no_thread_of_a_group_outlives_it(tmp_path: Path) -> None:
     """Such a thread may abort Python as it ends, after all went well."""
-    command = [*alone(), "-c", JOIN_AND_LEAVE]
+    command = [*python_command(), "-c", JOIN_AND_LEAVE]
     with by_hand(command, command, folder=tmp_path) as processes:
         for process, log in processes:
             assert process.wait(PATIENCE) == 0, log.read_text()
@@ -143,7 +149,7 @@ def test_no_thread_of_a_group_outlives_it(tmp_path: Path) -> None:
 
 
 def test_one_that_nobody_joins_ends_with_a_sentence(table: Path, tmp_path: Path) -> None:
-    command = [*alone(), *fit(table, tmp_path / "model", *SMALL, "--timeout=1")]
+    command = [*python_command(), *fit_arguments(table, tmp_path / "model", *SMALL, "--timeout=1")]
     nobody = ["true"]
     with by_hand(command, nobody, folder=tmp_path) as processes:
         process, log = processes[0]
@@ -155,7 +161,11 @@ def test_one_that_nobody_joins_ends_with_a_sentence(table: Path, tmp_path: Path)
 
 def test_other_settings_are_named_by_both(table: Path, tmp_path: Path) -> None:
     one, other = (
-        [*alone(), *fit(table, tmp_path / "model", *SMALL, f"--n-components={n}")] for n in (16, 32)
+        [
+            *python_command(),
+            *fit_arguments(table, tmp_path / "model", *SMALL, f"--n-components={n}"),
+        ]
+        for n in (16, 32)
     )
     with by_hand(one, other, folder=tmp_path) as processes:
         for process, _ in processes:
