@@ -1,3 +1,5 @@
+"""The README shows the stored results."""
+
 from __future__ import annotations
 
 import subprocess
@@ -10,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- made by: sswim bench table", "<!-- end -->"
 
 
-def test_the_table_is_that_of_the_results() -> None:
+def test_the_table_shows_the_stored_results() -> None:
     readme = ROOT / "README.md"
     if not readme.exists():
         pytest.skip("the README is not beside the tests")

@@ -1,0 +1,124 @@
+"""The README and the pages of docs/: their links, names, scripts and commands exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from sswim.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON_NAME = re.compile(r"(?<![\w./])sswim(?:\.[A-Za-z_]\w*)+")
+SCRIPT = re.compile(r"\b(?:benchmarks|examples)/\w+\.py\b")
+COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z]+ )+)(.*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    prose = CODE_BLOCK.sub("", read(page))
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def resolve(name: str) -> object:
+    """Import the module that a dotted name starts with, and look the rest up in it."""
+    parts = name.split(".")
+    for n_parts in range(len(parts), 0, -1):
+        module_name = ".".join(parts[:n_parts])
+        try:
+            found: object = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if not module_name.startswith(str(error.name)):
+                raise
+            continue
+        for part in parts[n_parts:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the subcommands and the options of every `sswim` command."""
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        for code in CODE_SPAN.findall(line) or [line]:
+            for words, rest in COMMAND.findall(code):
+                yield words.split(), OPTION.findall(rest)
+
+
+@pages
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+    missing = []
+    for link in LINK.findall(read(page)):
+        if link.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
+    assert missing == []
+
+
+@pages
+def test_dotted_names_resolve(page: Path) -> None:
+    spans = CODE_SPAN.findall(CODE_BLOCK.sub("", read(page)))
+    missing = []
+    for name in sorted({name for span in spans for name in PYTHON_NAME.findall(span)}):
+        try:
+            resolve(name)
+        except (ModuleNotFoundError, AttributeError):
+            missing.append(name)
+    assert missing == []
+
+
+@pages
+def test_imports_of_code_blocks_resolve(page: Path) -> None:
+    missing = []
+    for language, block in CODE_BLOCK.findall(read(page)):
+        if language != "python":
+            continue
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "sswim":
+                module = importlib.import_module(str(node.module))
+                names = [alias.name for alias in node.names]
+                missing += [f"{node.module}.{name}" for name in names if not hasattr(module, name)]
+    assert missing == []
+
+
+@pages
+def test_scripts_exist(page: Path) -> None:
+    assert [name for name in SCRIPT.findall(read(page)) if not (ROOT / name).exists()] == []
+
+
+@pages
+def test_commands_and_their_options_exist(page: Path) -> None:
+    missing = []
+    for words, options in commands(read(page)):
+        command = typer.main.get_command(app)
+        for word in words:
+            found = getattr(command, "commands", {}).get(word)
+            if found is None:
+                break
+            command = found
+        known = {"--help"} | {
+            name for each in command.params for name in (*each.opts, *each.secondary_opts)
+        }
+        missing += [f"{' '.join(words)} {option}" for option in options if option not in known]
+    assert missing == []
