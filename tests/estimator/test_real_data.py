@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders.datasets import split, standardised
+from builders.datasets import real_split, standardised_rows
 
 from sswim import Architecture, SSWIMRegressor, condition, mnlp, rmse, start, train
 from sswim.estimator.evaluation import evaluate
@@ -14,7 +14,7 @@ from sswim.estimator.evaluation import evaluate
     "repeat", [0, *(pytest.param(repeat, marks=pytest.mark.slow) for repeat in range(1, 10))]
 )
 def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
-    rows, test = standardised(split("airfoil", repeat))
+    rows, test = standardised_rows(real_split("airfoil", repeat))
     errors, densities = [], []
     for depth in (0, 1):
         generator = torch.Generator().manual_seed(repeat)
@@ -32,7 +32,7 @@ def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
 @pytest.mark.parametrize("repeat", range(3))
 def test_the_default_beats_the_best_published_on_creep(repeat: int) -> None:
     """Whose mean square error is 279.86 and whose MNLP is 4.21."""
-    rows = split("creep", repeat)
+    rows = real_split("creep", repeat)
     regressor = SSWIMRegressor(random_state=repeat, device="cpu").fit(rows.train_x, rows.train_y)
     scores = evaluate(regressor, rows.test_x, rows.test_y, 0.9)
     assert scores.rmse**2 < 279.86

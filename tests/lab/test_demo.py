@@ -16,12 +16,12 @@ from rich.console import Console
 
 import sswim
 from sswim.lab import demo
-from sswim.lab.demo import EXPLANATION, YOUR_OWN, DemoResult, draw_rows, run_demo
+from sswim.lab.demo import EXPLANATION, OWN_TABLE_CODE, DemoResult, draw_rows, run_demo
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run returns, prints and writes."""
+    """Results, output and folder of a run."""
 
     results: list[DemoResult]
     printed: str
@@ -46,12 +46,12 @@ def test_nothing_beats_the_noise(outcome: Outcome) -> None:
     assert min(result.rmse for result in outcome.results) > demo.NOISE
 
 
-def test_intervals_cover_about_what_they_say(outcome: Outcome) -> None:
+def test_intervals_have_about_their_nominal_coverage(outcome: Outcome) -> None:
     for result in outcome.results:
         assert 0.8 < result.coverage < 0.98
 
 
-def test_what_was_found_and_written_is_printed(outcome: Outcome) -> None:
+def test_scores_and_paths_are_printed(outcome: Outcome) -> None:
     for result in outcome.results:
         (line,) = (line for line in outcome.printed.splitlines() if result.name in line)
         assert tuple(cell.strip() for cell in line.strip("│").split("│")) == result.cells()
@@ -81,7 +81,7 @@ def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> N
     for result in outcome.results:
         assert all(f">{escape(cell)}</td>" in html for cell in result.cells())
     assert escape(EXPLANATION) in html
-    assert escape(YOUR_OWN) in html
+    assert escape(OWN_TABLE_CODE) in html
 
 
 def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +90,8 @@ def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = draw_rows(40, torch.Generator().manual_seed(0))
     table = pytest.importorskip("pandas").DataFrame({"x": X[:, 0], "y": y})
     names: dict[str, Any] = {"table": table}
-    exec(YOUR_OWN, names)
-    assert len(YOUR_OWN.splitlines()) == 3
+    exec(OWN_TABLE_CODE, names)
+    assert len(OWN_TABLE_CODE.splitlines()) == 3
     assert np.all(names["lower"] < names["upper"])
 
 
@@ -102,7 +102,7 @@ def test_rows_are_drawn_again_from_the_same_seed() -> None:
     assert 0 <= X.min() < X.max() < 3
 
 
-def test_a_missing_folder_is_told_of_before_any_work(tmp_path: Path) -> None:
+def test_a_missing_folder_raises_an_error_before_any_work(tmp_path: Path) -> None:
     stream = io.StringIO()
     with pytest.raises(FileNotFoundError, match=r"make .* first"):
         run_demo(tmp_path / "missing", Console(file=stream))

@@ -1,1 +1,1 @@
-"""What measures sswim: peers, data sets by name, benches, the paper's tables and figures."""
+"""Measurements of sswim: peers, named data sets, benchmarks, the paper's tables and figures."""

@@ -1,28 +1,26 @@
-"""The demonstration behind ``sswim demo``: what warps add on a nonstationary 1-D signal."""
+"""The demonstration of ``sswim demo``: models with and without warps on a 1-D signal."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from rich.console import Console
+from rich.table import Table
 
 from sswim.base.files import atomic_write, require_folder
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
-from sswim.lab.datasets.synthetic import nonstationary_signal
+from sswim.lab.datasets import nonstationary_signal
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.plotting import html_page as report
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 NOISE = 0.1
 COVERAGE = 0.9
@@ -33,14 +31,14 @@ MODELS: dict[str, int | Auto] = {
     "two warps": 2,
     "the default, an ensemble": "auto",
 }
-"""And their depths."""
+"""Depth of each model by its name."""
 
-YOUR_OWN = """\
+OWN_TABLE_CODE = """\
 from sswim import SSWIMRegressor
 model = SSWIMRegressor(random_state=0).fit(table[["x"]], table["y"])
 lower, upper = model.predict_interval(table[["x"]], coverage=0.9)
 """
-"""The same on a data frame ``table`` with columns x and y."""
+"""Code for a data frame ``table`` with columns x and y."""
 
 EXPLANATION = (
     "The signal has abrupt steps, then a slow wave, then a chirp that gets ever faster (a), so no "
@@ -58,18 +56,18 @@ TITLE = "Sparse spectrum warped input measures: what warps add"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """How well a model predicts the test rows."""
+    """Scores of a model on the test rows."""
 
     name: str
     rmse: float
     mnlp: float
     coverage: float
-    """The share of test rows within their 90 % intervals."""
+    """Fraction of the test rows inside their 90 % intervals."""
     seconds: float
-    """To train and predict."""
+    """Seconds to train and predict."""
 
     def cells(self) -> tuple[str, ...]:
-        """As they stand in a table, under ``COLUMNS``."""
+        """Return the cells of a table with the columns ``COLUMNS``."""
         return (
             self.name,
             f"{self.rmse:.3f}",
@@ -83,14 +81,12 @@ COLUMNS = ("model", "RMSE", "MNLP", f"{100 * COVERAGE:.0f} % coverage", "seconds
 
 
 def run_demo(folder: Path, console: Console) -> list[DemoResult]:
-    """Fit models without and with warps, print how well they predict, and write what they show.
+    """Fit models without and with warps, print their scores, and write a figure and a page.
 
     Args:
-        folder: Where ``demo.png`` and ``demo.html`` go; it must exist.
-        console: Where the table and the paths are printed.
+        folder: Existing folder for ``demo.png`` and ``demo.html``.
+        console: Console for the table and the paths.
     """
-    from rich.table import Table  # noqa: PLC0415 (the figures of this module do without)
-
     picture, page = folder / "demo.png", folder / "demo.html"
     require_folder(picture)
     generator = torch.Generator().manual_seed(SEED)
@@ -127,14 +123,14 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
 
 
 def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
-    """The default; or one model, with settings that differ in the depth alone."""
+    """Return the default regressor, or one model of a depth; other settings are the same."""
     if depth == "auto":
         return SSWIMRegressor(random_state=SEED)
     return SSWIMRegressor(
         depth=depth,
         n_components=256,
         n_pseudo=64,
-        length_scale=0.2,  # the signal oscillates many times over the rows
+        length_scale=0.2,  # the signal oscillates many times
         random_state=SEED,
     )
 
@@ -142,7 +138,7 @@ def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
 def draw_rows(
     n: int, generator: torch.Generator
 ) -> tuple[Float64[np.ndarray, "n 1"], Float64[np.ndarray, " n"]]:
-    """Rows of the signal with noise, uniformly on [0, 3)."""
+    """Draw noisy rows of the signal, uniformly on [0, 3)."""
     x = 3 * torch.rand(n, 1, generator=generator, dtype=torch.float64)
     noise = torch.randn(n, 1, generator=generator, dtype=torch.float64)
     y = nonstationary_signal(x) + NOISE * noise
@@ -152,7 +148,7 @@ def draw_rows(
 def four_panels(
     regressor: SSWIMRegressor, X: Float64[np.ndarray, "N 1"], y: Float64[np.ndarray, " N"]
 ) -> Figure:
-    """The paper's picture: data, warps, data after warping, prediction."""
+    """Draw the paper's figure: data, warps, data after warping, prediction."""
     figure = Figure(figsize=(10, 7), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     (data, warps), (warped, prediction) = figure.subplots(2, 2)
     data.scatter(X[:, 0], y, s=7, c=X[:, 0], cmap=INPUT_COLOURS, linewidths=0)
@@ -176,7 +172,7 @@ def four_panels(
 
 
 def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
-    """The page: the picture, the table, what one sees, and how to do it oneself."""
+    """Return an HTML page: figure, explanation, table of scores, code for own data."""
     alt = (
         "Four panels: the data, the learnt warp with its uncertainty, the data after the warp, and "
         "the prediction with its intervals."
@@ -194,6 +190,6 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
             ),
             report.Heading("On a table of your own"),
             report.Text("With a data frame called table that has the columns x and y:"),
-            report.Code(YOUR_OWN),
+            report.Code(OWN_TABLE_CODE),
         ],
     )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders.peers import MeanOnly, write_set
+from builders.bench import MeanOnly, write_set
 from scipy import stats
 
-from sswim.lab.bench.accuracy import Job, failed, run_fit
+from sswim.base.version import __version__
+from sswim.lab.bench.accuracy import Job, failed_row, run_fit
 from sswim.lab.bench.methods import METHODS
-from sswim.lab.datasets.named import split
+from sswim.lab.datasets import split
 
 
 def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,33 +30,31 @@ def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.coverage_90 == pytest.approx(np.mean(np.abs(error) < 1.6448536))
     assert (result.n_train, result.n_test, result.n_inputs) == (100, 50, 3)
     assert (result.settings, result.device) == ('{"offset":2e-05}', "cpu")
-    assert result.version == f"sswim 0.1.0; numpy {np.__version__}"
+    assert result.version == f"sswim {__version__}; numpy {np.__version__}"
     assert result.job == Job("airfoil", "sswim", 4)
     assert result.failure == ""
 
 
-def test_scores_that_are_no_numbers_are_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_infinite_scores_raise_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=np.inf))
     write_set(tmp_path)
     with pytest.raises(ArithmeticError, match="must be finite"):
         run_fit(Job("airfoil", "sswim", 0), "cpu", str(tmp_path))
 
 
-def test_a_failed_fit_says_what_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fit_has_a_row_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=3.0))
-    result = failed(Job("airfoil", "sswim", 2), "cuda", "RuntimeError: no luck")
+    result = failed_row(Job("airfoil", "sswim", 2), "cuda", "RuntimeError: no luck")
     assert result.job == Job("airfoil", "sswim", 2)
     assert np.isnan([result.rmse, result.mnlp, result.mse_original, result.mnlp_original]).all()
     assert np.isnan([result.coverage_90, result.fit_seconds, result.predict_seconds]).all()
     assert (result.n_train, result.device) == (0, "cuda")
     assert result.settings == '{"offset":3.0}'
-    assert result.version == f"sswim 0.1.0; numpy {np.__version__}"
+    assert result.version == f"sswim {__version__}; numpy {np.__version__}"
     assert result.failure == "RuntimeError: no luck"
 
 
-def test_made_up_rows_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synthetic_rows_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sswim", MeanOnly())
     first, again, other = (
         run_fit(Job("synthetic", "sswim", repeat), "cpu", str(tmp_path)) for repeat in (0, 0, 1)

@@ -1,15 +1,15 @@
-"""Means, the best published, and who wins where."""
+"""Means over repeats, the best published scores, and numbers of wins."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from builders.peers import row
+from builders.bench import row
 
 from sswim.lab.bench.published import LABELS, best_published, published, published_score
 from sswim.lab.bench.runner import SETS
-from sswim.lab.bench.summary import ScoreSums, summarise
+from sswim.lab.bench.summary import Wins, summarise
 from sswim.lab.bench.table import markdown
 
 
@@ -61,7 +61,7 @@ def test_means_over_repeats_and_their_errors() -> None:
     assert math.isnan(only.error)
 
 
-def test_of_a_fit_that_is_there_twice_the_later_counts() -> None:
+def test_the_later_row_of_a_repeated_fit_counts() -> None:
     summary = summarise([row("airfoil", "sswim", rmse=0.1), row("airfoil", "sswim", rmse=0.3)])
     assert summary.cells[0].means["sswim"].value == 0.3
     assert summary.cells[0].means["sswim"].n == 1
@@ -107,16 +107,16 @@ ROWS = [
     row("ailerons", "sswim", mse_original=2.7e-8, mnlp_original=-7.5),  # reaches both, wins both
     row("ailerons", "lightgbm", mse_original=2.8e-8, mnlp_original=-7.4),
     row("ailerons", "exact-gp", mse_original=2.75e-8, mnlp_original=-7.45),
-    row("creep", "sswim", mse_original=300.0, mnlp_original=4.0),  # nobody to compare with
+    row("creep", "sswim", mse_original=300.0, mnlp_original=4.0),  # no peer to compare with
 ]
 
 
 def test_wins_are_counted() -> None:
     summary = summarise(ROWS)
     assert summary.methods == ("sswim", "lightgbm", "exact-gp", "sswim-other")
-    assert summary.tallies == (
-        ScoreSums("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
-        ScoreSums("sswim-other", reached=2, n_cells=2, errors=1, densities=1, both=1, n_sets=1),
+    assert summary.wins == (
+        Wins("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
+        Wins("sswim-other", reached=2, n_cells=2, errors=1, densities=1, both=1, n_sets=1),
     )
     assert [cell.best for cell in summary.cells[:4]] == [
         {"sswim-other"},
@@ -151,7 +151,7 @@ def test_small_errors_keep_their_digits() -> None:
     assert "**0.00042**" in markdown(summarise([row("bikeshare", "sswim", rmse=0.000421)]))
 
 
-def test_a_set_of_ones_own_has_nothing_published() -> None:
+def test_an_unknown_data_set_has_no_published_scores() -> None:
     summary = summarise([row("boston", "sswim"), row("boston", "ridge", rmse=0.5)])
     assert "| boston | RMSE | 1.000 | **0.500** | – |" in markdown(summary)
-    assert summary.tallies[0].n_cells == 0
+    assert summary.wins[0].n_cells == 0

@@ -1,4 +1,4 @@
-"""The file of results."""
+"""The results file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders.peers import row
+from builders.bench import row
 
 from sswim.lab.bench.results import COLUMNS, append_results, read_results
 
@@ -38,13 +38,13 @@ def test_failures_come_back_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (COLUMNS[:-1], "It lacks failure. Move it away, or name another place (--out)."),
-        ((*COLUMNS, "seed", "host"), "It has also seed, host. Move"),
-        (("seed", *COLUMNS[1:]), "It lacks set; It has also seed. Move"),
-        (COLUMNS[::-1], "Their order is another. Move"),
+        (COLUMNS[:-1], "Missing: failure. Move it away, or give another path (--out)."),
+        ((*COLUMNS, "seed", "host"), "Unexpected: seed, host. Move"),
+        (("seed", *COLUMNS[1:]), "Missing: set; Unexpected: seed. Move"),
+        (COLUMNS[::-1], "The order differs. Move"),
     ],
 )
-def test_files_of_another_version_are_told(
+def test_files_of_another_version_raise_an_error(
     columns: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.csv"
@@ -64,18 +64,18 @@ def test_an_empty_file_has_no_rows_and_gets_its_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,b\n1,2\n", "must begin with the columns set,method"),
+        ("a,b\n1,2\n", "must start with the columns set,method"),
         (f"{HEADER}\nairfoil,sswim,0,0.3\n", "Line 2 of .* is not a result"),
         (f"{HEADER}\n{',' * 16}\n", "Line 2 of .* is not a result"),
     ],
 )
-def test_other_files_are_refused(content: str, message: str, tmp_path: Path) -> None:
+def test_other_files_raise_an_error(content: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
         read_results(path)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="is not there"):
+def test_a_missing_results_file_raises_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         read_results(tmp_path / "none.csv")

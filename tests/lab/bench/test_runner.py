@@ -1,15 +1,16 @@
-"""Planning and running fits: what is there is kept, what fails is told."""
+"""Planning and running fits: results are kept, failures are recorded."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.peers import MeanOnly, killed, write_set
+from builders.bench import MeanOnly, write_set
 
 from sswim.lab.bench.accuracy import Job, Row
 from sswim.lab.bench.methods import METHODS
@@ -35,7 +36,7 @@ def ignore(result: Row) -> None:
     pass
 
 
-def test_what_is_there_is_not_done_again(folder: Path) -> None:
+def test_finished_fits_are_not_repeated(folder: Path) -> None:
     seen: list[Row] = []
     bench = make_bench(folder, repeats=1)
     assert run(bench, make_plan(bench), seen.append) == []
@@ -84,7 +85,7 @@ def test_failures_are_repeated_only_when_asked_for(
     assert len(read_results(bench.out)) == 6
 
 
-def test_what_went_wrong_is_a_short_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_message_is_one_short_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise MemoryError("too\nmuch " * 100)
 
@@ -99,7 +100,7 @@ def test_results_are_not_overwritten(folder: Path) -> None:
     bench = make_bench(folder, out=folder / "results.csv", resume=False, repeats=1)
     run(bench, make_plan(bench), ignore)
     content = bench.out.read_bytes()
-    with pytest.raises(FileExistsError, match="is there already and is not overwritten"):
+    with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
         make_plan(bench)
     assert bench.out.read_bytes() == content
 
@@ -112,7 +113,7 @@ def test_large_sets_have_fewer_repeats(folder: Path, monkeypatch: pytest.MonkeyP
     assert len(make_plan(make_bench(folder, repeats=5)).jobs) == 10
 
 
-def test_the_exact_process_is_left_out_of_large_sets(tmp_path: Path) -> None:
+def test_the_exact_gp_is_left_out_on_large_sets(tmp_path: Path) -> None:
     write_set(tmp_path, "airfoil", 7502)
     write_set(tmp_path, "concrete", 7499)
     plan = make_plan(make_bench(tmp_path, "exact-gp", repeats=1))
@@ -124,7 +125,7 @@ def test_the_exact_process_is_left_out_of_large_sets(tmp_path: Path) -> None:
     assert row.failure == ("left out: 5001 training rows are more than the 5000 it is meant for")
 
 
-def test_what_the_file_says_already_is_not_left_out_again(
+def test_fits_are_recorded_as_left_out_only_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "sswim", MeanOnly(max_rows=50))
@@ -145,23 +146,23 @@ def test_what_the_file_says_already_is_not_left_out_again(
         ({"sets": ["boston"]}, "A data set must be one of"),
     ],
 )
-def test_mistakes_are_told(folder: Path, changes: dict[str, Any], message: str) -> None:
+def test_wrong_settings_raise_an_error(folder: Path, changes: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"sets": ["airfoil"], "methods": ["sswim"], "out": folder / "r.csv"}
     with pytest.raises(ValueError, match=message):
         make_plan(Bench(**(settings | changes), folder=str(folder)))
 
 
-def test_names_have_commas_between(tmp_path: Path) -> None:
+def test_names_are_separated_by_commas(tmp_path: Path) -> None:
     bench = Bench.named("", "sswim, lightgbm", tmp_path / "results.csv")
     assert len(bench.sets) == 10
     assert bench.methods == ("sswim", "lightgbm")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interruption_leaves_a_file_to_go_on_from(folder: Path, workers: int) -> None:
+def test_an_interrupted_run_can_be_continued(folder: Path, workers: int) -> None:
     bench = make_bench(folder, "hist-gradient-boosting", repeats=2, workers=workers)
     environment = dict(os.environ)
-    others = set(multiprocessing.active_children())  # another test's, kept for the next use
+    others = set(multiprocessing.active_children())  # of another test
 
     def interrupt(result: Row) -> None:
         assert not result.failure
@@ -175,7 +176,7 @@ def test_an_interruption_leaves_a_file_to_go_on_from(folder: Path, workers: int)
     assert os.environ == environment
 
 
-def test_processes_do_what_one_does(folder: Path) -> None:
+def test_several_processes_make_the_same_results_as_one(folder: Path) -> None:
     write_set(folder, "creep", 900)
     scores = []
     for workers in (1, 2):
@@ -194,6 +195,12 @@ def test_processes_do_what_one_does(folder: Path) -> None:
     assert len(scores[0]) == 2
 
 
+def killed(job: Job, device: str, folder: str | None) -> Row:
+    """Take the place of a fit that runs out of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
 def test_a_process_that_is_killed_is_a_failure_of_its_fit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +208,6 @@ def test_a_process_that_is_killed_is_a_failure_of_its_fit(
     bench = make_bench(folder, repeats=1, workers=2)
     failures = run(bench, make_plan(bench), ignore)
     assert [row.failure for row in failures] == [
-        "ProcessDied: its exit code is -9, often for want of memory"
+        "ProcessDied: its exit code is -9, often because memory ran out"
     ] * 2
     assert len(read_results(bench.out)) == 2

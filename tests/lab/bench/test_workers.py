@@ -1,4 +1,4 @@
-"""Processes that do one job after another."""
+"""Worker processes that do one job after another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sswim.lab.bench.workers import run_in_processes
 
 
 def work(job: int) -> tuple[int, str]:
-    """Dies by a signal, by an error, or says which process did it."""
+    """Die by a signal, exit with a code, break the GPU, or return the process id."""
     if job == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     if job == 3:
@@ -46,7 +46,7 @@ def test_a_process_that_dies_takes_only_its_job_with_it(workers: int) -> None:
     assert set(multiprocessing.active_children()) <= others
 
 
-def test_what_is_under_way_is_given_up_with_the_rest() -> None:
+def test_closing_the_generator_ends_the_workers() -> None:
     others = set(multiprocessing.active_children())
     results = run_in_processes(work, [0, 1, 4, 5], 2, died)
     assert len(list(islice(results, 1))) == 1

@@ -1,4 +1,4 @@
-"""What is known of the data sets, and whether it is true of the files that are at hand."""
+"""The catalogue of data sets, compared with the available files and with the docs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders.datasets import at_hand
+from builders.datasets import available_file
 
 from sswim.lab.datasets import DATA_SETS, load, split
 
@@ -30,9 +30,9 @@ def test_the_catalogue_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", DATA_SETS)
-def test_it_is_true_of_the_real_files(name: str) -> None:
+def test_the_catalogue_agrees_with_the_real_files(name: str) -> None:
     known = DATA_SETS[name]
-    folder = at_hand(name).parent
+    folder = available_file(name).parent
     table = load(name, folder)
     assert table.x.shape == (known.n_rows, known.n_inputs)
     assert table.target == known.target
@@ -43,12 +43,12 @@ def test_it_is_true_of_the_real_files(name: str) -> None:
     assert np.array_equal(np.concatenate([rows.train_y, rows.test_y]), table.y[order])
 
 
-def test_the_document_tells_the_same() -> None:
+def test_the_catalogue_agrees_with_the_docs() -> None:
     if not DOCUMENT.exists():
         pytest.skip("the documents are not beside the tests")
     lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    told = [line for line in lines if line.startswith("| `")]
-    assert told == [
+    rows = [line for line in lines if line.startswith("| `")]
+    assert rows == [
         f"| `{each.name}` | {each.n_rows:,} | {each.n_inputs} | `{each.target}` "
         f"| [{each.source}]({each.page}) | {each.licence} | {each.treatment} |"
         for each in DATA_SETS.values()

@@ -1,4 +1,4 @@
-"""Files of data sets that cannot be used: the error names the file and what is wrong with it."""
+"""Unusable files of data sets: the error names the file and its defect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ def write(folder: Path, name: str, columns: Columns) -> None:
             {"a": ["1", "x"], "b": [1, 2]},
             "Column 'a' must hold numbers. Got type string",
         ),
-        ("airfoil", {"a": [1, None], "b": [1, 2]}, "No value may be missing. Got missing ones in"),
+        (
+            "airfoil",
+            {"a": [1, None], "b": [1, 2]},
+            "No value may be missing. Got missing values in",
+        ),
         ("airfoil", {"a": [1, 2], "b": [1, np.inf]}, "must be finite. Got 1 in column 'b'"),
         ("airfoil", {"a": [np.nan, np.nan], "b": [1, 2]}, "must be finite. Got 2 in column 'a'"),
         ("protein", {"a": [1, 2], "RMSD": [1, -1]}, r"finite. Got 1 in column 'log\(1 \+ RMSD\)'"),
@@ -48,7 +52,7 @@ def write(folder: Path, name: str, columns: Columns) -> None:
         ("airfoil", {"a": [], "b": []}, "A table must have at least one row"),
     ],
 )
-def test_a_table_of_another_form_is_refused(
+def test_a_table_with_wrong_columns_raises_an_error(
     tmp_path: Path, name: str, columns: Columns, message: str
 ) -> None:
     write(tmp_path, name, columns)
@@ -58,7 +62,7 @@ def test_a_table_of_another_form_is_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"no table", b"PAR1" + bytes(100) + b"PAR1"])
-def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_parquet_raises_an_error(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "creep.parquet"
     file.write_bytes(content)
     with pytest.raises(ValueError, match=r"creep\.parquet' cannot be read as \.parquet"):
@@ -74,10 +78,10 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path, content: bytes) ->
         ("elevators", 0, "Got 0 rows, of which 0 would"),
     ],
 )
-def test_too_few_rows_are_refused(tmp_path: Path, name: str, n_rows: int, message: str) -> None:
+def test_too_few_rows_raise_an_error(tmp_path: Path, name: str, n_rows: int, message: str) -> None:
     values = list(range(n_rows + 1))
     parts = {"part": ["train"] * n_rows + ["test"]} if name in ("elevators", "ailerons") else {}
     kept = slice(None) if parts else slice(n_rows)
     write(tmp_path, name, {**parts, "a": values[kept], "b": values[kept]})
-    with pytest.raises(ValueError, match=f"{name}.*must have rows to train and to test. {message}"):
+    with pytest.raises(ValueError, match=f"{name}.*must have training and test rows. {message}"):
         split(name, 0, tmp_path)

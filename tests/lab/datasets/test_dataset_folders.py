@@ -1,4 +1,4 @@
-"""Where the files of data sets are looked for."""
+"""The folders in which data sets are searched for."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from pathlib import Path
 import pytest
 
 import sswim.lab.datasets.folders
-from sswim.lab.datasets.folders import FOLDER_VARIABLE, beside_checkout, cache, find, folders
+from sswim.lab.datasets.folders import (
+    FOLDER_VARIABLE,
+    cache_folder,
+    checkout_folder,
+    find,
+    folders,
+)
 
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders, in the order in which they are looked in; each has the data set."""
+    """Make the folders in the order in which they are searched; each has the data set."""
     made = [tmp_path / name for name in ("variable", "beside", "cache")]
     for place in made:
         place.mkdir()
         (place / "airfoil.parquet").touch()
     monkeypatch.setenv(FOLDER_VARIABLE, str(made[0]))
-    monkeypatch.setattr(sswim.lab.datasets.folders, "beside_checkout", lambda: made[1])
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache", lambda: made[2])
+    monkeypatch.setattr(sswim.lab.datasets.folders, "checkout_folder", lambda: made[1])
+    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: made[2])
     return made
 
 
-def test_folders_have_an_order(places: list[Path]) -> None:
+def test_folders_are_searched_in_order(places: list[Path]) -> None:
     assert folders() == places
     for place in places:
         assert find("airfoil") == place / "airfoil.parquet"
@@ -49,7 +55,7 @@ def test_the_variable_need_not_be_set(
     assert folders() == places[1:]
 
 
-def test_an_unknown_name_is_refused() -> None:
+def test_an_unknown_name_raises_an_error() -> None:
     with pytest.raises(ValueError, match="A data set must be one of"):
         find("boston")
 
@@ -59,17 +65,17 @@ def test_the_checkout_is_that_of_the_source(
 ) -> None:
     module = tmp_path / "checkout" / "src" / "sswim" / "lab" / "datasets" / "folders.py"
     monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(module))
-    assert beside_checkout() == tmp_path / "shared" / "data"
+    assert checkout_folder() == tmp_path / "shared" / "data"
     installed = tmp_path / "site-packages" / "sswim" / "lab" / "datasets" / "folders.py"
     monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(installed))
-    assert beside_checkout() is None
+    assert checkout_folder() is None
 
 
 def test_the_cache_is_that_of_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
     pooch = pytest.importorskip("pooch")
-    assert cache() == pooch.os_cache("sswim")
+    assert cache_folder() == pooch.os_cache("sswim")
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    assert cache() is None
+    assert cache_folder() is None
 
 
 def test_the_package_runs_without_pooch(tmp_path: Path) -> None:
@@ -78,6 +84,6 @@ import sys
 sys.modules["pooch"] = None  # an import of it fails
 import sswim.cli.app, sswim.lab.datasets
 assert sswim.lab.datasets.find("airfoil", sys.argv[1]) is None
-assert "requests" not in sys.modules and "sswim.lab.datasets.transfer" not in sys.modules
+assert "requests" not in sys.modules and "sswim.lab.datasets.file_download" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

@@ -1,4 +1,4 @@
-"""Downloads, from a server of our own: nothing here asks the public sources."""
+"""Downloads from a local server; no test contacts the public sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from builders.datasets import STORED, publish, stored
+from builders.datasets import STORED, publish, stored_table
 
 import sswim.lab.datasets.folders
 from sswim.lab.datasets import load, split
@@ -22,7 +22,7 @@ from sswim.lab.datasets.catalogue import DATA_SETS
 from sswim.lab.datasets.download import download
 from sswim.lab.datasets.folders import FOLDER_VARIABLE
 
-# Pooch leaves the connection of an answer that it refuses to the garbage collector.
+# Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
@@ -33,17 +33,17 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, and nothing anywhere else."""
+    """Make an empty cache, and hide all other folders."""
     folder = tmp_path / "home" / "cache"
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr(sswim.lab.datasets.folders, "beside_checkout", lambda: None)
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache", lambda: folder)
+    monkeypatch.setattr(sswim.lab.datasets.folders, "checkout_folder", lambda: None)
+    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: folder)
     return folder
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """The address at which the folder ``public`` can be read."""
+    """Serve the folder ``public`` and return its address."""
     public = tmp_path / "public"
     public.mkdir()
     handler = partial(Quiet, directory=str(public))
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{serving.server_port}"
         serving.shutdown()
         thread.join()
-    gc.collect()  # here, rather than in a test that may not ignore it
+    gc.collect()  # so that the warning is raised here, where it is ignored
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, name: str, url: str, n_rows: int = 6) -> None:
@@ -69,7 +69,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, name: str, url: str, n_rows: int = 6)
 def test_a_download_is_kept(
     tmp_path: Path, cache: Path, server: str, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    file = publish(name, stored(name), tmp_path / "public")
+    file = publish(name, stored_table(name), tmp_path / "public")
     offer(monkeypatch, name, f"{server}/{file.name}")
     first = load(name)
     file.unlink()
@@ -81,29 +81,31 @@ def test_a_download_is_kept(
     assert pq.read_table(cache / f"{name}.parquet").column_names == list(STORED[name])
 
 
-def test_what_is_at_hand_is_not_downloaded(tmp_path: Path, cache: Path) -> None:
-    pq.write_table(stored("airfoil"), tmp_path / "airfoil.parquet")
+def test_an_available_data_set_is_not_downloaded(tmp_path: Path, cache: Path) -> None:
+    pq.write_table(stored_table("airfoil"), tmp_path / "airfoil.parquet")
     assert len(split("airfoil", 0, tmp_path).train_y) == 4
-    with pytest.raises(FileNotFoundError, match=r"song\.parquet is not there"):
+    with pytest.raises(FileNotFoundError, match=r"song\.parquet does not exist"):
         load("song", tmp_path)
     assert not cache.exists()
 
 
-def test_a_source_that_does_not_answer_is_told(
+def test_a_missing_public_file_raises_an_error(
     cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, "song", f"{server}/gone.zip")
     with pytest.raises(FileNotFoundError) as caught:
         load("song")
     message = str(caught.value)
-    assert f"song is not at hand and could not be downloaded from {server}/gone.zip: 404" in message
+    assert (
+        f"song is not available and could not be downloaded from {server}/gone.zip: 404" in message
+    )
     assert f"put it into {str(cache)!r} under the name song.zip" in message
     assert f"If you have song.parquet, put it into {str(cache)!r}" in message
     assert FOLDER_VARIABLE in message
     assert list(cache.iterdir()) == []
 
 
-def test_a_missing_network_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_network_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "creep", "http://127.0.0.1:9/creep.tar")  # where nothing listens
     with pytest.raises(FileNotFoundError, match=r"could not be downloaded from http://127\.0"):
         load("creep")
@@ -113,7 +115,7 @@ def test_an_original_put_there_by_hand_is_read(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.mkdir(parents=True)
-    file = publish("buzz", stored("buzz"), cache)
+    file = publish("buzz", stored_table("buzz"), cache)
     offer(monkeypatch, "buzz", "http://127.0.0.1:9/buzz+in+social+media.zip")
     assert load("buzz").x.shape == (6, 77)
     assert file.exists()
@@ -122,11 +124,11 @@ def test_an_original_put_there_by_hand_is_read(
 
 @pytest.mark.parametrize("damage", ["a page", "cut short", "emptied"])
 @pytest.mark.parametrize("name", ["airfoil", "elevators", "creep", "nycflights13"])
-def test_another_file_than_the_original_is_refused(
+def test_a_file_that_is_not_the_original_raises_an_error(
     cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
 ) -> None:
     cache.mkdir(parents=True)
-    file = publish(name, stored(name), cache)
+    file = publish(name, stored_table(name), cache)
     content = file.read_bytes()
     cut = content[: 2 * len(content) // 3 if name != "creep" else 700]
     file.write_bytes({"a page": b"<html>Not here</html>", "cut short": cut, "emptied": b""}[damage])
@@ -136,28 +138,28 @@ def test_another_file_than_the_original_is_refused(
     assert list(cache.iterdir()) == [file]
 
 
-def test_an_original_with_other_rows_is_refused(
+def test_an_original_with_other_rows_raises_an_error(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.mkdir(parents=True)
-    publish("airfoil", stored("airfoil"), cache)
+    publish("airfoil", stored_table("airfoil"), cache)
     offer(monkeypatch, "airfoil", "http://127.0.0.1:9/airfoil.zip", n_rows=1503)
     with pytest.raises(ValueError, match=r"with 1503 rows of 5 inputs\. Got 6 rows of 5"):
         load("airfoil")
 
 
-def test_a_set_without_an_address_is_told(cache: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no file from which it can be made") as e:
+def test_a_set_without_a_public_file_raises_an_error(cache: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no public file to make it from") as e:
         load("prism_elevation")
     assert f"put it into {str(cache)!r}" in str(e.value)
     assert "cran.r-project.org" in str(e.value)
 
 
-def test_missing_packages_are_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    monkeypatch.delitem(sys.modules, "sswim.lab.datasets.transfer", raising=False)
-    with pytest.raises(FileNotFoundError, match="downloads need the packages pooch and rich"):
+    monkeypatch.delitem(sys.modules, "sswim.lab.datasets.file_download", raising=False)
+    with pytest.raises(FileNotFoundError, match="downloads need the package pooch"):
         download("song")
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache", lambda: None)
-    with pytest.raises(FileNotFoundError, match=r"need the packages.*into the folder that the"):
+    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: None)
+    with pytest.raises(FileNotFoundError, match=r"need the package.*into the folder that the"):
         download("song")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders.bench import MeanOnly, make_request, row
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-from builders.peers import MeanOnly, ask, row
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,16 +17,16 @@ from sswim.lab.bench.accuracy import Job, Row, run_fit
 from sswim.lab.bench.dataclass_csv import read_rows
 from sswim.lab.bench.methods import QUICK, VARIANTS
 from sswim.lab.bench.results import append_results, read_results
-from sswim.lab.bench.stand_in import STAND_IN
+from sswim.lab.bench.splits import SYNTHETIC
 from sswim.lab.paper.figures import depth, overfitting, pseudo_points
 from sswim.lab.paper.figures.overfitting import StepScores
-from sswim.lab.paper.figures.sweep import Point, draw, summarise
+from sswim.lab.paper.figures.variants import Point, draw, summarise
 
 STEPS_FILE = "figure-overfitting.csv"
 
 
 def panels(figure: Figure, n_sets: int) -> list[list[Axes]]:
-    """Of errors, and of densities."""
+    """Return the panels of errors and those of densities."""
     return [figure.axes[:n_sets], figure.axes[n_sets:]]
 
 
@@ -35,22 +35,22 @@ def scored(set_: str, method: str, repeat: int, rmse: float, mnlp: float) -> Row
 
 
 def drawn(ax: Axes) -> tuple[list[float], list[float]]:
-    """The numbers of the only curve."""
+    """Return x and y of the only curve."""
     [line] = ax.lines
     return list(line.get_xdata()), list(line.get_ydata())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("module", [pseudo_points, depth])
 def test_the_variants_are_those_of_the_bench(module: Any) -> None:
-    for name, x in module.SWEEP.methods.items():
+    for name, x in module.FIGURE.methods.items():
         settings = VARIANTS[name].settings()
         key = "pseudo" if module is pseudo_points else "depth"
         assert (settings[key], settings["features"]) == (x, 256)
-    assert set(module.SWEEP.quick) <= set(module.SWEEP.methods.values())
+    assert set(module.FIGURE.quick) <= set(module.FIGURE.methods.values())
 
 
-def test_a_sweep_does_not_repeat_what_is_there(tmp_path: Path) -> None:
-    request, said = ask(tmp_path, quick=True, repeats=1)
+def test_finished_variants_are_not_repeated(tmp_path: Path) -> None:
+    request, said = make_request(tmp_path, quick=True, repeats=1)
     table, *_ = pseudo_points.run(request)
     fits, numbers = (request.out / "fits.csv").read_bytes(), table.read_bytes()
     assert "2 fits to do, 0 done before." in said
@@ -61,17 +61,17 @@ def test_a_sweep_does_not_repeat_what_is_there(tmp_path: Path) -> None:
 
 
 def test_points_are_means_over_the_repeats_that_worked(tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True, sets=(STAND_IN,), methods=("paper-k10-quick",))
+    request, _ = make_request(tmp_path, quick=True, sets=(SYNTHETIC,), methods=("paper-k10-quick",))
     request.out.mkdir()
     rows = [
-        scored(STAND_IN, "paper-k10-quick", 0, 1, 5),
-        scored(STAND_IN, "paper-k10-quick", 1, 3, 5),
-        replace(scored(STAND_IN, "paper-k40-quick", 0, 2, -1), failure="no luck"),
-        scored(STAND_IN, "paper-k40-quick", 1, 4, -2),
+        scored(SYNTHETIC, "paper-k10-quick", 0, 1, 5),
+        scored(SYNTHETIC, "paper-k10-quick", 1, 3, 5),
+        replace(scored(SYNTHETIC, "paper-k40-quick", 0, 2, -1), failure="no luck"),
+        scored(SYNTHETIC, "paper-k40-quick", 1, 4, -2),
         scored("airfoil", "paper-k40-quick", 0, 7, 7),
     ]
     append_results(request.out / "fits.csv", rows)
-    table, *_ = pseudo_points.run(request)  # all that are there, although one is asked for
+    table, *_ = pseudo_points.run(request)  # all results, although one method is requested
     points = read_rows(table, Point)
     airfoil, few, many = points
     assert (airfoil.set, airfoil.x, airfoil.rmse, airfoil.repeats) == ("airfoil", 40, 7, 1)
@@ -105,24 +105,24 @@ def test_the_curves_are_the_points() -> None:
 def test_a_figure_without_a_fit_is_not_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for x in depth.SWEEP.quick:
+    for x in depth.FIGURE.quick:
         monkeypatch.setitem(QUICK, f"paper-depth{x}-quick", MeanOnly(fails_on=(0,)))
-    request, said = ask(tmp_path, quick=True, repeats=1)
+    request, said = make_request(tmp_path, quick=True, repeats=1)
     assert depth.run(request) == []
     assert said[-1] == "figure-depth is not drawn, because no fit worked."
     assert [failure.failure for failure in request.failures] == ["RuntimeError: no luck"] * 2
 
 
 @pytest.mark.parametrize("module", [pseudo_points, depth, overfitting])
-def test_other_methods_are_refused(module: Any, tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True, methods=("sswim",))
-    with pytest.raises(ValueError, match=r"The methods of figure-.* must be of paper-.*-quick"):
+def test_other_methods_raise_an_error(module: Any, tmp_path: Path) -> None:
+    request, _ = make_request(tmp_path, quick=True, methods=("sswim",))
+    with pytest.raises(ValueError, match=r"The methods of figure-.* must be among paper-.*-quick"):
         module.run(request)
     assert not request.out.exists()
 
 
 def test_scores_of_steps_end_at_those_of_the_bench(tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True, repeats=1)
+    request, _ = make_request(tmp_path, quick=True, repeats=1)
     overfitting.run(request)
     scores = read_rows(request.out / STEPS_FILE, StepScores)
     assert [each.step for each in scores] == list(range(1, 16))
@@ -135,7 +135,7 @@ def test_scores_of_steps_end_at_those_of_the_bench(tmp_path: Path) -> None:
 
 
 def test_steps_go_on_after_an_interruption(tmp_path: Path) -> None:
-    request, said = ask(tmp_path, quick=True, repeats=2)
+    request, said = make_request(tmp_path, quick=True, repeats=2)
 
     def interrupt(line: str) -> None:
         if line.startswith("1 of 2"):
@@ -156,10 +156,12 @@ def test_steps_go_on_after_an_interruption(tmp_path: Path) -> None:
     assert path.read_bytes() == both
 
 
-def test_processes_score_steps_as_one_does(tmp_path: Path) -> None:
+def test_several_processes_score_steps_as_one_does(tmp_path: Path) -> None:
     scores = []
     for workers in (1, 2):
-        request, _ = ask(tmp_path, quick=True, workers=workers, out=tmp_path / str(workers))
+        request, _ = make_request(
+            tmp_path, quick=True, workers=workers, out=tmp_path / str(workers)
+        )
         overfitting.run(request)
         scores.append(read_rows(request.out / STEPS_FILE, StepScores))
     one, two = (sorted(each, key=lambda each: (each.repeat, each.step)) for each in scores)
@@ -173,15 +175,15 @@ def test_a_fit_that_fails_is_noted_and_can_be_tried_again(
     def missing(*arguments: Any) -> Any:
         raise FileNotFoundError("no rows")
 
-    request, said = ask(tmp_path, quick=True, repeats=1)
+    request, said = make_request(tmp_path, quick=True, repeats=1)
     path = request.out / STEPS_FILE
     with monkeypatch.context() as patch:
-        patch.setattr(overfitting, "split_of", missing)
+        patch.setattr(overfitting, "load_split", missing)
         assert overfitting.run(request) == [path]
     [noted] = read_rows(path, StepScores)
     assert (noted.step, noted.failure) == (0, "FileNotFoundError: no rows")
     [failure] = request.failures
-    assert failure.job == Job(STAND_IN, "paper-k1280-quick", 0)
+    assert failure.job == Job(SYNTHETIC, "paper-k1280-quick", 0)
     assert failure.failure == noted.failure
     assert said[-1] == "figure-overfitting is not drawn, because no fit worked."
 
@@ -193,10 +195,10 @@ def test_a_fit_that_fails_is_noted_and_can_be_tried_again(
     assert said[-1] == "0 fits to do, 1 done before."
 
 
-def test_a_process_that_dies_leaves_a_failure() -> None:
-    [scores] = overfitting._died(Job("airfoil", "paper-k1280", 3), -9)
+def test_a_failed_fit_has_one_row_at_step_zero() -> None:
+    [scores] = overfitting._failed_scores(Job("airfoil", "paper-k1280", 3), "exit code -9")
     assert scores.job == Job("airfoil", "paper-k1280", 3)
-    assert "-9" in scores.failure
+    assert (scores.step, scores.failure) == (0, "exit code -9")
 
 
 def test_the_curves_of_steps_are_means_over_repeats() -> None:
@@ -216,9 +218,9 @@ def test_the_curves_of_steps_are_means_over_repeats() -> None:
 
 
 def test_rows_of_other_experiments_are_left_alone(tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True, repeats=1)
+    request, _ = make_request(tmp_path, quick=True, repeats=1)
     request.out.mkdir()
-    append_results(request.out / "fits.csv", [row(STAND_IN, "sswim", 0)])
+    append_results(request.out / "fits.csv", [row(SYNTHETIC, "sswim", 0)])
     table, *_ = depth.run(request)
     assert {point.method for point in read_rows(table, Point)} == {
         "paper-depth0-quick",

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.bench import make_request
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-from builders.peers import ask
 from matplotlib.figure import Figure
 from PIL import Image
 
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.lab.bench.dataclass_csv import append_rows, read_rows, write_rows
-from sswim.lab.datasets.synthetic import gramacy_surface, nonstationary_signal
+from sswim.lab.datasets import nonstationary_signal
+from sswim.lab.datasets.synthetic import gramacy_surface
 from sswim.lab.demo import SEED, demo_regressor, draw_rows
 from sswim.lab.paper.figures import gramacy, warp_1d
-from sswim.lab.paper.figures.gramacy import Gathering, gathering
-from sswim.lab.paper.figures.pictures import write_picture
+from sswim.lab.paper.figures.figure_files import write_figure
+from sswim.lab.paper.figures.gramacy import PointConcentration, measure_concentration
 from sswim.lab.paper.figures.surfaces import Cell, PseudoPoint
 from sswim.lab.paper.figures.warp_1d import N_POSITIONS, Part, measure, unevenness
 
@@ -37,8 +38,8 @@ class Numbers:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_figure_is_written_where_no_data_set_is_at_hand(module: str, tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True, repeats=None)
+def test_every_figure_is_written_without_data_sets(module: str, tmp_path: Path) -> None:
+    request, _ = make_request(tmp_path, quick=True, repeats=None)
     paths = import_module(f"sswim.lab.paper.figures.{module}").run(request)
     name = f"figure-{module.replace('_', '-')}"
     assert {f"{name}.csv", f"{name}.png", f"{name}.pdf"} <= {path.name for path in paths}
@@ -53,11 +54,11 @@ def test_every_figure_is_written_where_no_data_set_is_at_hand(module: str, tmp_p
 
 @pytest.mark.parametrize("module", ["warp_1d", "gramacy"])
 @pytest.mark.parametrize("choice", [{"sets": ("airfoil",)}, {"methods": ("sswim",)}])
-def test_a_figure_of_its_own_rows_leaves_no_choice(
+def test_a_figure_with_its_own_rows_takes_no_sets_or_methods(
     module: str, choice: dict[str, Any], tmp_path: Path
 ) -> None:
-    request, _ = ask(tmp_path, quick=True, **choice)
-    with pytest.raises(ValueError, match="has rows and a model of its own"):
+    request, _ = make_request(tmp_path, quick=True, **choice)
+    with pytest.raises(ValueError, match="has its own rows and model"):
         import_module(f"sswim.lab.paper.figures.{module}").run(request)
 
 
@@ -78,12 +79,12 @@ def test_numbers_are_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text,whole\n", "must begin with the columns text,whole,real"),
+        ("text,whole\n", "must start with the columns text,whole,real"),
         ("text,whole,real\na,1,2\na,1\n", "Line 3 of .* is not a result"),
         ("text,whole,real\na,1,x\n", "Line 2 of .* is not a result"),
     ],
 )
-def test_numbers_of_another_kind_are_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_wrong_csv_files_raise_an_error(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "numbers.csv"
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
@@ -95,7 +96,7 @@ def test_the_same_figure_makes_the_same_files(tmp_path: Path) -> None:
     for name in ("one", "two"):
         figure = Figure()
         figure.subplots().plot([1, 2])
-        contents.append([path.read_bytes() for path in write_picture(figure, tmp_path, name)])
+        contents.append([path.read_bytes() for path in write_figure(figure, tmp_path, name)])
     assert contents[0] == contents[1]
 
 
@@ -105,9 +106,9 @@ def test_an_interruption_leaves_the_picture_that_was_there(tmp_path: Path) -> No
             super().savefig(*arguments, **others)
             raise KeyboardInterrupt
 
-    before = [path.read_bytes() for path in write_picture(Figure(), tmp_path, "picture")]
+    before = [path.read_bytes() for path in write_figure(Figure(), tmp_path, "picture")]
     with pytest.raises(KeyboardInterrupt):
-        write_picture(Interrupted(figsize=(1, 1)), tmp_path, "picture")
+        write_figure(Interrupted(figsize=(1, 1)), tmp_path, "picture")
     names = ("picture.png", "picture.pdf")
     assert [(tmp_path / name).read_bytes() for name in names] == before
     assert len(list(tmp_path.iterdir())) == 2
@@ -155,8 +156,8 @@ def test_the_learnt_warp_straightens_the_signal() -> None:
     assert after < 0.5 * before
 
 
-def test_the_slopes_of_the_file_are_those_that_are_told(tmp_path: Path) -> None:
-    request, said = ask(tmp_path, quick=True)
+def test_the_slopes_of_the_file_are_those_of_the_message(tmp_path: Path) -> None:
+    request, said = make_request(tmp_path, quick=True)
     path, *_ = warp_1d.run(request)
     before, after = unevenness(read_rows(path, Part))
     assert f"{before:.1f} before the warp, and of {after:.1f} after it" in said[0]
@@ -172,23 +173,23 @@ def test_the_surface_has_a_hill_and_a_valley_in_a_corner() -> None:
 def test_gathering_is_measured() -> None:
     at_hill = np.array([[1.0, 0], [0, 2], [-2, -2]])
     flat = np.array([[4.0, 4], [5, 4], [6, 6], [3, 1], [-1, 6]])
-    near, mirrored, distance, spacing = gathering([at_hill])
+    near, mirrored, distance, spacing = measure_concentration([at_hill])
     assert (near, mirrored) == pytest.approx((2 / 3, 0))
     assert distance == pytest.approx((1 + 2 + 8**0.5) / 3)
     assert spacing == pytest.approx(5**0.5)
-    near, mirrored, _, spacing = gathering([flat])
+    near, mirrored, _, spacing = measure_concentration([flat])
     assert (near, mirrored) == (0, 0.4)
     assert spacing == pytest.approx(5**0.5)
-    assert gathering([at_hill, at_hill])[:3] == pytest.approx(gathering([at_hill])[:3])
+    assert measure_concentration([at_hill, at_hill])[:3] == pytest.approx(gathering([at_hill])[:3])
     # A point is compared with those of its own function.
-    assert gathering([at_hill, at_hill])[3] == pytest.approx(5**0.5)
+    assert measure_concentration([at_hill, at_hill])[3] == pytest.approx(5**0.5)
 
 
 def test_the_files_of_the_surface_hold_what_is_measured_and_drawn(tmp_path: Path) -> None:
-    request, said = ask(tmp_path, quick=True)
+    request, said = make_request(tmp_path, quick=True)
     gramacy.run(request)
     points = read_rows(request.out / "figure-gramacy-points.csv", PseudoPoint)
-    measured = read_rows(request.out / "figure-gramacy.csv", Gathering)
+    measured = read_rows(request.out / "figure-gramacy.csv", PointConcentration)
     assert [(each.repeat, each.when) for each in measured] == [
         *((0, "before"), (0, "after")),
         *((1, "before"), (1, "after")),
@@ -200,7 +201,7 @@ def test_the_files_of_the_surface_hold_what_is_measured_and_drawn(tmp_path: Path
             for function in "gh"
         ]
         numbers = (each.share_near, each.share_mirrored, each.distance, each.spacing)
-        assert gathering(functions) == pytest.approx(numbers)
+        assert measure_concentration(functions) == pytest.approx(numbers)
     assert said[0].startswith("Before training")
     cells = read_rows(request.out / "figure-gramacy-surface.csv", Cell)
     errors = [cell.prediction - cell.truth for cell in cells]
@@ -210,9 +211,9 @@ def test_the_files_of_the_surface_hold_what_is_measured_and_drawn(tmp_path: Path
 
 
 def test_pseudo_points_start_all_over_the_domain(tmp_path: Path) -> None:
-    request, _ = ask(tmp_path, quick=True)
+    request, _ = make_request(tmp_path, quick=True)
     X, y = gramacy.draw_rows(200, 0)
-    before = np.concatenate(gramacy.pseudo_inputs(gramacy.fit(request, X, y, 0).before))
+    before = np.concatenate(gramacy.fit(request, X, y, 0).before.pseudo_inputs())
     low, high = before.min(axis=0), before.max(axis=0)
     beyond = 0.2 * (gramacy.HIGH - gramacy.LOW)  # on each side, as published
     assert (low < -2).all()

@@ -1,4 +1,4 @@
-"""Scores of ours beside published ones, and the forms in which they are written."""
+"""Our scores beside the published ones, and the formats of the table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders.peers import row
+from builders.bench import row
 
+from sswim.lab.paper.csv_table import csv_table
 from sswim.lab.paper.latex import escape, latex
-from sswim.lab.paper.long_form import long_form
 from sswim.lab.paper.markdown import markdown
-from sswim.lab.paper.tables import ScoreTable, label, make_table
+from sswim.lab.paper.score_table import ScoreTable, make_table, method_label
 
 ROWS = [
     *(row("airfoil", "sswim1-paper", r, rmse=v, mnlp=0.2) for r, v in enumerate((0.2, 0.24))),
@@ -46,7 +46,7 @@ def test_scores_are_means_beside_what_is_published() -> None:
     assert (score.ours(), score.theirs()) == (["0.220", "0.028"], ["0.238", "0.026"])
 
 
-def test_what_is_not_known_is_told_by_a_word() -> None:
+def test_unknown_scores_are_shown_by_a_word() -> None:
     scores = make().scores
     assert scores["airfoil", "dkl", "RMSE"].ours() == ["failed"]
     assert scores["airfoil", "dkl", "RMSE"].repeats == "0 of 1"
@@ -59,7 +59,7 @@ def test_what_is_not_known_is_told_by_a_word() -> None:
     assert scores["airfoil", "sswim", "RMSE"].ours() == ["0.210"]  # of one repeat
 
 
-def test_no_spread_is_no_yardstick() -> None:
+def test_a_zero_standard_deviation_gives_no_z() -> None:
     table = make_table("", [row("bikeshare", "rffs", rmse=0.004)], ["bikeshare"], ["rffs"])
     assert table.scores["bikeshare", "rffs", "RMSE"].z is None
 
@@ -80,9 +80,9 @@ def test_small_numbers_have_digits() -> None:
 
 
 def test_labels_are_those_of_the_paper() -> None:
-    assert label("sswim1-paper") == label("sswim1-paper-quick") == "SSWIM1"
-    assert label("sswim") == "our default"
-    assert label("lightgbm") == "lightgbm"
+    assert method_label("sswim1-paper") == method_label("sswim1-paper-quick") == "SSWIM1"
+    assert method_label("sswim") == "our default"
+    assert method_label("lightgbm") == "lightgbm"
 
 
 def test_markdown() -> None:
@@ -144,8 +144,8 @@ def test_markdown_tells_units() -> None:
     assert "| method | MSE, 10⁻⁸ | published | MNLP | published | repeats |" in text
 
 
-def test_long_form() -> None:
-    lines = list(csv.DictReader(io.StringIO(long_form(make()))))
+def test_csv_table() -> None:
+    lines = list(csv.DictReader(io.StringIO(csv_table(make()))))
     assert len(lines) == 3 * 4 * 2
     assert lines[0] == {
         "set": "airfoil",

@@ -1,4 +1,4 @@
-"""Running experiments: what is there is kept, what is missing or fails is told."""
+"""Running experiments: results are kept, missing data and failures are reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders.peers import MeanOnly, ask, fake_methods, write_sets
+from builders.bench import MeanOnly, fake_methods, make_request, write_sets
 
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.methods import METHODS
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The figures that were asked for."""
+    """Replace the figures by stubs, and return the names of those that were run."""
     names: list[str] = []
     for name in MODULES:
 
@@ -45,7 +45,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_table_from_beginning_to_end(folder: Path) -> None:
-    request, said = ask(folder)
+    request, said = make_request(folder)
     assert reproduce("table-main", request) == 0  # a failure is a result
     out = folder / "out"
     assert {path.name for path in out.iterdir()} == {
@@ -70,26 +70,26 @@ def test_a_table_from_beginning_to_end(folder: Path) -> None:
     assert "svgp is left out on concrete: 733 training rows" in "\n".join(said)
     assert said[-4].startswith("Wrote ")
     assert said[-3] == "Failed: dkl on concrete, repeat 1: RuntimeError: no luck"
-    assert said[-1].endswith("--retry tries it again.")
+    assert said[-1].endswith("--retry runs these fits again.")
 
 
 def test_tables_share_their_fits(folder: Path) -> None:
-    request, _ = ask(folder, repeats=1)
+    request, _ = make_request(folder, repeats=1)
     reproduce("table-main", request)
     content = (folder / "out" / "fits.csv").read_bytes()
-    again, said = ask(folder, repeats=1)
+    again, said = make_request(folder, repeats=1)
     reproduce("table-complete", again)
     assert "0 fits to do, 16 done before." in said
     assert (folder / "out" / "fits.csv").read_bytes() == content
     assert "## airfoil" in (folder / "out" / "table-complete.md").read_text()
 
 
-def test_what_failed_is_tried_again_once_when_asked_for(
+def test_failed_fits_are_retried_once_on_request(
     folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request, _ = ask(folder)
+    request, _ = make_request(folder)
     reproduce("table-main", request)
-    again, said = ask(folder, retry=True)
+    again, said = make_request(folder, retry=True)
     assert reproduce("all", again) == 0
     assert [line for line in said if " fits to do" in line] == [
         "2 fits to do, 30 done before.",
@@ -97,16 +97,16 @@ def test_what_failed_is_tried_again_once_when_asked_for(
         "0 fits to do, 0 done before.",
     ]
     monkeypatch.setitem(METHODS, "dkl", MeanOnly())
-    once_more, said = ask(folder, retry=True)
+    once_more, said = make_request(folder, retry=True)
     reproduce("table-main", once_more)
     assert "2 fits to do, 30 done before." in said
     assert not once_more.failures
     assert "| 1 of 2 |" not in (folder / "out" / "table-main.md").read_text()
 
 
-def test_a_part_does_not_hide_the_rest(folder: Path) -> None:
-    reproduce("table-main", ask(folder, repeats=1)[0])
-    part, said = ask(folder, repeats=2, sets=("concrete",), methods=("rffs",))
+def test_a_partial_request_keeps_the_whole_table(folder: Path) -> None:
+    reproduce("table-main", make_request(folder, repeats=1)[0])
+    part, said = make_request(folder, repeats=2, sets=("concrete",), methods=("rffs",))
     reproduce("table-main", part)
     assert "1 fits to do, 1 done before." in said
     text = (folder / "out" / "table-main.md").read_text()
@@ -120,14 +120,14 @@ def test_other_methods_have_rows_of_their_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
-    request, _ = ask(folder, sets=("concrete",), methods=("lightgbm",))
+    request, _ = make_request(folder, sets=("concrete",), methods=("lightgbm",))
     reproduce("table-main", request)
     lines = (folder / "out" / "table-main.md").read_text().splitlines()
     assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
 
 
 def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
-    request, _ = ask(folder, folder=str(folder / "nowhere"))
+    request, _ = make_request(folder, folder=str(folder / "nowhere"))
     assert reproduce("table-output-warp", request) == 0
     text = (folder / "out" / "table-output-warp.md").read_text()
     assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
@@ -143,38 +143,38 @@ def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
         ("figure-depth", {"methods": ("xgboost",)}, "A method must be one of"),
         ("table-main", {"repeats": 0}, "repeats must be at least 1"),
         ("all", {"workers": 0}, "workers must be at least 1"),
-        ("all", {"sets": ("concrete",)}, "must go with one experiment"),
-        ("all", {"methods": ("rffs",)}, "must go with one experiment"),
-        ("table-main", {"sets": ("creep",)}, r"creep\.parquet is not there"),
+        ("all", {"sets": ("concrete",)}, "need a single experiment"),
+        ("all", {"methods": ("rffs",)}, "need a single experiment"),
+        ("table-main", {"sets": ("creep",)}, r"creep\.parquet does not exist"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_run(
+def test_wrong_requests_raise_an_error_before_anything_is_run(
     folder: Path, name: str, others: dict[str, Any], message: str
 ) -> None:
-    request, _ = ask(folder, **others)
+    request, _ = make_request(folder, **others)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         reproduce(name, request)
     assert not request.out.exists()
 
 
-def test_results_that_are_there_are_refused_when_asked_for(folder: Path, drawn: list[str]) -> None:
-    request, _ = ask(folder, resume=False, repeats=1)
+def test_existing_results_raise_an_error_without_resume(folder: Path, drawn: list[str]) -> None:
+    request, _ = make_request(folder, resume=False, repeats=1)
     assert reproduce("all", request) == 0  # the second table adds to the file of the first
     with pytest.raises(FileExistsError, match=r"has results already.*--resume"):
         reproduce("table-main", request)
 
 
-@pytest.mark.parametrize("at_hand", [True, False])
+@pytest.mark.parametrize("available", [True, False])
 def test_a_quick_run_needs_nothing(
-    folder: Path, drawn: list[str], at_hand: bool, tmp_path_factory: pytest.TempPathFactory
+    folder: Path, drawn: list[str], available: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     write_sets(folder, "airfoil", "creep")
-    places = folder if at_hand else tmp_path_factory.mktemp("empty")
-    request, said = ask(folder, folder=str(places), quick=True, repeats=None)
+    places = folder if available else tmp_path_factory.mktemp("empty")
+    request, said = make_request(folder, folder=str(places), quick=True, repeats=None)
     assert reproduce("all", request) == 0
     assert drawn == list(MODULES)
     rows = read_results(folder / "out" / "fits.csv")
-    sets = {"airfoil", "concrete", "creep"} if at_hand else {"synthetic"}
+    sets = {"airfoil", "concrete", "creep"} if available else {"synthetic"}
     assert {row.set for row in rows} == sets
     assert {row.repeat for row in rows} == {0}
     assert {row.method for row in rows} == {
@@ -182,33 +182,24 @@ def test_a_quick_run_needs_nothing(
     }
     text = (folder / "out" / "table-main.md").read_text()
     assert "quick run" in text
-    assert ("0.305 ± 0.026" in text) == at_hand
+    assert ("0.305 ± 0.026" in text) == available
     assert "parkinsons" not in text
-    assert not any("not at hand" in line for line in said)
+    assert not any("not available" in line for line in said)
 
 
-def test_one_of_several_that_fails_does_not_stop_the_others(
+def test_an_experiment_that_fails_does_not_stop_the_others(
     folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def draw(request: Request) -> list[Path]:
         raise RuntimeError("no pen")
 
     monkeypatch.setattr(sys.modules["sswim.lab.paper.figures.depth"], "run", draw)
-    request, said = ask(folder, repeats=1)
+    request, said = make_request(folder, repeats=1)
     assert reproduce("all", request) == 1
     assert drawn == ["warp_1d", "pseudo_points", "overfitting", "gramacy"]
-    assert said[-1] == "Failed as a whole: figure-depth: RuntimeError: no pen"
+    assert said[-1] == "Experiment failed: figure-depth: RuntimeError: no pen"
     with pytest.raises(RuntimeError, match="no pen"):
         reproduce("figure-depth", request)
-
-
-def test_fits_are_shown_by_lines_or_as_asked_for(folder: Path) -> None:
-    request, said = ask(folder, repeats=1, sets=("concrete",), methods=("rffs",))
-    reproduce("table-main", request)
-    assert any(line.startswith("1 of 1: rffs on concrete, repeat 0, RMSE") for line in said)
-    failing, said = ask(folder, sets=("concrete",), methods=("dkl",))
-    reproduce("table-main", failing)
-    assert "2 of 2: dkl on concrete, repeat 1 failed" in said
 
 
 def test_every_experiment_is_listed() -> None:
@@ -222,32 +213,35 @@ def test_a_quick_run_has_a_folder_of_its_own() -> None:
     assert default_out(quick=True) == Path("results/paper-quick")
 
 
-def test_an_interruption_keeps_what_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_keeps_finished_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupting(MeanOnly):
         def fit(self, *arguments: object) -> Any:
             raise KeyboardInterrupt
 
     monkeypatch.setitem(METHODS, "rffs", Interrupting())
-    request, _ = ask(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    request, _ = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
     with pytest.raises(KeyboardInterrupt):
         reproduce("table-main", request)
     (kept,) = read_results(folder / "out" / "fits.csv")
     assert kept.method == "sgpr"
     monkeypatch.setitem(METHODS, "rffs", MeanOnly())
-    again, said = ask(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    again, said = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
     assert reproduce("table-main", again) == 0
     assert "1 fits to do, 1 done before." in said
 
 
-def test_progress_is_shown_as_asked_for(folder: Path) -> None:
+def test_progress_is_called_with_every_fit(folder: Path) -> None:
     shown: list[Row] = []
 
     @contextmanager
     def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
-        assert n_fits == 1
+        assert n_fits == 4
         yield shown.append
 
-    request, said = ask(folder, repeats=1, sets=("concrete",), methods=("rffs",), progress=progress)
+    methods = ("rffs", "dkl")
+    request, _ = make_request(folder, sets=("concrete",), methods=methods, progress=progress)
     reproduce("table-main", request)
-    assert [row.method for row in shown] == ["rffs"]
-    assert not any("1 of 1" in line for line in said)
+    assert [(row.method, row.repeat, bool(row.failure)) for row in shown] == [
+        *(("rffs", 0, False), ("dkl", 0, False)),
+        *(("rffs", 1, False), ("dkl", 1, True)),
+    ]

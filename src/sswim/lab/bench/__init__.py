@@ -1,1 +1,1 @@
-"""Accuracy on named data sets, beside other methods and published numbers."""
+"""Accuracy on named data sets, compared with peers and with published scores."""

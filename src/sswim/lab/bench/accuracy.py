@@ -1,4 +1,4 @@
-"""One fit of the bench: a method, a data set and a repeat make a row of scores."""
+"""One fit of the benchmark: a method, a data set and a repeat make one row of results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from sswim.lab.bench.methods import require_method, versions
-from sswim.lab.bench.stand_in import split_of
-from sswim.lab.datasets.named import Split
+from sswim.lab.bench.splits import load_split
+from sswim.lab.datasets import Split
 from sswim.lab.peers.protocol import Predictive
 
 COVERAGE = 0.9
@@ -22,7 +22,7 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class Job:
-    """A fit to do."""
+    """A fit to run."""
 
     set: str
     method: str
@@ -34,7 +34,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a fit. "Standardised" is by the training rows' mean and population spread."""
+    """The result of a fit, one row of the results file.
+
+    A standardised target is centred by the mean of the training targets and divided by their
+    population standard deviation.
+    """
 
     set: str
     method: str
@@ -44,34 +48,36 @@ class Row:
     mnlp: float
     """Mean negative log probability of the standardised target, in nats."""
     mse_original: float
+    """Mean square error of the target in its own unit."""
     mnlp_original: float
+    """Mean negative log probability of the target in its own unit."""
     coverage_90: float
-    """The share of test targets within the central intervals of nominally 90 %."""
+    """Fraction of the test targets inside the central 90 % intervals."""
     fit_seconds: float
     predict_seconds: float
-    """Of means and variances of the test rows."""
+    """Seconds to predict means and variances of the test rows."""
     n_train: int
     n_test: int
     n_inputs: int
     device: str
     settings: str
-    """As JSON; what the method's page does not take for granted."""
+    """JSON of the method's settings."""
     version: str
     failure: str = ""
-    """What went wrong, if the fit came to nothing; the scores are not numbers then."""
+    """Why the fit failed, empty if it did not; the scores of a failed fit are NaN."""
 
     @property
     def job(self) -> Job:
-        """The fit that it came of."""
+        """The job whose result this is."""
         return Job(self.set, self.method, self.repeat)
 
 
 def run_fit(job: Job, device: str, folder: str | None) -> Row:
     """Fit, predict and score."""
     method = require_method(job.method, job.set)  # imports before the clock starts
-    rows = split_of(job.set, job.repeat, folder)
+    rows = load_split(job.set, job.repeat, folder)
     device = method.device(device)
-    torch.zeros(1, device=device)  # as does the device
+    torch.zeros(1, device=device)  # starts the device before the clock starts
     began = time.perf_counter()
     fitted = method.fit(rows.train_x, rows.train_y, job.repeat, device)
     ended = time.perf_counter()
@@ -94,8 +100,8 @@ def run_fit(job: Job, device: str, folder: str | None) -> Row:
     )
 
 
-def failed(job: Job, device: str, failure: str) -> Row:
-    """The row of a fit that came to nothing; of its data nothing is known."""
+def failed_row(job: Job, device: str, failure: str) -> Row:
+    """Return the row of a fit that failed: no scores, and zero for the sizes of its data."""
     method = require_method(job.method, job.set)
     scores = ("rmse", "mnlp", "mse_original", "mnlp_original", "coverage_90")
     unknown: dict[str, Any] = dict.fromkeys(
@@ -112,7 +118,7 @@ def failed(job: Job, device: str, failure: str) -> Row:
 
 
 def score(predictive: Predictive, rows: Split) -> dict[str, float]:
-    """The scores of a row, by their columns."""
+    """Return the scores of a row by the names of their columns."""
     spread = float(rows.train_y.std())
     mse = float(np.mean(np.square(predictive.mean - rows.test_y)))
     mnlp = -float(np.mean(predictive.log_density(rows.test_y)))

@@ -1,4 +1,4 @@
-"""CSV files with a line for each of some dataclasses of one kind."""
+"""CSV files whose lines are dataclass instances: one column for each field."""
 
 from __future__ import annotations
 
@@ -10,50 +10,52 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
 
 RowT = TypeVar("RowT")
 
-_KINDS: dict[Any, type] = {"str": str, "int": int, "float": float}
+_PARSERS: dict[Any, type] = {"str": str, "int": int, "float": float}
+"""Functions that read a cell, by the annotation of its field."""
 
 
-def write_rows(path: Path, rows: Iterable[RowT], kind: type[RowT]) -> None:
-    """Write a file of rows, in place of one that is there."""
+def write_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
+    """Write rows to a file, replacing an existing one."""
     with atomic_write(path) as temporary:
-        temporary.write_bytes(_lines(rows, columns(kind)))
+        temporary.write_bytes(_lines(rows, columns(row_type)))
 
 
-def append_rows(path: Path, rows: Iterable[RowT], kind: type[RowT]) -> None:
-    """Add rows, and the line of columns to a file that is new; they are on disk on return."""
+def append_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
+    """Append rows to a file, after a header if it is new; they are on disk on return."""
     with path.open("ab") as file:
-        header = columns(kind) if file.tell() == 0 else ()
-        file.write(_lines(rows, header))  # at once, so that an interruption tears no line
+        header = columns(row_type) if file.tell() == 0 else ()
+        file.write(_lines(rows, header))  # one write, so that an interruption splits no line
         file.flush()
         os.fsync(file.fileno())
 
 
-def read_rows(path: Path, kind: type[RowT]) -> list[RowT]:
-    """The rows of a file, which must be whole; none if it is not there."""
+def read_rows(path: Path, row_type: type[RowT]) -> list[RowT]:
+    """Read the rows of a file; a missing file has none, a damaged line raises ValueError."""
     if not path.exists():
         return []
-    names, rows = columns(kind), []
+    names, rows = columns(row_type), []
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
         _require_columns(next(lines, names), names, path)
         for line in lines:
             try:
-                cells = zip(fields(kind), line, strict=True)  # type: ignore[arg-type]
-                rows.append(kind(*(_KINDS[field.type](cell) for field, cell in cells)))
+                cells = zip(fields(row_type), line, strict=True)  # type: ignore[arg-type]
+                rows.append(row_type(*(_PARSERS[field.type](cell) for field, cell in cells)))
             except ValueError as error:
-                raise ValueError(
+                raise UserError(
                     f"Line {lines.line_num} of {str(path)!r} is not a result: {error}."
                 ) from error
     return rows
 
 
-def columns(kind: Any) -> tuple[str, ...]:
-    """The names of the fields."""
-    return tuple(field.name for field in fields(kind))
+def columns(row_type: Any) -> tuple[str, ...]:
+    """Return the names of the fields."""
+    return tuple(field.name for field in fields(row_type))
 
 
 def _lines(rows: Iterable[Any], header: Sequence[str]) -> bytes:
@@ -69,15 +71,14 @@ def _require_columns(found: Sequence[str], wanted: Sequence[str], path: Path) ->
     if list(found) == list(wanted):
         return
     missing = [name for name in wanted if name not in found]
-    others = [name for name in found if name not in wanted]
+    extra = [name for name in found if name not in wanted]
     differences = [
-        f"{what} {', '.join(names)}"
-        for what, names in (("It lacks", missing), ("It has also", others))
+        f"{what}: {', '.join(names)}"
+        for what, names in (("Missing", missing), ("Unexpected", extra))
         if names
     ]
-    raise ValueError(
-        f"A file of results must begin with the columns {','.join(wanted)}. {str(path)!r} does "
-        f"not, so that it may be another version's. "
-        f"{'; '.join(differences) or 'Their order is another'}. Move it away, or name another "
-        "place (--out)."
+    raise UserError(
+        f"A results file must start with the columns {','.join(wanted)}. {str(path)!r} does not; "
+        f"another version may have written it. {'; '.join(differences) or 'The order differs'}. "
+        "Move it away, or give another path (--out)."
     )

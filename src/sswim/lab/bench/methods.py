@@ -1,4 +1,4 @@
-"""The methods of the bench by their names."""
+"""The methods of the benchmark by name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from sswim.base.errors import UserError
 from sswim.base.version import __version__
 from sswim.lab.peers.bayesian_warped_gp import BWGP
 from sswim.lab.peers.dense_gp import GP
-from sswim.lab.peers.estimator import SSWIM
 from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
-from sswim.lab.peers.presets import sswim
-from sswim.lab.peers.protocol import Method, Tailored
-from sswim.lab.peers.published import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.protocol import Method, TunedPerDataSet
+from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.sswim_method import SSWIM, sswim
 from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM
 from sswim.lab.peers.warped_gp import MLWGP
 from sswim.recipe.recipe import Recipe
@@ -34,11 +34,10 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "sswim-no-screening": {"recipe": Recipe(screening=False)},
     "sswim-no-enrichment": {"recipe": Recipe(enrichment=False)},
     "sswim-no-cross-fitting": {"recipe": Recipe(cross_fitting=False)},
-    "sswim-no-weighing": {"recipe": Recipe(weighing=False)},
+    "sswim-no-weighing": {"recipe": Recipe(stacking=False)},
     "sswim-no-calibration": {"recipe": Recipe(calibration=False)},
 }
-"""The default without one of its ingredients: names that begin with ``sswim-``, and settings."""
-
+"""The default without one of its ingredients: settings by names that start with ``sswim-``."""
 
 METHODS: dict[str, Method] = {
     "sswim": sswim(),
@@ -61,67 +60,70 @@ METHODS: dict[str, Method] = {
 }
 
 N_PSEUDO = (10, 20, 40, 80, 160, 320, 640, 1280)
-"""Numbers of pseudo-points that are compared."""
+"""Numbers of pseudo-points that a figure compares."""
 DEPTHS = (0, 1, 2, 3)
-"""Numbers of warps that are compared."""
+"""Numbers of warps that a figure compares."""
 
 VARIANTS: dict[str, Method] = {
     **{f"paper-k{n}": PublishedSSWIM(1, n_components=256, n_pseudo=n) for n in N_PSEUDO},
     "paper-depth0": replace(RFFS, n_components=256),
     **{f"paper-depth{n}": PublishedSSWIM(n, n_components=256, n_pseudo=1280) for n in DEPTHS[1:]},
 }
-"""The published method with other numbers, for figures."""
+"""The published method with other numbers of pseudo-points or warps, for figures."""
 
-QUICK: dict[str, Method] = {
-    "sswim-quick": SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 10, "n_members": 2}),
+QUICK_SUFFIX = "-quick"
+"""End of the names of quick methods."""
+
+_SMALL: dict[str, Method] = {
+    "sswim": SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 10, "n_members": 2}),
     **{
-        f"{name}-quick": replace(
-            method, n_components=32, n_pseudo=min(method.n_pseudo, 40), steps=15
-        )
+        name: replace(method, n_components=32, n_pseudo=min(method.n_pseudo, 40), steps=15)
         for name, method in (METHODS | VARIANTS).items()
         if isinstance(method, PublishedSSWIM)
     },
-    "dsdgp-quick": DSDGP(n_hidden=2, n_inducing=16, n_samples=2, epochs=5),
-    "dkl-quick": DKL(widths=(16, 2), grid_size=20, steps=10),
-    "svgp-quick": SVGP(n_inducing=16, epochs=10),
-    "sgpr-quick": SGPR(n_inducing=16, steps=10),
-    "gp-quick": GP(first=2, most=10),
-    "bwgp-quick": BWGP(n_points=10, first=2, most=10),
-    "mlwgp3-quick": MLWGP(3, first=2, most=10),
-    "mlwgp20-quick": MLWGP(20, first=2, most=10),
+    "dsdgp": DSDGP(n_hidden=2, n_inducing=16, n_samples=2, epochs=5),
+    "dkl": DKL(widths=(16, 2), grid_size=20, steps=10),
+    "svgp": SVGP(n_inducing=16, epochs=10),
+    "sgpr": SGPR(n_inducing=16, steps=10),
+    "gp": GP(start_iterations=2, iterations=10),
+    "bwgp": BWGP(n_points=10, start_iterations=2, iterations=10),
+    "mlwgp3": MLWGP(3, start_iterations=2, iterations=10),
+    "mlwgp20": MLWGP(20, start_iterations=2, iterations=10),
 }
-"""Small versions, whose scores mean nothing."""
+
+QUICK = {f"{name}{QUICK_SUFFIX}": method for name, method in _SMALL.items()}
+"""Small versions of methods for quick runs; their scores mean nothing."""
 
 MODULES = {"scikit-learn": "sklearn.ensemble"}
-"""Where a distribution is not imported by its name."""
+"""Modules to import for distributions whose name is no module."""
 
 
 def require_method(name: str, data_set: str | None = None) -> Method:
-    """A method that exists and whose libraries are installed, and imported already.
+    """Return a method and import its libraries; raise ValueError if that is impossible.
 
     Args:
         name: One of ``METHODS``, ``VARIANTS`` or ``QUICK``.
-        data_set: What it is for, where its settings were published for every data set.
+        data_set: The data set to fit, for methods with published settings for each data set.
     """
     method = {**VARIANTS, **QUICK, **METHODS}.get(name)
     if method is None:
-        raise ValueError(f"A method must be one of {', '.join(METHODS)}. Got {name!r}.")
+        raise UserError(f"A method must be one of {', '.join(METHODS)}. Got {name!r}.")
     for library in method.libraries:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # GPyTorch warns under a new PyTorch
                 importlib.import_module(MODULES.get(library, library))
         except ImportError as error:
-            raise ValueError(
+            raise UserError(
                 f"The method {name!r} needs {library}, which cannot be imported ({error}). "
-                "Install what the bench needs: pip install sswim[baselines]."
+                "Install the peers' libraries: pip install sswim[peers]."
             ) from error
-    if data_set is not None and isinstance(method, Tailored):
-        return method.tailored(data_set)
+    if data_set is not None and isinstance(method, TunedPerDataSet):
+        return method.for_data_set(data_set)
     return method
 
 
 def versions(method: Method) -> str:
-    """Of this package and of the libraries that do the work."""
-    made_by = [f"{library} {version(library)}" for library in method.libraries]
-    return "; ".join([f"sswim {__version__}", *made_by])
+    """Return the versions of this package and of the method's libraries."""
+    libraries = [f"{library} {version(library)}" for library in method.libraries]
+    return "; ".join([f"sswim {__version__}", *libraries])

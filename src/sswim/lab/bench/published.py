@@ -21,24 +21,24 @@ LABELS = {
     "mlwgp3": "MLWGP3",
     "mlwgp20": "MLWGP20",
 }
-"""What the paper calls methods of the bench."""
+"""The paper's names of methods of the benchmark."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A score that was published: RMSE, MSE or MNLP, the mean over repeats."""
+    """A published score: the mean over repeats of RMSE, MSE or MNLP."""
 
     set: str
     method: str
     metric: str
     value: float
     std: float
-    """Over the repeats."""
+    """Standard deviation over the repeats."""
 
 
 @cache
 def published() -> tuple[Published, ...]:
-    """All that is known of the named data sets."""
+    """Return all published scores."""
     text = (files("sswim.lab.bench") / "published.csv").read_text(encoding="utf-8")
     return tuple(
         Published(line["set"], line["method"], line["metric"], *map(float, numbers))
@@ -48,12 +48,12 @@ def published() -> tuple[Published, ...]:
 
 
 def published_score(name: str, label: str, metric: str) -> Published | None:
-    """Of a data set by what the paper calls the method, if it is there."""
+    """Return a published score by data set, the paper's name of the method and metric, or None."""
     return _scores().get((name, label, metric))
 
 
 def best_published(name: str, metric: str) -> Published | None:
-    """The best of a data set; the first of those that are equally good."""
+    """Return the best published score of a data set, the first of equally good ones."""
     scores = [score for score in published() if (score.set, score.metric) == (name, metric)]
     return min(scores, key=lambda score: score.value, default=None)
 

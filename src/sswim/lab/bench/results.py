@@ -1,4 +1,4 @@
-"""The file of results: CSV, one row for each fit."""
+"""The results file: CSV with one row for each fit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ COLUMNS = columns(Row)
 
 
 def read_results(path: Path) -> list[Row]:
-    """The rows of a file, which must be whole."""
+    """Read the rows of a results file; raise FileNotFoundError if there is none."""
     if not path.is_file():
-        raise FileNotFoundError(f"{str(path)!r} is not a file of results; it is not there.")
+        raise FileNotFoundError(f"The results file {str(path)!r} does not exist.")
     return read_rows(path, Row)
 
 
 def append_results(path: Path, rows: Iterable[Row]) -> None:
-    """Add rows, and the line of columns to a file that is new; they are on disk on return."""
+    """Append rows to a results file, after a header if it is new; they are on disk on return."""
     append_rows(path, rows, Row)

@@ -1,21 +1,21 @@
-"""Running the fits of a bench that are missing in a file of results."""
+"""Running the fits of a benchmark that its results file lacks."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from sswim.lab.bench.accuracy import Job, Row, failed, run_fit
+from sswim.base.errors import UserError
+from sswim.lab.bench.accuracy import Job, Row, failed_row, run_fit
 from sswim.lab.bench.methods import require_method
 from sswim.lab.bench.results import append_results, read_results
-from sswim.lab.bench.stand_in import split_of
-from sswim.lab.bench.workers import run_in_processes
+from sswim.lab.bench.splits import load_split
+from sswim.lab.bench.workers import run_jobs
 
 SETS = (
     "elevators",
@@ -29,72 +29,83 @@ SETS = (
     "creep",
     "ailerons",
 )
-"""The data sets of the bench, by default."""
+"""The default data sets of the benchmark."""
 MANY_ROWS = 10_000
 REPEATS, REPEATS_OF_MANY = 10, 3
-"""By default, of a set of at most ``MANY_ROWS`` rows and of a larger one."""
+"""Default repeats of a set with at most ``MANY_ROWS`` rows, and of a larger set."""
 LEFT_OUT = "left out"
-"""How the failure of a fit begins that was not tried."""
+"""Start of the failure message of a fit that was not tried."""
 FAILURE_LENGTH = 300
-"""The most characters that a row has for what went wrong."""
+"""Maximum number of characters of a failure message."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What is asked for."""
+    """Settings of a benchmark."""
 
     sets: Sequence[str]
     methods: Sequence[str]
     out: Path
+    """The results file."""
     repeats: int | None = None
-    """Of every set; by default fewer of the large ones."""
+    """Repeats of every data set; by default ``REPEATS``, or ``REPEATS_OF_MANY`` of large sets."""
     device: str = "auto"
     folder: str | None = None
-    """Of the data sets; by default what the variable SSWIM_DATA says."""
+    """Folder of the data sets; by default all folders of ``sswim.lab.datasets`` are searched."""
     resume: bool = True
+    """Whether to add to an existing results file."""
     workers: int = 1
+    """Number of processes."""
     retry: bool = False
-    """Whether fits that failed before are done again."""
+    """Whether to repeat fits that failed before."""
 
     @classmethod
     def named(cls, sets: str, methods: str, *others: Any) -> Bench:
-        """Sets and methods as a command has them: names with commas between."""
-        return cls(names(sets) or SETS, names(methods), *others)
+        """Make a benchmark from comma-separated names, of ``SETS`` if no set is named."""
+        return cls(split_names(sets) or SETS, split_names(methods), *others)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done."""
+    """The fits to run."""
 
     jobs: tuple[Job, ...]
     n_done: int
-    """Fits asked for that the file of results has already."""
+    """Number of requested fits that the results file already has."""
     notes: tuple[str, ...]
-    """What is left out, and why."""
+    """Messages about methods that are left out, with the reason."""
     left_out: tuple[Row, ...]
-    """Rows that say so of every fit, less those of which the file says something already."""
+    """Failure rows of the fits that are left out, except those already in the results file."""
 
     @property
     def progress(self) -> str:
-        """How much there is to do."""
-        return f"{len(self.jobs)} fits to do, {self.n_done} done before."
+        """A line with the numbers of fits to run and of finished fits."""
+        return count_jobs(len(self.jobs), self.n_done)
+
+
+@runtime_checkable
+class Outcome(Protocol):
+    """A result of a fit."""
+
+    @property
+    def failure(self) -> str:
+        """Why the fit failed, empty if it did not."""
 
 
 def make_plan(bench: Bench) -> Plan:
-    """Check what is asked for, and leave out what is there already; nothing is written."""
-    require_numbers(bench.repeats, bench.workers)
+    """Validate the settings, and find the fits that are missing; nothing is written."""
+    require_counts(bench.repeats, bench.workers)
     if bench.out.exists() and not bench.resume:
         raise FileExistsError(
-            f"{str(bench.out)!r} is there already and is not overwritten. Add to it (--resume), "
-            "or name another file (--out)."
+            f"{str(bench.out)!r} exists already and is not overwritten. Add to it (--resume), "
+            "or give another file (--out)."
         )
     before = {row.job: row for row in read_results(bench.out)} if bench.out.exists() else {}
-    done = {job for job, row in before.items() if not (bench.retry and row.failure)}
     methods = {name: require_method(name) for name in bench.methods}
     wanted: list[Job] = []
     notes, left_out = [], []
     for name in dict.fromkeys(bench.sets):
-        rows = split_of(name, 0, bench.folder)
+        rows = load_split(name, 0, bench.folder)
         n_train, n_rows = len(rows.train_y), len(rows.train_y) + len(rows.test_y)
         repeats = bench.repeats or (REPEATS if n_rows <= MANY_ROWS else REPEATS_OF_MANY)
         for label, method in methods.items():
@@ -102,25 +113,33 @@ def make_plan(bench: Bench) -> Plan:
             if method.max_rows is None or n_train <= method.max_rows:
                 wanted += jobs
                 continue
-            why = f"{n_train} training rows are more than the {method.max_rows} it is meant for"
-            notes.append(f"{label} is left out on {name}: {why}.")
+            reason = f"{n_train} training rows are more than the {method.max_rows} it is meant for"
+            notes.append(f"{label} is left out on {name}: {reason}.")
             left_out += [
-                failed(job, bench.device, f"{LEFT_OUT}: {why}") for job in jobs if job not in before
+                failed_row(job, bench.device, f"{LEFT_OUT}: {reason}")
+                for job in jobs
+                if job not in before
             ]
-    wanted.sort(key=lambda job: job.repeat)  # so that means over few repeats are there soon
-    missing = tuple(job for job in wanted if job not in done)
+    wanted.sort(key=lambda job: job.repeat)  # so that every mean exists early, over few repeats
+    missing = missing_jobs(wanted, before, retry=bench.retry)
     return Plan(missing, len(wanted) - len(missing), tuple(notes), tuple(left_out))
 
 
 def run(bench: Bench, plan: Plan, ended: Callable[[Row], None]) -> list[Row]:
-    """Do the fits of a plan; each is in the file before ``ended`` hears of it.
+    """Run the fits of a plan, and call ``ended`` with each row after it is in the results file.
 
     Returns:
-        The rows of those that failed.
+        The rows of the fits that failed.
     """
     bench.out.parent.mkdir(parents=True, exist_ok=True)
     failures = []
-    with closing(_results(bench, plan.jobs)) as results:
+    results = run_jobs(
+        partial(run_job, device=bench.device, folder=bench.folder),
+        plan.jobs,
+        bench.workers,
+        lambda job, failure: failed_row(job, bench.device, failure),
+    )
+    with closing(results):
         for row in results:
             append_results(bench.out, [row])
             if row.failure:
@@ -130,40 +149,37 @@ def run(bench: Bench, plan: Plan, ended: Callable[[Row], None]) -> list[Row]:
 
 
 def run_job(job: Job, device: str, folder: str | None) -> Row:
-    """Do a fit, whatever comes of it."""
+    """Run a fit; if it raises an error, return the row of a failed fit."""
     try:
         return run_fit(job, device, folder)
-    except Exception as error:  # the others go on
-        return failed(job, device, reason(error))
+    except Exception as error:  # the other fits go on
+        return failed_row(job, device, failure_message(error))
 
 
-def reason(error: Exception) -> str:
-    """What went wrong, in a short line."""
+def failure_message(error: Exception) -> str:
+    """Return the type and the text of an error in one short line."""
     return shorten(f"{type(error).__name__}: {error}", FAILURE_LENGTH, placeholder=" …")
 
 
-def require_numbers(repeats: int | None, workers: int) -> None:
-    """Refuse numbers with which nothing would be done."""
+def missing_jobs(
+    wanted: Iterable[Job], before: Mapping[Job, Outcome], *, retry: bool
+) -> tuple[Job, ...]:
+    """Return the jobs that have no result yet; with ``retry`` also those that failed."""
+    return tuple(job for job in wanted if job not in before or (retry and before[job].failure))
+
+
+def count_jobs(n_missing: int, n_done: int) -> str:
+    """Return a line with the numbers of fits to run and of finished fits."""
+    return f"{n_missing} fits to do, {n_done} done before."
+
+
+def require_counts(repeats: int | None, workers: int) -> None:
+    """Raise an error unless the numbers of repeats and of workers are positive."""
     for name, value in (("repeats", repeats), ("workers", workers)):
         if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1. Got {value}.")
+            raise UserError(f"{name} must be at least 1. Got {value}.")
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Names as a command has them, with commas between."""
+def split_names(text: str) -> tuple[str, ...]:
+    """Split comma-separated names."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _results(bench: Bench, jobs: Sequence[Job]) -> Generator[Row, None, None]:
-    """Results as they come: in this process, or from several."""
-    do = partial(run_job, device=bench.device, folder=bench.folder)
-    if bench.workers == 1:
-        for job in jobs:
-            yield do(job)
-        return
-
-    def died(job: Job, code: int | None) -> Row:
-        why = ", often for want of memory" if code == -signal.SIGKILL else ""
-        return failed(job, bench.device, f"ProcessDied: its exit code is {code}{why}")
-
-    yield from run_in_processes(do, jobs, bench.workers, died)

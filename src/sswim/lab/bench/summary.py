@@ -1,86 +1,89 @@
-"""Results in short: means over repeats, beside the best published, and who wins where."""
+"""Summary of results: means over repeats, the best published scores, and numbers of wins."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.published import Published, best_published
-from sswim.lab.datasets.named import DATA_SETS
+from sswim.lab.datasets import DATA_SETS
 
 ORIGINAL_SCALE = ("abalone", "creep", "ailerons")
-"""Sets whose scores are published on the scale of the target; the others' are standardised."""
+"""Data sets whose published scores are in the target's unit; others have standardised targets."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over the repeats that worked."""
+    """Mean of a score over the repeats that did not fail."""
 
     value: float
     std: float
-    """Over the repeats; not a number if there is one."""
+    """Standard deviation over the repeats; NaN for one repeat."""
     n: int
+    """Number of repeats."""
 
     @property
     def error(self) -> float:
-        """Its standard error."""
+        """Standard error of the mean."""
         return self.std / math.sqrt(self.n)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A metric on a data set: what every method reaches."""
+    """Scores of all methods on one data set in one metric."""
 
     set: str
     metric: str
     means: dict[str, Mean]
-    """Of the methods of which a repeat worked."""
+    """Mean by method, for methods with a repeat that did not fail."""
     failures: dict[str, int]
-    """Repeats that failed, of every method that was tried."""
+    """Number of failed repeats by method, for every method that was tried."""
     published: Published | None
+    """The best published score."""
 
     @property
     def best(self) -> frozenset[str]:
-        """The methods that nobody here beats."""
-        smallest = min((mean.value for mean in self.means.values()), default=math.nan)
-        return frozenset(name for name, mean in self.means.items() if mean.value == smallest)
+        """Methods with the smallest mean."""
+        return best_methods({name: mean.value for name, mean in self.means.items()})
 
 
 @dataclass(frozen=True)
-class ScoreSums:
-    """Where a method of this package wins."""
+class Wins:
+    """Numbers of cells and data sets on which a method of this package is the best."""
 
     method: str
     reached: int
-    """Cells in which it is at least as good as the best published."""
+    """Number of cells in which it is at least as good as the best published score."""
     n_cells: int
+    """Number of cells with a published score."""
     errors: int
-    """Sets on which its error is smaller than that of every other method here."""
+    """Number of data sets on which its error is smaller than that of every peer."""
     densities: int
-    """The same of its MNLP."""
+    """Number of data sets on which its MNLP is smaller than that of every peer."""
     both: int
+    """Number of data sets on which both are smaller."""
     n_sets: int
-    """Sets with another method to compare with."""
+    """Number of data sets with a peer to compare with."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of results: two cells for each data set, error and MNLP in turn."""
+    """A table of results with two cells for each data set: the error, then the MNLP."""
 
     methods: tuple[str, ...]
     cells: tuple[Cell, ...]
 
     @property
-    def tallies(self) -> tuple[ScoreSums, ...]:
-        """Of every method of this package."""
-        return tuple(self._tally(name) for name in self.methods if is_ours(name))
+    def wins(self) -> tuple[Wins, ...]:
+        """Wins of every method of this package."""
+        return tuple(self._count_wins(name) for name in self.methods if is_ours(name))
 
-    def _tally(self, method: str) -> ScoreSums:
+    def _count_wins(self, method: str) -> Wins:
         cells = [cell for cell in self.cells if method in cell.means]
         compared = [
             cell.means[method].value <= cell.published.value for cell in cells if cell.published
@@ -90,7 +93,7 @@ class Summary:
             others = [mean.value for name, mean in cell.means.items() if not is_ours(name)]
             if others:
                 wins.setdefault(cell.set, []).append(cell.means[method].value < min(others))
-        return ScoreSums(
+        return Wins(
             method,
             sum(compared),
             len(compared),
@@ -102,36 +105,36 @@ class Summary:
 
 
 def is_ours(method: str) -> bool:
-    """Whether a method is this package's, as it is or varied; what was published is not."""
+    """Return whether a method is this package's default or an ablation of it."""
     return method.startswith("sswim") and not method.endswith("-paper")
 
 
 def summarise(rows: Iterable[Row]) -> Summary:
-    """Means of what is there; of a fit that is there twice, the later counts."""
-    groups = group(rows)
+    """Summarise results; if a fit occurs twice, the later row counts."""
+    groups = group_rows(rows)
     sets = _ordered({name for name, _ in groups}, list(DATA_SETS))
     methods = _ordered({method for _, method in groups}, list(METHODS))
     cells = []
     for name in sets:
         tried = {method: groups[name, method] for method in methods if (name, method) in groups}
         failures = {method: count_failures(some) for method, some in tried.items()}
-        for metric, column in columns(name):
-            means = {method: mean_of(some, column) for method, some in tried.items()}
-            worked = {method: mean for method, mean in means.items() if mean is not None}
-            cells.append(Cell(name, metric, worked, failures, best_published(name, metric)))
+        for metric, column in metric_columns(name):
+            means = {method: mean_score(some, column) for method, some in tried.items()}
+            known = {method: mean for method, mean in means.items() if mean is not None}
+            cells.append(Cell(name, metric, known, failures, best_published(name, metric)))
     return Summary(tuple(methods), tuple(cells))
 
 
-def group(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    """The rows of every set and method; of a fit that is there twice, the later."""
+def group_rows(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Group rows by data set and method; if a fit occurs twice, keep the later row."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in {row.job: row for row in rows}.values():
         groups[row.set, row.method].append(row)
     return dict(groups)
 
 
-def mean_of(rows: Iterable[Row], column: str) -> Mean | None:
-    """Over the fits that worked, if there are any."""
+def mean_score(rows: Iterable[Row], column: str) -> Mean | None:
+    """Return the mean of a column over the fits that did not fail, or None if all failed."""
     values = [getattr(row, column) for row in rows if not row.failure]
     if not values:
         return None
@@ -139,17 +142,23 @@ def mean_of(rows: Iterable[Row], column: str) -> Mean | None:
 
 
 def count_failures(rows: Iterable[Row]) -> int:
-    """How many fits failed."""
+    """Return the number of failed fits."""
     return sum(bool(row.failure) for row in rows)
 
 
-def columns(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The two metrics of a data set, and the columns of the results that hold them."""
+def best_methods(means: Mapping[str, float]) -> frozenset[str]:
+    """Return the methods with the smallest mean."""
+    smallest = min(means.values(), default=math.nan)
+    return frozenset(method for method, value in means.items() if value == smallest)
+
+
+def metric_columns(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the two metrics of a data set, each with the column of the results that holds it."""
     if name in ORIGINAL_SCALE:
         return ("MSE", "mse_original"), ("MNLP", "mnlp_original")
     return ("RMSE", "rmse"), ("MNLP", "mnlp")
 
 
 def _ordered(names: set[str], known: Sequence[str]) -> list[str]:
-    """In the order of those that are known, and the others after them."""
+    """Sort names: first in the order of the known ones, then others alphabetically."""
     return [*(name for name in known if name in names), *sorted(names - set(known))]

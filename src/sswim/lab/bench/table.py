@@ -3,138 +3,152 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
-from sswim.lab.bench.summary import Cell, Mean, ScoreSums, Summary
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from sswim.lab.bench.summary import Cell, Mean, Summary, Wins
 
 UNITS = {("ailerons", "MSE"): (1e-8, "10⁻⁸")}
-"""Of cells whose numbers would be unreadable without."""
+"""Units of scores that would be unreadable without: value and name, by data set and metric."""
 
 
 def markdown(summary: Summary) -> str:
-    """The table and what it comes to, as GitHub shows it."""
+    """Return the table, and a sentence about each method of ours, as Markdown."""
     header = ["set", "metric", *summary.methods, "best published"]
     lines = [header, ["---"] * len(header)]
-    lines += [
-        [cell.set, label(cell), *_values(summary, cell, "**{}**", errors=False), reference(cell)]
-        if isinstance(cell, Cell)
-        else ["", "repeats", *cell, ""]
-        for cell in _lines(summary)
-    ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([table, *map(tally, summary.tallies)])
+    for pair in _pairs(summary):
+        for cell in pair:
+            values = _values(summary, cell, "**{}**", errors=False)
+            lines.append([cell.set, _label(cell), *values, _best_published(cell)])
+        lines.append(["", "repeats", *_repeats(summary, pair[0]), ""])
+    return "\n\n".join([markdown_table(lines), *map(describe_wins, summary.wins)])
+
+
+def markdown_table(lines: Iterable[Sequence[str]]) -> str:
+    """Return lines of cells as a Markdown table."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def rich_table(summary: Summary) -> Table:
-    """The table with standard errors, for a terminal."""
-    from rich.table import Table  # noqa: PLC0415 (where it is missing, there is Markdown)
-
+    """Return the table with standard errors, for a terminal."""
     table = Table(caption="Means over repeats ± their standard errors")
     for name in ("set", "metric"):
         table.add_column(name, no_wrap=True)
     for name in (*summary.methods, "best published"):
         table.add_column(name, justify="right", overflow="fold")
-    shown = ""
-    for line in _lines(summary):
-        if isinstance(line, Cell):
-            name, shown = "" if line.set == shown else line.set, line.set
-            values = _values(summary, line, "[bold]{}[/bold]", errors=True)
-            table.add_row(name, label(line), *values, reference(line))
-        else:
-            table.add_row("", "repeats", *line, style="dim", end_section=True)
+    for pair in _pairs(summary):
+        for name, cell in zip((pair[0].set, ""), pair, strict=True):
+            values = _values(summary, cell, "[bold]{}[/bold]", errors=True)
+            table.add_row(name, _label(cell), *values, _best_published(cell))
+        repeats = _repeats(summary, pair[0])
+        table.add_row("", "repeats", *repeats, style="dim", end_section=True)
     return table
 
 
-def label(cell: Cell) -> str:
-    """The metric, and its unit where there is one."""
-    _, unit = unit_of(cell.set, cell.metric)
-    return f"{cell.metric}, {unit}" if unit else cell.metric
-
-
-def reference(cell: Cell) -> str:
-    """The best published, with the digits it has there, and by what method."""
-    if cell.published is None:
-        return "–"
-    value = f"{cell.published.value / unit_of(cell.set, cell.metric)[0]:.10g}".replace("-", "−")
-    return f"{value} ({cell.published.method})"
-
-
-def tally(counts: ScoreSums) -> str:
-    """Where a method wins, in words."""
+def describe_wins(wins: Wins) -> str:
+    """Return a sentence about where a method wins."""
     text = (
-        f"{counts.method}: at least as good as the best published in {counts.reached} of "
-        f"{counts.n_cells} cells"
+        f"{wins.method}: at least as good as the best published in {wins.reached} of "
+        f"{wins.n_cells} cells"
     )
-    if counts.n_sets:
+    if wins.n_sets:
         text += (
-            f"; better than every other method here in error on {counts.errors}, in MNLP on "
-            f"{counts.densities} and in both on {counts.both} of {counts.n_sets} sets"
+            f"; better than every other method here in error on {wins.errors}, in MNLP on "
+            f"{wins.densities} and in both on {wins.both} of {wins.n_sets} sets"
         )
     return text + "."
 
 
-def _lines(summary: Summary) -> Iterator[Cell | list[str]]:
-    """The cells, and after those of a set how many repeats each method has."""
-    for number, cell in enumerate(summary.cells):
-        yield cell
-        if number % 2:  # a set has two
-            yield [_repeats(cell, name) for name in summary.methods]
+def metric_label(name: str, metric: str) -> str:
+    """Return a metric with the unit in which it is shown for a data set."""
+    _, unit = score_unit(name, metric)
+    return f"{metric}, {unit}" if unit else metric
 
 
-def _values(summary: Summary, cell: Cell, bold: str, *, errors: bool) -> Iterator[str]:
-    """What each method reaches, the best in bold."""
-    for name in summary.methods:
-        if name not in cell.means:
-            yield "failed" if name in cell.failures else "–"
-            continue
-        mean = cell.means[name]
-        text = number(cell.set, cell.metric, mean.value)
-        text = bold.format(text) if name in cell.best else text
-        yield text + (_error(cell, mean) if errors else "")
+def score_unit(name: str, metric: str) -> tuple[float, str]:
+    """Return the value and the name of the unit in which a score is shown."""
+    return UNITS.get((name, metric), (1.0, ""))
 
 
-def _repeats(cell: Cell, method: str) -> str:
-    """How many worked, and of how many."""
-    if method not in cell.failures:
-        return "–"
-    n = cell.means[method].n if method in cell.means else 0
-    failures = cell.failures[method]
-    return f"{n} of {n + failures}" if failures else str(n)
-
-
-def _error(cell: Cell, mean: Mean) -> str:
-    """The standard error, with the decimals of its mean."""
-    if math.isnan(mean.error):
-        return ""
-    return f" ±{number(cell.set, cell.metric, mean.error, like=mean.value)}"
-
-
-def number(name: str, metric: str, value: float, *, like: float | None = None) -> str:
-    """A score in its unit, with as many decimals as repeats let one tell apart.
+def format_score(name: str, metric: str, value: float, *, like: float | None = None) -> str:
+    """Format a score in its unit, without decimals that vary between repeats.
 
     Args:
         name: The data set.
         metric: RMSE, MSE or MNLP.
         value: The score.
-        like: What to take the decimals from instead, for a spread beside its mean.
+        like: The score that determines the number of decimals, by default ``value`` itself; the
+            mean for a standard deviation.
     """
-    scale, _ = unit_of(name, metric)
+    scale, _ = score_unit(name, metric)
     decimals = _decimals(metric, (value if like is None else like) / scale)
-    return f"{value / scale:.{decimals}f}".replace("-", "−")
+    return _with_minus(f"{value / scale:.{decimals}f}")
 
 
-def unit_of(name: str, metric: str) -> tuple[float, str]:
-    """The unit in which a score is shown, and what to call it."""
-    return UNITS.get((name, metric), (1.0, ""))
+def format_published(name: str, metric: str, value: float, form: str) -> str:
+    """Format a published score in its unit, by a format specification."""
+    return _with_minus(f"{value / score_unit(name, metric)[0]:{form}}")
+
+
+def format_repeats(n_worked: int, n_failed: int) -> str:
+    """Format the number of repeats that worked, and the total if some failed."""
+    if n_failed:
+        return f"{n_worked} of {n_worked + n_failed}"
+    return str(n_worked) if n_worked else "–"
+
+
+def _pairs(summary: Summary) -> Iterator[tuple[Cell, Cell]]:
+    """Yield the two cells of each data set: error and MNLP."""
+    return zip(summary.cells[::2], summary.cells[1::2], strict=True)
+
+
+def _label(cell: Cell) -> str:
+    return metric_label(cell.set, cell.metric)
+
+
+def _best_published(cell: Cell) -> str:
+    """Return the best published score with its published digits, and its method."""
+    if cell.published is None:
+        return "–"
+    value = format_published(cell.set, cell.metric, cell.published.value, ".10g")
+    return f"{value} ({cell.published.method})"
+
+
+def _values(summary: Summary, cell: Cell, bold: str, *, errors: bool) -> Iterator[str]:
+    """Yield the score of each method, the best in bold."""
+    for name in summary.methods:
+        if name not in cell.means:
+            yield "failed" if name in cell.failures else "–"
+            continue
+        mean = cell.means[name]
+        text = format_score(cell.set, cell.metric, mean.value)
+        text = bold.format(text) if name in cell.best else text
+        yield text + (_standard_error(cell, mean) if errors else "")
+
+
+def _repeats(summary: Summary, cell: Cell) -> Iterator[str]:
+    """Yield the number of repeats of each method."""
+    for name in summary.methods:
+        n_worked = cell.means[name].n if name in cell.means else 0
+        yield format_repeats(n_worked, cell.failures.get(name, 0))
+
+
+def _standard_error(cell: Cell, mean: Mean) -> str:
+    """Return the standard error with the decimals of its mean, empty for one repeat."""
+    if math.isnan(mean.error):
+        return ""
+    return f" ±{format_score(cell.set, cell.metric, mean.error, like=mean.value)}"
 
 
 def _decimals(metric: str, value: float) -> int:
     if metric == "MSE":
         return 1 if value >= 100 else 2
-    if metric == "RMSE" and value < 0.01:  # as where the target is free of noise
+    if metric == "RMSE" and value < 0.01:  # where the target has no noise
         return 5
     return 3
+
+
+def _with_minus(number: str) -> str:
+    """Replace the hyphen of a number by a minus sign."""
+    return number.replace("-", "−")

@@ -1,6 +1,7 @@
-"""Processes that do one job after another; one that dies takes only its job with it.
+"""Worker processes that do one job after another.
 
-One whose GPU has failed is replaced, because there nothing would work any more.
+A worker that dies loses only its current job. A worker whose GPU has failed is replaced, because
+every later job would fail in it too.
 """
 
 from __future__ import annotations
@@ -23,19 +24,41 @@ Result = TypeVar("Result")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+def run_jobs(
+    do: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    n_workers: int,
+    failed: Callable[[Job, str], Result],
+) -> Generator[Result, None, None]:
+    """Yield the results of jobs: in this process if one worker is enough, else from several.
+
+    Args:
+        do: The function that does a job; it must be picklable.
+        jobs: The arguments of ``do``, one at a time.
+        n_workers: The number of processes.
+        failed: Makes the result of a job whose process died, from the job and the reason.
+    """
+    if n_workers == 1:
+        yield from map(do, jobs)
+    else:
+        yield from run_in_processes(
+            do, jobs, n_workers, lambda job, code: failed(job, _reason_of_death(code))
+        )
+
+
 def run_in_processes(
     do: Callable[[Job], Result],
     jobs: Iterable[Job],
     n_workers: int,
     died: Callable[[Job, int | None], Result],
 ) -> Generator[Result, None, None]:
-    """Results as they come.
+    """Yield the results of jobs as worker processes finish them.
 
     Args:
-        do: What to do with a job, a function that can be sent to another process.
-        jobs: What it is called with.
-        n_workers: Processes, which share the cores.
-        died: The result of a job whose process died, of the job and the exit code.
+        do: The function that does a job; it must be picklable.
+        jobs: The arguments of ``do``, one at a time.
+        n_workers: The number of processes, which share the cores.
+        died: Makes the result of a job whose process died, from the job and the exit code.
     """
     threads = max(1, (os.cpu_count() or 1) // n_workers)
     waiting = deque(jobs)
@@ -47,7 +70,7 @@ def run_in_processes(
                 while waiting and len(busy) < n_workers:
                     connection, process = idle.popitem() if idle else _start(do, threads)
                     busy[connection] = process, waiting.popleft()
-                    with suppress(OSError):  # that it died is seen below
+                    with suppress(OSError):  # a dead process is noticed below
                         connection.send(busy[connection][1])
                 ready = wait(list(busy))
                 for connection in [one for one in busy if one in ready]:
@@ -63,7 +86,7 @@ def run_in_processes(
                         result = died(job, process.exitcode)
                     yield result
     finally:
-        for process, _ in busy.values():  # as after Ctrl-C: the jobs under way are given up
+        for process, _ in busy.values():  # after Ctrl-C, unfinished jobs are given up
             process.terminate()
         for connection in idle:
             connection.close()  # which ends the process
@@ -76,7 +99,7 @@ def _start(do: Callable[[Any], Any], threads: int) -> tuple[Connection, SpawnPro
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, do, threads))
     process.start()
-    theirs.close()  # so that the end of the process is the end of what it sends
+    theirs.close()  # so that recv raises EOFError when the process ends
     return ours, process
 
 
@@ -90,12 +113,12 @@ def _work(connection: Connection, do: Callable[[Any], Any], threads: int) -> Non
         except EOFError:
             return
         result = do(job)
-        usable = _usable()
+        usable = _is_usable()
         connection.send((result, usable))
 
 
-def _usable() -> bool:
-    """Whether this process can go on: a GPU that failed once fails it in all that follows."""
+def _is_usable() -> bool:
+    """Return whether this process can do more jobs: a GPU error persists in its process."""
     if torch.cuda.is_initialized():
         try:
             torch.cuda.synchronize()
@@ -104,9 +127,14 @@ def _usable() -> bool:
     return True
 
 
+def _reason_of_death(code: int | None) -> str:
+    cause = ", often because memory ran out" if code == -signal.SIGKILL else ""
+    return f"ProcessDied: its exit code is {code}{cause}"
+
+
 @contextmanager
 def _threads_of_children(threads: int) -> Iterator[None]:
-    """New processes read these variables when their libraries are loaded."""
+    """Set the variables from which libraries in new processes take their number of threads."""
     before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
     try:

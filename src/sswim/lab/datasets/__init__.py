@@ -1,8 +1,18 @@
-"""The named data sets: where they come from, how they are prepared and split."""
+"""The named data sets: their sources, their preparation, and how they are split."""
 
-from sswim.lab.datasets.catalogue import DATA_SETS
-from sswim.lab.datasets.folders import find
-from sswim.lab.datasets.named import Split, Table, load, split
+from sswim.lab.datasets.catalogue import DATA_SETS, DataSet
+from sswim.lab.datasets.folders import FOLDER_VARIABLE, find
+from sswim.lab.datasets.loading import Split, Table, load, split
 from sswim.lab.datasets.synthetic import nonstationary_signal
 
-__all__ = ["DATA_SETS", "Split", "Table", "find", "load", "nonstationary_signal", "split"]
+__all__ = [
+    "DATA_SETS",
+    "FOLDER_VARIABLE",
+    "DataSet",
+    "Split",
+    "Table",
+    "find",
+    "load",
+    "nonstationary_signal",
+    "split",
+]

@@ -1,4 +1,4 @@
-"""The named data sets: what they are, where they come from and how they are prepared."""
+"""The catalogue of named data sets: sizes, sources, licences and preparation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sswim.lab.datasets import originals, preparation
+from sswim.base.errors import UserError
+from sswim.lab.datasets import parsers, preparation
 
 CC_BY = "CC BY 4.0"
 NO_LICENCE = "none stated"
@@ -16,15 +17,16 @@ NO_LICENCE = "none stated"
 
 @dataclass(frozen=True)
 class Original:
-    """A public file from which a data set can be made."""
+    """The public file of a data set."""
 
     url: str
     parse: Callable[[Path], pa.Table]
+    """Reads the file as a table with the target last."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set; rows, inputs and target are those after preparation."""
+    """Facts about a data set; rows, inputs and target are those after preparation."""
 
     name: str
     n_rows: int
@@ -32,24 +34,26 @@ class DataSet:
     target: str
     source: str
     page: str
-    """The address of its description."""
+    """Address of a description."""
     licence: str
     original: Original | None = None
-    prepare: Callable[[pa.Table], pa.Table] = preparation.as_it_is
+    prepare: Callable[[pa.Table], pa.Table] = preparation.unchanged
     treatment: str = "used as it is"
-    """What ``prepare`` does, in words."""
+    """Description of ``prepare``."""
     remark: str = ""
+    """A fact that readers of results should know."""
     n_train: int | None = None
-    """How many rows train, if not two thirds."""
+    """Number of training rows; by default two thirds of all."""
     n_left_out: int = 0
-    """Rows of the file that preparation leaves out."""
+    """Number of rows of the file that preparation leaves out."""
     in_paper: bool = True
+    """Whether the paper has scores of it."""
 
 
 def data_set(name: str) -> DataSet:
-    """The data set of a name."""
+    """Return the facts about a data set; raise ValueError if there is none of that name."""
     if name not in DATA_SETS:
-        raise ValueError(f"A data set must be one of {', '.join(DATA_SETS)}. Got {name!r}.")
+        raise UserError(f"A data set must be one of {', '.join(DATA_SETS)}. Got {name!r}.")
     return DATA_SETS[name]
 
 
@@ -79,7 +83,7 @@ _ALL = (
         source="L. Torgo, Elevators",
         page=_torgo("elevators.html"),
         licence=NO_LICENCE,
-        original=Original(_torgo("elevators.tgz"), originals.elevators),
+        original=Original(_torgo("elevators.tgz"), parsers.elevators),
         prepare=preparation.train_part,
         treatment=_TRAIN_PART,
         remark="The paper has 8751 rows, presumably because the first was taken for a header.",
@@ -93,7 +97,7 @@ _ALL = (
         source="UCI, Airfoil Self-Noise",
         page=_uci(291, "airfoil+self+noise"),
         licence=CC_BY,
-        original=_uci_zip(291, "airfoil+self+noise", originals.airfoil),
+        original=_uci_zip(291, "airfoil+self+noise", parsers.airfoil),
     ),
     DataSet(
         name="concrete",
@@ -104,7 +108,7 @@ _ALL = (
         page=_uci(165, "concrete+compressive+strength"),
         licence=CC_BY,
         original=Original(
-            "https://archive.ics.uci.edu/static/public/165/data.csv", originals.concrete
+            "https://archive.ics.uci.edu/static/public/165/data.csv", parsers.concrete
         ),
         remark="The download is UCI's CSV file, which rounds the numbers of Concrete_Data.xls.",
     ),
@@ -116,7 +120,7 @@ _ALL = (
         source="UCI, Parkinsons Telemonitoring",
         page=_uci(189, "parkinsons+telemonitoring"),
         licence=CC_BY,
-        original=_uci_zip(189, "parkinsons+telemonitoring", originals.parkinsons),
+        original=_uci_zip(189, "parkinsons+telemonitoring", parsers.parkinsons),
         prepare=preparation.parkinsons,
         treatment="without subject#, age, sex, test_time and motor_UPDRS",
     ),
@@ -128,7 +132,7 @@ _ALL = (
         source="UCI, Bike Sharing (hours)",
         page=_uci(275, "bike+sharing+dataset"),
         licence=CC_BY,
-        original=_uci_zip(275, "bike+sharing+dataset", originals.bikeshare),
+        original=_uci_zip(275, "bike+sharing+dataset", parsers.bikeshare),
         prepare=preparation.bikeshare,
         treatment="dteday in seconds since 1970-01-01; without instant",
         remark="casual + registered == cnt in every row, and both are inputs: the target is a "
@@ -142,7 +146,7 @@ _ALL = (
         source="UCI, Relative location of CT slices on axial axis",
         page=_uci(206, _CT_SLICE),
         licence=CC_BY,
-        original=_uci_zip(206, _CT_SLICE, originals.ct_slice),
+        original=_uci_zip(206, _CT_SLICE, parsers.ct_slice),
         prepare=preparation.ct_slice,
         treatment="without patientId and columns of one value",
         remark="Slices of one patient are in both parts of a random split.",
@@ -155,7 +159,7 @@ _ALL = (
         source="UCI, Superconductivty Data",
         page=_uci(464, "superconductivty+data"),
         licence=CC_BY,
-        original=_uci_zip(464, "superconductivty+data", originals.supercond),
+        original=_uci_zip(464, "superconductivty+data", parsers.supercond),
         remark="The download has the rows in UCI's order; a file in another has other splits.",
     ),
     DataSet(
@@ -166,7 +170,7 @@ _ALL = (
         source="UCI, Physicochemical Properties of Protein Tertiary Structure",
         page=_uci(265, _PROTEIN),
         licence=CC_BY,
-        original=_uci_zip(265, _PROTEIN, originals.protein),
+        original=_uci_zip(265, _PROTEIN, parsers.protein),
         prepare=preparation.log_target,
         treatment="the logarithm of one more than the target",
     ),
@@ -178,7 +182,7 @@ _ALL = (
         source="UCI, Buzz in social media (Twitter)",
         page=_uci(248, "buzz+in+social+media"),
         licence=CC_BY,
-        original=_uci_zip(248, "buzz+in+social+media", originals.buzz),
+        original=_uci_zip(248, "buzz+in+social+media", parsers.buzz),
         prepare=preparation.log_target,
         treatment="the logarithm of one more than the target",
         remark="The target counts active discussions.",
@@ -191,7 +195,7 @@ _ALL = (
         source="UCI, YearPredictionMSD",
         page=_uci(203, "yearpredictionmsd"),
         licence=CC_BY,
-        original=_uci_zip(203, "yearpredictionmsd", originals.song),
+        original=_uci_zip(203, "yearpredictionmsd", parsers.song),
         remark="Songs of one artist are in both parts of a random split.",
     ),
     DataSet(
@@ -202,7 +206,7 @@ _ALL = (
         source="UCI, Abalone",
         page=_uci(1, "abalone"),
         licence=CC_BY,
-        original=_uci_zip(1, "abalone", originals.abalone),
+        original=_uci_zip(1, "abalone", parsers.abalone),
         prepare=preparation.abalone,
         treatment="Sex as indicators of I and of M",
         n_train=1000,
@@ -215,7 +219,7 @@ _ALL = (
         source="Materials Algorithms Project, Cambridge",
         page=f"{_MAP}/materials/creeprupt-b.html",
         licence=NO_LICENCE,
-        original=Original(f"{_MAP}/tar/creeprupt.tar", originals.creep),
+        original=Original(f"{_MAP}/tar/creeprupt.tar", parsers.creep),
         remark="Cite F. Brun and T. Yoshida, MAP_DATA_CREEP_RUPTURE. Lifetime is an input.",
         n_train=800,
     ),
@@ -227,7 +231,7 @@ _ALL = (
         source="L. Torgo, Ailerons",
         page=_torgo("ailerons.html"),
         licence=NO_LICENCE,
-        original=Original(_torgo("ailerons.tgz"), originals.ailerons),
+        original=Original(_torgo("ailerons.tgz"), parsers.ailerons),
         prepare=preparation.train_part,
         treatment=_TRAIN_PART,
         n_train=1003,
@@ -255,7 +259,7 @@ _ALL = (
         licence="CC0",
         original=Original(
             "https://vincentarelbundock.github.io/Rdatasets/csv/nycflights13/flights.csv",
-            originals.nycflights13,
+            parsers.nycflights13,
         ),
         prepare=preparation.nycflights13,
         treatment="the date as day of the year and weekday (Monday is 0), scheduled times in "
@@ -268,4 +272,4 @@ _ALL = (
 )
 
 DATA_SETS: dict[str, DataSet] = {each.name: each for each in _ALL}
-"""In the order of the paper's tables, then those that it does not have."""
+"""Data sets by name: in the order of the paper's tables, then those not in the paper."""

@@ -1,4 +1,4 @@
-"""Data sets from their public sources, kept as Parquet in the user's cache."""
+"""Downloads of data sets from their public sources, stored as Parquet in the user's cache."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
+from sswim.base.errors import UserError
 from sswim.lab.datasets import folders
-from sswim.lab.datasets.archives import DAMAGE
+from sswim.lab.datasets.archive_files import DAMAGE_ERRORS
 from sswim.lab.datasets.catalogue import DataSet, Original, data_set
 from sswim.tables.table_io import write_table
 
 
 def download(name: str) -> Path:
-    """Fetch the original of a data set, and write it to the cache as Parquet.
+    """Download the original file of a data set, and write it to the cache as Parquet.
 
-    An original that lies in the cache already, put there by hand, is not fetched.
+    An original file that a user has put into the cache is not downloaded again.
+
+    Returns:
+        The path of the Parquet file.
     """
     wanted = data_set(name)
-    folder = folders.cache()
+    folder = folders.cache_folder()
     original = wanted.original
     if original is None:
         raise FileNotFoundError(
-            f"{name} is not at hand, and there is no file from which it can be made. "
-            f"{_by_hand(name, folder)} See {wanted.page}."
+            f"{name} is not available, and there is no public file to make it from. "
+            f"{_manual_advice(name, folder)} See {wanted.page}."
         )
     if folder is None:
-        raise _without_pooch(name)
+        raise _missing_package_error(name)
     folder.mkdir(parents=True, exist_ok=True)
     given = folder / f"{name}{PurePosixPath(original.url).suffix}"
     if given.is_file():
@@ -44,43 +48,47 @@ def download(name: str) -> Path:
 
 def _fetch(name: str, url: str, file: Path, folder: Path) -> None:
     try:
-        from sswim.lab.datasets.transfer import retrieve  # noqa: PLC0415 (pooch may be missing)
+        from sswim.lab.datasets.file_download import (  # noqa: PLC0415 (pooch may be missing)
+            download_file,
+        )
     except ImportError as error:
-        raise _without_pooch(name) from error
+        raise _missing_package_error(name) from error
     try:
-        retrieve(url, file)
+        download_file(url, file)
     except OSError as error:
         raise FileNotFoundError(
-            f"{name} is not at hand and could not be downloaded from {url}: {error}\n"
-            f"Fetch that file by other means and put it into {str(folder)!r} under the name "
-            f"{file.name}. {_by_hand(name, folder)}"
+            f"{name} is not available and could not be downloaded from {url}: {error}\n"
+            f"Download that file by other means and put it into {str(folder)!r} under the name "
+            f"{file.name}. {_manual_advice(name, folder)}"
         ) from error
 
 
 def _parse(wanted: DataSet, original: Original, file: Path) -> pa.Table:
-    what = f"{file.name} must be the original of {wanted.name}, from {original.url}"
+    """Read an original file; raise ValueError unless it is the expected one."""
+    rule = f"{file.name} must be the original of {wanted.name}, from {original.url}"
     try:
         table = original.parse(file)
         prepared = wanted.prepare(table)
-    except (OSError, ValueError, KeyError, pa.ArrowException, *DAMAGE) as error:
-        raise ValueError(f"{what}. It cannot be read as such: {error}") from error
+    except (OSError, ValueError, KeyError, pa.ArrowException, *DAMAGE_ERRORS) as error:
+        raise UserError(f"{rule}. It cannot be read as such: {error}") from error
     shape = prepared.num_rows, prepared.num_columns - 1
     if shape != (wanted.n_rows, wanted.n_inputs):
-        raise ValueError(
-            f"{what}, with {wanted.n_rows} rows of {wanted.n_inputs} inputs. "
+        raise UserError(
+            f"{rule}, with {wanted.n_rows} rows of {wanted.n_inputs} inputs. "
             f"Got {shape[0]} rows of {shape[1]}."
         )
     return table
 
 
-def _without_pooch(name: str) -> FileNotFoundError:
+def _missing_package_error(name: str) -> FileNotFoundError:
     return FileNotFoundError(
-        f"{name} is not at hand, and downloads need the packages pooch and rich, of which one is "
-        f"missing. {_by_hand(name, None)}"
+        f"{name} is not available, and downloads need the package pooch, which is not installed. "
+        f"{_manual_advice(name, None)}"
     )
 
 
-def _by_hand(name: str, folder: Path | None) -> str:
+def _manual_advice(name: str, folder: Path | None) -> str:
+    """Return advice where to put a Parquet file that the user has."""
     places = f"the folder that the environment variable {folders.FOLDER_VARIABLE} names"
     if folder is not None:
         places = f"{str(folder)!r}, or into {places}"

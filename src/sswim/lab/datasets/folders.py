@@ -1,4 +1,4 @@
-"""Where the files of the data sets are."""
+"""The folders in which data sets are searched for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from sswim.lab.datasets.catalogue import data_set
 
 FOLDER_VARIABLE = "SSWIM_DATA"
-"""The environment variable that says where the Parquet files are."""
+"""Environment variable that names the folder of the Parquet files."""
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """The Parquet file of a data set that is at hand; nothing is downloaded.
+    """Return the Parquet file of a data set, or None if there is none; nothing is downloaded.
 
     Args:
         name: One of ``DATA_SETS``.
-        folder: The only folder to look in; by default all of ``folders()``.
+        folder: The only folder to search; by default all of ``folders()``.
     """
     file = f"{data_set(name).name}.parquet"
     places = folders() if folder is None else [Path(folder)]
@@ -24,25 +24,25 @@ def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None
 
 
 def folders() -> list[Path]:
-    """Where data sets are looked for, in this order.
+    """Return the folders to search, in this order.
 
-    The folder that SSWIM_DATA names, a folder shared/data beside the checkout, the user's cache.
+    The folder that SSWIM_DATA names, the folder shared/data beside the checkout, the user's cache.
     """
     named = os.environ.get(FOLDER_VARIABLE)
-    places = [Path(named) if named else None, beside_checkout(), cache()]
+    places = [Path(named) if named else None, checkout_folder(), cache_folder()]
     return [place for place in places if place is not None]
 
 
-def beside_checkout() -> Path | None:
-    """The folder shared/data beside the folder of the source; an installed package has none."""
+def checkout_folder() -> Path | None:
+    """Return the folder shared/data beside the checkout, or None for an installed package."""
     source = Path(__file__).resolve().parents[3]
     return source.parent.parent / "shared" / "data" if source.name == "src" else None
 
 
-def cache() -> Path | None:
-    """Where downloads are kept, as pooch has it; it comes with platformdirs."""
+def cache_folder() -> Path | None:
+    """Return pooch's cache folder for downloads, or None without platformdirs, which it needs."""
     try:
-        from platformdirs import user_cache_path  # noqa: PLC0415 (the package runs without)
+        from platformdirs import user_cache_path  # noqa: PLC0415 (only data sets need it)
     except ImportError:
         return None
     return user_cache_path("sswim")

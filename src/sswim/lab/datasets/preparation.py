@@ -1,4 +1,4 @@
-"""How the columns of a stored data set become inputs and a target: numbers, the target last."""
+"""Preparation of stored data sets: numeric columns, the target last."""
 
 from __future__ import annotations
 
@@ -18,50 +18,53 @@ CARRIERS = (
 )
 
 
-def as_it_is(table: pa.Table) -> pa.Table:
-    """Nothing is to be done."""
+def unchanged(table: pa.Table) -> pa.Table:
+    """Return the table unchanged."""
     return table
 
 
 def train_part(table: pa.Table) -> pa.Table:
-    """The rows that the original has for training."""
+    """Keep the rows of the training file."""
     _require_columns(table, ["part"])
     return table.filter(pc.equal(table["part"], "train")).drop_columns(["part"])
 
 
 def parkinsons(table: pa.Table) -> pa.Table:
-    """Only measurements of the voice are inputs."""
-    return _without(table, ["subject#", "age", "sex", "test_time", "motor_UPDRS"])
+    """Keep only measurements of the voice as inputs."""
+    return _drop_columns(table, ["subject#", "age", "sex", "test_time", "motor_UPDRS"])
 
 
 def bikeshare(table: pa.Table) -> pa.Table:
-    """Its inputs hold casual and registered, whose sum is the target."""
-    table = _without(table, ["instant"])
+    """Convert days to seconds and drop the row number.
+
+    The inputs casual and registered stay, although their sum is the target.
+    """
+    table = _drop_columns(table, ["instant"])
     _require_columns(table, ["dteday"])
     days = pc.strptime(table["dteday"], format="%Y-%m-%d", unit="s").cast(pa.int64())
-    return _replaced(table, "dteday", days)
+    return _replace_column(table, "dteday", days)
 
 
 def abalone(table: pa.Table) -> pa.Table:
-    """Sex as two columns of zeros and ones."""
-    return _indicators(table, "Sex", ("F", "I", "M"))
+    """Encode the sex as two columns of zeros and ones."""
+    return _replace_by_indicators(table, "Sex", ("F", "I", "M"))
 
 
 def log_target(table: pa.Table) -> pa.Table:
-    """The target is the logarithm of one more."""
+    """Replace the target y by log(1 + y)."""
     target = table.column_names[-1]
     return table.set_column(table.num_columns - 1, f"log(1 + {target})", pc.log1p(table[target]))
 
 
 def ct_slice(table: pa.Table) -> pa.Table:
-    """Neither the patient's number nor columns of one value are inputs."""
+    """Drop the patient's number and columns with a single value."""
     *inputs, target = table.column_names
-    varying = [name for name in inputs if name != "patientId" and _varies(table[name])]
+    varying = [name for name in inputs if name != "patientId" and _has_several_values(table[name])]
     return table.select([*varying, target])
 
 
 def nycflights13(table: pa.Table) -> pa.Table:
-    """What is known of a flight before its day: date, schedule, distance, airports and carrier."""
+    """Keep what is known before a flight's day: date, schedule, distance, airports, carrier."""
     known = ["sched_dep_time", "sched_arr_time", "distance", "dest", "origin", "carrier"]
     _require_columns(table, ["year", "month", "day", *known, "arr_delay"])
     months = 12 * (_integers(table, "year") - 1970) + _integers(table, "month") - 1
@@ -69,25 +72,26 @@ def nycflights13(table: pa.Table) -> pa.Table:
     days = pa.array(first + (_integers(table, "day") - 1))
     for name in ("sched_dep_time", "sched_arr_time"):
         clock = _integers(table, name)  # 1345 is a quarter to two
-        table = _replaced(table, name, pa.array(60 * (clock // 100) + clock % 100))
-    table = _replaced(table, "dest", _ranks(table["dest"]))
+        table = _replace_column(table, name, pa.array(60 * (clock // 100) + clock % 100))
+    table = _replace_column(table, "dest", _rank_by_frequency(table["dest"]))
     table = table.select([*known, "arr_delay"])
     table = table.add_column(0, "weekday", pc.day_of_week(days))
     table = table.add_column(0, "day_of_year", pc.day_of_year(days))
-    return _indicators(_indicators(table, "origin", ORIGINS), "carrier", CARRIERS)
+    table = _replace_by_indicators(table, "origin", ORIGINS)
+    return _replace_by_indicators(table, "carrier", CARRIERS)
 
 
-def _without(table: pa.Table, names: Sequence[str]) -> pa.Table:
+def _drop_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     _require_columns(table, names)
     return table.drop_columns(names)
 
 
-def _replaced(table: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
+def _replace_column(table: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, values)
 
 
-def _indicators(table: pa.Table, name: str, levels: Sequence[str]) -> pa.Table:
-    """A column of zeros and ones for every level but the first, in place of a text column."""
+def _replace_by_indicators(table: pa.Table, name: str, levels: Sequence[str]) -> pa.Table:
+    """Replace a text column by a column of zeros and ones for every level but the first."""
     _require_columns(table, [name])
     if unknown := set(table[name].unique().to_pylist()) - set(levels):
         raise TableError(
@@ -101,15 +105,15 @@ def _indicators(table: pa.Table, name: str, levels: Sequence[str]) -> pa.Table:
     return table.drop_columns([name])
 
 
-def _ranks(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The most frequent value becomes 0, the next 1; of two as frequent, the first by name."""
+def _rank_by_frequency(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace values by ranks: 0 for the most frequent; ties are in alphabetical order."""
     counts = values.value_counts().to_pylist()
     counts.sort(key=lambda count: (-count["counts"], count["values"]))
     order = pa.array([count["values"] for count in counts], values.type)
     return pc.index_in(values, value_set=order)
 
 
-def _varies(values: pa.ChunkedArray) -> bool:
+def _has_several_values(values: pa.ChunkedArray) -> bool:
     extremes = pc.min_max(values).as_py()
     return bool(extremes["min"] != extremes["max"])
 
@@ -121,5 +125,6 @@ def _integers(table: pa.Table, name: str) -> Int64[np.ndarray, " N"]:
 def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
     if absent := [name for name in names if name not in table.column_names]:
         raise TableError(
-            f"The table must have columns {quote_names(absent)}. Got {quote_names(table.column_names)}."
+            f"The table must have columns {quote_names(absent)}. "
+            f"Got {quote_names(table.column_names)}."
         )

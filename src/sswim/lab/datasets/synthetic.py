@@ -1,4 +1,4 @@
-"""Synthetic data whose smoothness changes across the input space."""
+"""Synthetic functions whose smoothness changes across the input space."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
-    """A 1-D signal on [0, 3): abrupt steps, then a slow wave, then a chirp.
+    """Return a 1-D signal on [0, 3): abrupt steps, then a slow wave, then a chirp.
 
-    The same kind as the one with which the paper explains its warps.
+    It resembles the signal with which the paper explains its warps.
     """
     steps = torch.where((3 * x).floor() % 2 == 0, -1.0, 1.0)
     wave = (2 * math.pi * (x - 1)).sin()
@@ -21,8 +21,8 @@ def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
 
 
 def gramacy_surface(x: Float64[Tensor, "*N 2"]) -> Float64[Tensor, "*N"]:
-    """x₁ exp(−x₁² − x₂²): on [−2, 6]² a hill beside a valley in one corner, and flat elsewhere.
+    """Return x₁ exp(−x₁² − x₂²): on [−2, 6]² a hill beside a valley in one corner, else flat.
 
-    The example of Gramacy's treed Gaussian processes.
+    It is the example of Gramacy's treed GPs.
     """
     return x[..., 0] * (-x.square().sum(-1)).exp()

@@ -1,1 +1,1 @@
-"""The paper's tables and figures."""
+"""Reproduction of the paper's tables and figures."""

@@ -1,4 +1,4 @@
-"""The experiments by their names."""
+"""The experiments by name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAIN_SETS = (
 )
 OUTPUT_WARP_SETS = ("abalone", "creep", "ailerons")
 OURS = ("sswim1-paper", "sswim2-paper")
-"""What the paper proposes, with its settings."""
+"""The paper's own methods, with its settings."""
 DEFAULT = "sswim"
-"""What this package does by itself, which the paper's tables do not have."""
+"""This package's default, which is not in the paper's tables."""
 MAIN_METHODS = (*OURS, "dsdgp", "dkl", "rffns", "svgp", "sgpr", "rffs", DEFAULT)
 OUTPUT_WARP_METHODS = ("gp", "bwgp", "mlwgp3", "mlwgp20", *OURS, DEFAULT)
 
@@ -44,7 +44,7 @@ _ALL: tuple[Experiment, ...] = (
         OUTPUT_WARP_METHODS,
         ("creep",),
     ),
-    FigureExperiment("figure-warp-1d", "What a warp does to a signal of one input", "warp_1d"),
+    FigureExperiment("figure-warp-1d", "The effect of a warp on a signal of one input", "warp_1d"),
     FigureExperiment(
         "figure-pseudo-points", "Scores by the number of pseudo-points", "pseudo_points"
     ),
@@ -54,4 +54,4 @@ _ALL: tuple[Experiment, ...] = (
 )
 
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
-"""In the order in which ``all`` runs them."""
+"""Experiments by name, in the order in which ``all`` runs them."""

@@ -1,4 +1,4 @@
-"""What ``sswim reproduce`` does, whatever shows its progress."""
+"""The work of the command ``sswim reproduce``."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sswim.base.errors import UserError
 from sswim.lab.bench.methods import require_method
-from sswim.lab.bench.runner import require_numbers
-from sswim.lab.bench.stand_in import STAND_IN
+from sswim.lab.bench.runner import require_counts
+from sswim.lab.bench.splits import SYNTHETIC
 from sswim.lab.datasets.catalogue import data_set
 from sswim.lab.paper.catalogue import EXPERIMENTS
 from sswim.lab.paper.experiment import Experiment
 from sswim.lab.paper.request import Request
 
 ALL = "all"
-"""The name of all experiments together."""
+"""Name that stands for all experiments."""
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, by the convention of shells."""
 
 
 def listing() -> list[str]:
-    """A line about every experiment."""
+    """Return a line about every experiment."""
     width = max(map(len, EXPERIMENTS))
     lines = [f"{name:{width}}  {each.title}" for name, each in EXPERIMENTS.items()]
     return [*lines, f"{ALL:{width}}  All of these"]
 
 
 def default_out(quick: bool) -> Path:
-    """The folder for results, where a quick run does not overwrite others."""
+    """Return the default folder of the results; quick runs have their own."""
     return Path("results") / ("paper-quick" if quick else "paper")
 
 
 def reproduce(name: str, request: Request) -> int:
-    """Run an experiment, or all; the exit code.
+    """Run one experiment or all, and return the exit code.
 
-    A fit that fails is a result like others. One of several experiments that fails as a whole does
+    A failed fit is a result like any other. If several experiments are run, an error in one does
     not stop the others, but makes the exit code 1.
     """
-    experiments = _require(name, request)
-    request = replace(request, resume=True)  # from here on: what is there is this command's own
-    broken = []
+    experiments = _require_experiments(name, request)
+    request = replace(request, resume=True)  # later experiments add to the results of earlier ones
+    errors = []
     for experiment in experiments:
         request.notify(f"{experiment.name}: {experiment.title}.")
         try:
@@ -48,40 +49,40 @@ def reproduce(name: str, request: Request) -> int:
         except Exception as error:
             if len(experiments) == 1:
                 raise
-            broken.append(f"{experiment.name}: {type(error).__name__}: {error}")
+            errors.append(f"{experiment.name}: {type(error).__name__}: {error}")
         else:
             request.notify(f"Wrote {', '.join(map(str, paths))}.")
     for row in request.failures:
         request.notify(f"Failed: {row.job}: {row.failure}")
     if request.failures:
-        request.notify("What failed is part of the results; --retry tries it again.")
-    for line in broken:
-        request.notify(f"Failed as a whole: {line}")
-    return 1 if broken else 0
+        request.notify("Failures are part of the results; --retry runs these fits again.")
+    for line in errors:
+        request.notify(f"Experiment failed: {line}")
+    return 1 if errors else 0
 
 
-def interrupted(request: Request) -> str:
-    """What to say after Ctrl-C."""
+def interruption_message(request: Request) -> str:
+    """Return the message after Ctrl-C."""
     return (
-        f"Interrupted. What was done is kept in {str(request.out)!r}; the same command with "
-        "--resume goes on from there."
+        f"Interrupted. Finished fits are kept in {str(request.out)!r}; run the same command with "
+        "--resume to continue."
     )
 
 
-def _require(name: str, request: Request) -> Sequence[Experiment]:
-    """The experiments of a name, when all that is asked for exists."""
+def _require_experiments(name: str, request: Request) -> Sequence[Experiment]:
+    """Return the experiments of a name; raise an error unless the whole request is valid."""
     if name not in (*EXPERIMENTS, ALL):
         known = ", ".join((*EXPERIMENTS, ALL))
-        raise ValueError(f"An experiment must be one of {known}. Got {name!r}.")
+        raise UserError(f"An experiment must be one of {known}. Got {name!r}.")
     if name == ALL and (request.sets or request.methods):
-        raise ValueError(
-            f"--sets and --methods must go with one experiment, because others have other ones. "
+        raise UserError(
+            f"--sets and --methods need a single experiment, because each has its own. "
             f"Got {name!r}."
         )
     experiments = list(EXPERIMENTS.values()) if name == ALL else [EXPERIMENTS[name]]
-    require_numbers(request.repeats, request.workers)
+    require_counts(request.repeats, request.workers)
     for each in request.sets:
-        if each != STAND_IN:
+        if each != SYNTHETIC:
             data_set(each)
     for experiment in experiments:
         for method in experiment.methods_for(request):
@@ -89,6 +90,6 @@ def _require(name: str, request: Request) -> Sequence[Experiment]:
     if not request.resume and request.out.is_dir() and any(request.out.iterdir()):
         raise FileExistsError(
             f"{str(request.out)!r} has results already, which are not overwritten. Add to them "
-            "(--resume), or name another folder (--out)."
+            "(--resume), or give another folder (--out)."
         )
     return experiments

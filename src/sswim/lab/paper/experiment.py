@@ -1,4 +1,4 @@
-"""Experiments: what they run, and what they write."""
+"""Experiments: the tables and figures of the paper."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Protocol, runtime_checkable
 
 from sswim.base.files import atomic_write
 from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.methods import QUICK_SUFFIX
+from sswim.lab.paper.csv_table import csv_table
 from sswim.lab.paper.fits import run_fits
 from sswim.lab.paper.latex import latex
-from sswim.lab.paper.long_form import long_form
 from sswim.lab.paper.markdown import markdown
 from sswim.lab.paper.request import Request
-from sswim.lab.paper.sets import at_hand, sets_to_run
-from sswim.lab.paper.tables import QUICK, ScoreTable, make_table
+from sswim.lab.paper.score_table import ScoreTable, make_table
+from sswim.lab.paper.sets import available_sets, sets_to_run
 
-FORMS = {"csv": long_form, "md": markdown, "tex": latex}
-"""What is written of a table, by the suffixes of the files."""
+FORMATS = {"csv": csv_table, "md": markdown, "tex": latex}
+"""Functions that write a table as text, by the suffixes of its files."""
 QUICK_NOTE = (
     "This is a quick run: small versions of the methods show that all works, and their scores "
     "mean nothing."
@@ -32,50 +33,51 @@ class Experiment(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in a command."""
+        """Name of the experiment in commands."""
 
     @property
     def title(self) -> str:
-        """What it shows."""
+        """Title of the table or figure."""
 
     def methods_for(self, request: Request) -> tuple[str, ...]:
-        """Those that it will need, to be checked before anything is run."""
+        """Return the methods to check before anything is run."""
 
     def run(self, request: Request) -> list[Path]:
-        """Do what is missing, and write the outputs; the files written."""
+        """Run the fits that are missing, write the outputs and return their paths."""
 
 
 @dataclass(frozen=True)
 class TableExperiment:
-    """Methods fitted to repeated splits of data sets."""
+    """A table of methods fitted to repeated splits of data sets."""
 
     name: str
     title: str
     sets: tuple[str, ...]
     methods: tuple[str, ...]
     quick_sets: tuple[str, ...]
+    """Data sets of a quick run."""
 
     def methods_for(self, request: Request) -> tuple[str, ...]:
-        """Those asked for, or its own."""
+        """Return the requested methods, or the experiment's own if none are requested."""
         return request.methods or self._own_methods(request)
 
     def run(self, request: Request) -> list[Path]:
-        """Do the fits, and write the table in every form."""
+        """Run the fits that are missing, write the table in every format and return the paths."""
         sets = sets_to_run(request, self.sets, self.quick_sets)
         rows = run_fits(request, sets, self.methods_for(request))
         table = self._table(request, sets, rows)
-        paths = [request.out / f"{self.name}.{suffix}" for suffix in FORMS]
-        for path, form in zip(paths, FORMS.values(), strict=True):
+        paths = [request.out / f"{self.name}.{suffix}" for suffix in FORMATS]
+        for path, as_text in zip(paths, FORMATS.values(), strict=True):
             with atomic_write(path) as temporary:
-                temporary.write_text(form(table), encoding="utf-8")
+                temporary.write_text(as_text(table), encoding="utf-8")
         return paths
 
     def _table(self, request: Request, sets: Sequence[str], rows: Sequence[Row]) -> ScoreTable:
-        """All that the file of results has of the experiment, whatever was asked for this time."""
+        """Make the table of all results of the experiment, also those of earlier requests."""
         shown = tuple(dict.fromkeys((*(() if request.quick else self.sets), *sets)))
         methods = tuple(dict.fromkeys((*self._own_methods(request), *request.methods)))
         untried = [name for name in shown if name not in {row.set for row in rows}]
-        missing = [name for name in untried if name not in at_hand(request, untried)]
+        missing = [name for name in untried if name not in available_sets(request, untried)]
         notes = [QUICK_NOTE] if request.quick else []
         if missing:
             notes.append(
@@ -85,7 +87,9 @@ class TableExperiment:
         return make_table(self.title, rows, shown, methods, notes)
 
     def _own_methods(self, request: Request) -> tuple[str, ...]:
-        return tuple(f"{name}{QUICK}" for name in self.methods) if request.quick else self.methods
+        if request.quick:
+            return tuple(f"{name}{QUICK_SUFFIX}" for name in self.methods)
+        return self.methods
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,11 @@ class FigureExperiment:
     module: str
 
     def methods_for(self, request: Request) -> tuple[str, ...]:
-        """Those asked for."""
+        """Return the requested methods; the figure itself checks that it can draw them."""
         return request.methods
 
     def run(self, request: Request) -> list[Path]:
-        """Let the module do it, which is imported only now: tables need no pictures."""
+        """Import the module, run it and return the paths; tables do not need matplotlib."""
         module = import_module(f"sswim.lab.paper.figures.{self.module}")
         paths: list[Path] = module.run(request)
         return paths

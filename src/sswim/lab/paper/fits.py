@@ -1,27 +1,24 @@
-"""The fits of an experiment, in one file of results for all experiments of a folder."""
+"""Running the fits of an experiment; all experiments of a folder share a results file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from sswim.lab.bench.accuracy import Row
-from sswim.lab.bench.lines import in_lines
 from sswim.lab.bench.results import append_results, read_results
 from sswim.lab.bench.runner import Bench, make_plan, run
 from sswim.lab.paper.request import Request
 
 FITS = "fits.csv"
-"""The name of the file."""
+"""Name of the results file."""
 
 
 def run_fits(request: Request, sets: Sequence[str], methods: Sequence[str]) -> list[Row]:
-    """Do the fits that the file does not have yet.
+    """Run the fits that the results file lacks.
 
     Returns:
-        All rows of the file, also those of other experiments.
+        All rows of the results file, also those of other experiments.
     """
     bench = Bench(
         sets,
@@ -40,11 +37,6 @@ def run_fits(request: Request, sets: Sequence[str], methods: Sequence[str]) -> l
         request.notify(note)
     request.out.mkdir(parents=True, exist_ok=True)
     append_results(bench.out, plan.left_out)
-    with (request.progress or partial(_lines, request.notify))(len(plan.jobs)) as show:
+    with request.progress(len(plan.jobs)) as show:
         request.failures.extend(run(bench, plan, show))
     return read_results(bench.out)
-
-
-@contextmanager
-def _lines(notify: Callable[[str], None], n_fits: int) -> Iterator[Callable[[Row], None]]:
-    yield in_lines(n_fits, notify)

@@ -1,4 +1,4 @@
-r"""A table for LaTeX with the package booktabs: methods in rows and sets in columns."""
+"""A score table for LaTeX with the package booktabs: methods in rows, data sets in columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 
-from sswim.lab.bench.table import unit_of
-from sswim.lab.paper.tables import Score, ScoreTable, label
+from sswim.lab.bench.table import score_unit
+from sswim.lab.paper.score_table import Score, ScoreTable, method_label
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -18,7 +18,7 @@ _SPECIAL = {
 
 
 def latex(table: ScoreTable) -> str:
-    """A tabular to be read into a document."""
+    """Return a tabular environment to input into a document."""
     n_columns = 1 + len(table.sets)
     lines = [
         f"% {table.title}",
@@ -29,32 +29,32 @@ def latex(table: ScoreTable) -> str:
         _row(["method", *map(escape, table.sets)]),
     ]
     for position in (0, 1):
-        title = rf"\multicolumn{{{n_columns}}}{{l}}{{\textit{{{_block(table, position)}}}}}"
-        lines += [r"\midrule", _row([title]), *_scores(table, position)]
+        title = rf"\multicolumn{{{n_columns}}}{{l}}{{\textit{{{_block_title(table, position)}}}}}"
+        lines += [r"\midrule", _row([title]), *_score_rows(table, position)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def escape(text: str) -> str:
-    """Text that LaTeX prints as it is."""
+    """Escape the special characters of LaTeX."""
     return re.sub(r"[\\~^&%$#_{}]", lambda match: _SPECIAL[match[0]], text)
 
 
-def _block(table: ScoreTable, position: int) -> str:
-    """The metric, and the data sets that have it in a unit."""
+def _block_title(table: ScoreTable, position: int) -> str:
+    """Return the title of a block: the metric, and the units of data sets that have one."""
     metrics = {name: table.metrics(name)[position] for name in table.sets}
     title = " or ".join(dict.fromkeys(metrics.values()))
     units = [
         rf"{escape(name)} in $10^{{{math.log10(scale):.0f}}}$"
         for name, metric in metrics.items()
-        if (scale := unit_of(name, metric)[0]) != 1
+        if (scale := score_unit(name, metric)[0]) != 1
     ]
     return f"{title} ({', '.join(units)})" if units else title
 
 
-def _scores(table: ScoreTable, position: int) -> Iterator[str]:
+def _score_rows(table: ScoreTable, position: int) -> Iterator[str]:
     for method in table.methods:
-        scores = [table.scores[name, method, table.metrics(name)[position]] for name in table.sets]
-        yield _row([escape(label(method)), *(_ours(table, score) for score in scores)])
+        scores = table.method_scores(method, position)
+        yield _row([escape(method_label(method)), *(_ours(table, score) for score in scores)])
         if any(score.published for score in scores):
             yield _row([r"\quad published", *(_cell(score.theirs()) for score in scores)])
 
@@ -65,7 +65,7 @@ def _ours(table: ScoreTable, score: Score) -> str:
 
 def _cell(texts: list[str], *, bold: bool = False) -> str:
     mean, *std = (text.replace("−", "-") for text in texts)
-    if not mean[-1].isdigit():  # a word in the place of a number
+    if not mean[-1].isdigit():  # a word instead of a number
         return mean.replace("–", "--")
     mean = rf"\mathbf{{{mean}}}" if bold else mean
     return "$" + r" \pm ".join([mean, *std]) + "$"

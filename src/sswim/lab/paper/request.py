@@ -1,40 +1,47 @@
-"""What a command asks of an experiment."""
+"""A request to run an experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sswim.lab.bench.accuracy import Row
 
 
+@contextmanager
+def no_progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
+    """Show no progress."""
+    yield lambda row: None
+
+
 @dataclass(frozen=True)
 class Request:
-    """How an experiment is to be run."""
+    """Settings of a run of an experiment."""
 
     out: Path
-    """The folder of the results and of what is made of them."""
+    """Folder of the results, tables and figures."""
     notify: Callable[[str], None]
-    """Says what happens, a line at a time."""
+    """Shows a message of one line."""
     sets: tuple[str, ...] = ()
-    """The data sets, none for the experiment's own."""
+    """Data sets; if empty, those of the experiment."""
     methods: tuple[str, ...] = ()
-    """The methods, none for the experiment's own."""
+    """Methods; if empty, those of the experiment."""
     repeats: int | None = None
-    """Of every data set; by default fewer of the large ones."""
+    """Repeats of every data set; by default large data sets have fewer."""
     device: str = "auto"
     folder: str | None = None
-    """Of the data sets; by default they are looked for where ``sswim.lab.datasets.find`` does."""
+    """Folder of the data sets; by default ``sswim.lab.datasets.find`` searches for them."""
     resume: bool = True
-    """Add to results that are there, rather than refuse to."""
+    """Whether to add to existing results; otherwise they raise an error."""
     retry: bool = False
-    """Repeat the fits that failed before."""
+    """Whether to repeat fits that failed before."""
     workers: int = 1
+    """Number of processes."""
     quick: bool = False
-    """A small version, which shows that all works and nothing else."""
-    progress: Callable[[int], AbstractContextManager[Callable[[Row], None]]] | None = None
-    """Shows so many fits as they end; by default a line about each."""
+    """Whether to run a small version, which only shows that everything works."""
+    progress: Callable[[int], AbstractContextManager[Callable[[Row], None]]] = no_progress
+    """Takes the number of fits and makes a function to call with the row of each."""
     failures: list[Row] = field(default_factory=list)
-    """What failed so far, to be told at the end and not to be tried again by the same command."""
+    """Fits that failed so far, to report at the end; the same command does not retry them."""

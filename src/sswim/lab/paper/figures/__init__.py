@@ -1,1 +1,1 @@
-"""The paper's figures."""
+"""The paper's figures, one module each, with a function ``run``."""

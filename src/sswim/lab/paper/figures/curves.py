@@ -1,4 +1,4 @@
-"""Scores of data sets as curves: a column of panels for each set, errors above densities."""
+"""Curves of scores: a column of panels for each data set, errors above densities."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Metric = Literal["rmse", "mnlp"]
 LABELS: dict[Metric, str] = {"rmse": "RMSE, standardised", "mnlp": "MNLP, nats"}
 COLOURS: dict[Metric, str] = {"rmse": CYCLE[0], "mnlp": CYCLE[1]}
 FEW = 10
-"""So many points of a curve are marked one by one."""
+"""Maximum number of points of a curve that are drawn with markers."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A score against a number: means over repeats, and their spread."""
+    """A score against a number: means and standard deviations over repeats."""
 
     x: Float64[np.ndarray, " P"]
     mean: Float64[np.ndarray, " P"]
     std: Float64[np.ndarray, " P"]
-    """Not a number where there is one repeat, which has no band then."""
+    """Standard deviation; NaN for one repeat, for which no band is drawn."""
 
 
 def small_multiples(
@@ -39,13 +39,13 @@ def small_multiples(
     *,
     logarithmic: bool = False,
 ) -> Figure:
-    """The curves of data sets beside each other, each on scales of its own.
+    """Draw the curves of data sets side by side, each with its own vertical axes.
 
     Args:
-        curves: Of every data set, by metric.
-        label: What the curves are drawn against.
-        ticks: Of all their horizontal axes.
-        logarithmic: Whether these have a logarithmic scale.
+        curves: Curves by data set and metric.
+        label: Label of the horizontal axes.
+        ticks: Ticks of the horizontal axes.
+        logarithmic: Whether the horizontal axes have a logarithmic scale.
     """
     figure = Figure(
         figsize=(max(4.5, 0.6 + 2.1 * len(curves)), 4.6),
@@ -58,7 +58,7 @@ def small_multiples(
         panels[0, column].set_title(name, fontsize="medium")
     for row, text in enumerate(LABELS.values()):
         panels[row, 0].set_ylabel(text)
-    bottom = panels[-1, 0]  # whose horizontal axis all share
+    bottom = panels[-1, 0]  # all panels share its horizontal axis
     if logarithmic:
         bottom.set_xscale("log")
     bottom.set_xticks(ticks, [str(tick) for tick in ticks])

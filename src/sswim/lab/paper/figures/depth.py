@@ -1,15 +1,15 @@
-"""How accuracy changes with the number of warps on top of each other."""
+"""Accuracy against the number of warps."""
 
 from __future__ import annotations
 
 from sswim.lab.bench.methods import DEPTHS
-from sswim.lab.paper.figures.sweep import Sweep
+from sswim.lab.paper.figures.variants import VariantsFigure
 
-SWEEP = Sweep(
+FIGURE = VariantsFigure(
     "figure-depth",
     "warps",
     {f"paper-depth{n}": n for n in DEPTHS},
     quick=(0, 1),
     ticks=DEPTHS,
 )
-run = SWEEP.run
+run = FIGURE.run

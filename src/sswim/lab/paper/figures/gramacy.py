@@ -1,8 +1,8 @@
-"""A function of two inputs that moves in one corner only: its warp, and where pseudo-points go.
+"""A function of two inputs that varies in one corner only: its warp, and its pseudo-points.
 
 The model is the published one with one warp, whose pseudo-points start uniformly. How much they
-gather where the function moves depends on the numbers p and t, which are set by hand; those here
-were chosen for this function. Twice the published number of steps lets the points finish moving.
+concentrate where the function varies depends on the settings p and t, which were chosen by hand
+for this function. Twice the published number of steps lets the points finish moving.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from jaxtyping import Float64
 
 from sswim.lab.bench.dataclass_csv import write_rows
 from sswim.lab.datasets.synthetic import gramacy_surface
-from sswim.lab.paper.figures.choices import require_no_choice
-from sswim.lab.paper.figures.pictures import write_picture
+from sswim.lab.paper.figures.figure_files import write_figure
 from sswim.lab.paper.figures.surfaces import Cell, PseudoPoint, eight_panels
+from sswim.lab.paper.figures.validation import require_defaults
 from sswim.lab.paper.request import Request
-from sswim.lab.peers.published import FittedPublished, PublishedSSWIM
+from sswim.lab.peers.published_sswim import FittedPublished, PublishedSSWIM
 
 NAME = "figure-gramacy"
 LOW, HIGH = -2.0, 6.0
-"""Of both inputs."""
+"""Range of both inputs."""
 NOISE = 0.02
 N_ROWS, QUICK_ROWS = 600, 100
 REPEATS = 5
@@ -34,54 +34,56 @@ METHOD = PublishedSSWIM(
     1,
     n_components=256,
     n_pseudo=100,
-    kernel="rbf",  # the function is as smooth as that
+    kernel="rbf",  # the function is smooth
     warp_spread=0.1,
     top_spread=0.1,
     steps=300,
 )
 QUICK_METHOD = replace(METHOD, n_components=32, n_pseudo=20, steps=5)
 NEAR = 2.5
-"""The distance from the origin beyond which the function is within 0.005 of zero."""
+"""Distance from the origin beyond which the function is within 0.005 of zero."""
 RESOLUTION = 50
-"""Positions along each side of a surface."""
+"""Number of positions along each side of a surface."""
 
 
 @dataclass(frozen=True)
-class Gathering:
-    """Where the pseudo-points of a repeat are."""
+class PointConcentration:
+    """Concentration of the pseudo-points of a repeat where the function varies."""
 
     repeat: int
     when: str
-    """Before training, or after it."""
+    """Either "before" or "after" training."""
     share_near: float
-    """Of the points, nearer to the origin than ``NEAR``: there the function moves."""
+    """Fraction of the points nearer to the origin than ``NEAR``, where the function varies."""
     share_mirrored: float
-    """Of the points, as near to where the origin is mirrored in the centre: there it is flat."""
+    """Fraction of the points as near to the opposite place, where the function is flat."""
     distance: float
-    """From the origin: the mean."""
+    """Mean distance from the origin."""
     spacing: float
-    """From a point to the nearest other one of the same function: the median."""
+    """Median distance from a point to the nearest other one of the same function (g or h)."""
     rmse: float
-    """Of the prediction, as an error of the function without noise."""
+    """Root mean square error of the prediction, compared with the function without noise."""
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A model before training and after it, of the same draws."""
+class BeforeAndAfter:
+    """A model before and after training, with the same random start."""
 
     before: FittedPublished
     after: FittedPublished
 
-    def gatherings(self, repeat: int) -> list[Gathering]:
-        """Where its pseudo-points are."""
+    def concentrations(self, repeat: int) -> list[PointConcentration]:
+        """Return the concentration of its pseudo-points before and after training."""
         return [
-            Gathering(repeat, when, *gathering(pseudo_inputs(fitted)), error(fitted))
+            PointConcentration(
+                repeat, when, *measure_concentration(fitted.pseudo_inputs()), function_rmse(fitted)
+            )
             for when, fitted in (("before", self.before), ("after", self.after))
         ]
 
     def points(self) -> list[PseudoPoint]:
-        """Its pseudo-points."""
-        pairs = zip(pseudo_inputs(self.before), pseudo_inputs(self.after), strict=True)
+        """Return its pseudo-points."""
+        pairs = zip(self.before.pseudo_inputs(), self.after.pseudo_inputs(), strict=True)
         return [
             PseudoPoint(function, *before, *after)
             for function, (befores, afters) in zip("gh", pairs, strict=True)
@@ -90,36 +92,41 @@ class Fitted:
 
 
 def run(request: Request) -> list[Path]:
-    """Fit, measure all repeats and draw the first; it takes a minute, and is done anew."""
-    require_no_choice(request, NAME)
+    """Fit and measure all repeats, draw the first and return the paths.
+
+    This takes a minute, and is repeated in every run.
+    """
+    require_defaults(request, NAME)
     rows = [
         draw_rows(QUICK_ROWS if request.quick else N_ROWS, repeat)
         for repeat in range(request.repeats or (1 if request.quick else REPEATS))
     ]
     fits = [fit(request, *each, repeat) for repeat, each in enumerate(rows)]
-    gatherings = [each for repeat, fitted in enumerate(fits) for each in fitted.gatherings(repeat)]
+    concentrations = [
+        each for repeat, fitted in enumerate(fits) for each in fitted.concentrations(repeat)
+    ]
     for when in ("before", "after"):
-        its = [each for each in gatherings if each.when == when]
+        measured = [each for each in concentrations if each.when == when]
         near, flat = (
-            fmean(each.share_near for each in its),
-            fmean(each.share_mirrored for each in its),
+            fmean(each.share_near for each in measured),
+            fmean(each.share_mirrored for each in measured),
         )
         request.notify(
             f"{when.capitalize()} training {100 * near:.0f} % of the pseudo-points are where the "
-            f"function moves, and {100 * flat:.0f} % on as large a part across, where it is flat."
+            f"function varies, and {100 * flat:.0f} % in an equally large region where it is flat."
         )
     cells, points = surface(fits[0].after), fits[0].points()
     request.out.mkdir(parents=True, exist_ok=True)
     paths = [request.out / f"{NAME}{suffix}.csv" for suffix in ("", "-points", "-surface")]
-    write_rows(paths[0], gatherings, Gathering)
+    write_rows(paths[0], concentrations, PointConcentration)
     write_rows(paths[1], points, PseudoPoint)
     write_rows(paths[2], cells, Cell)
     figure = eight_panels(*rows[0], cells, points, NEAR)
-    return [*paths, *write_picture(figure, request.out, NAME)]
+    return [*paths, *write_figure(figure, request.out, NAME)]
 
 
 def draw_rows(n: int, seed: int) -> tuple[Float64[np.ndarray, "n 2"], Float64[np.ndarray, " n"]]:
-    """Rows of the function with noise, uniformly over the domain."""
+    """Draw noisy rows of the function, uniformly over the domain."""
     generator = torch.Generator().manual_seed(seed)
     x = LOW + (HIGH - LOW) * torch.rand(n, 2, generator=generator, dtype=torch.float64)
     noise = torch.randn(n, generator=generator, dtype=torch.float64)
@@ -128,23 +135,24 @@ def draw_rows(n: int, seed: int) -> tuple[Float64[np.ndarray, "n 2"], Float64[np
 
 def fit(
     request: Request, X: Float64[np.ndarray, "N 2"], y: Float64[np.ndarray, " N"], seed: int
-) -> Fitted:
-    """The same start, with and without training."""
+) -> BeforeAndAfter:
+    """Fit a model with and without training, from the same start."""
     method = QUICK_METHOD if request.quick else METHOD
     before = replace(method, steps=0).fit(X, y, seed, request.device)
-    return Fitted(before, method.fit(X, y, seed, request.device))
+    return BeforeAndAfter(before, method.fit(X, y, seed, request.device))
 
 
-def pseudo_inputs(fitted: FittedPublished) -> list[Float64[np.ndarray, "K 2"]]:
-    """Those of g and of h, in the units of the inputs."""
-    scales = fitted.scales
-    return [scales.centre + scales.spread * points for points in fitted.pseudo_inputs()]
-
-
-def gathering(
+def measure_concentration(
     functions: Sequence[Float64[np.ndarray, "K 2"]],
 ) -> tuple[float, float, float, float]:
-    """The measures of a ``Gathering`` of the points of some functions."""
+    """Return the measures of a ``PointConcentration``.
+
+    Args:
+        functions: The points of each function.
+
+    Returns:
+        Share near, share mirrored, distance and spacing.
+    """
     every = np.concatenate(functions)
     distances, mirrored = np.hypot(*every.T), np.hypot(*(LOW + HIGH - every).T)
     spacings = []
@@ -161,23 +169,21 @@ def gathering(
 
 
 def surface(fitted: FittedPublished) -> list[Cell]:
-    """What there is to show, over the domain."""
+    """Return the truth, the prediction and the warp on a grid over the domain."""
     x, truth = _grid()
-    scales = fitted.scales
     warped, variance = fitted.warp(x)
-    warped, variance = scales.centre + scales.spread * warped, scales.spread**2 * variance
     columns = (*x.T, truth, fitted.predict(x).mean, *warped.T, variance.mean(1))
     return [Cell(*cell) for cell in np.column_stack(columns).tolist()]
 
 
-def error(fitted: FittedPublished) -> float:
-    """The root mean square error of the function over the domain."""
+def function_rmse(fitted: FittedPublished) -> float:
+    """Return the root mean square error of the prediction over the domain."""
     x, truth = _grid()
     return float(np.sqrt(np.mean(np.square(fitted.predict(x).mean - truth))))
 
 
 def _grid() -> tuple[Float64[np.ndarray, "P 2"], Float64[np.ndarray, " P"]]:
-    """Positions, x₁ within x₂, and the function there."""
+    """Return grid positions, x₁ varying fastest, and the function there."""
     along = torch.linspace(LOW, HIGH, RESOLUTION, dtype=torch.float64)
     x = torch.stack(torch.meshgrid(along, along, indexing="xy"), dim=-1).reshape(-1, 2)
     return x.numpy(), gramacy_surface(x).numpy()

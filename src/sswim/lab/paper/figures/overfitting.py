@@ -1,9 +1,9 @@
-"""Test scores at every step of training: does the published method go on for too long?"""
+"""Test scores at every step of training: does the published method overfit?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -12,36 +12,35 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sswim.lab.bench.accuracy import Job, failed, score
+from sswim.lab.bench.accuracy import Job, failed_row, score
 from sswim.lab.bench.dataclass_csv import append_rows, read_rows
-from sswim.lab.bench.methods import require_method
-from sswim.lab.bench.runner import reason
-from sswim.lab.bench.stand_in import split_of
-from sswim.lab.bench.workers import run_in_processes
-from sswim.lab.paper.figures.choices import require_methods
+from sswim.lab.bench.methods import QUICK_SUFFIX, require_method
+from sswim.lab.bench.runner import count_jobs, failure_message, missing_jobs
+from sswim.lab.bench.splits import load_split
+from sswim.lab.bench.workers import run_jobs
 from sswim.lab.paper.figures.curves import LABELS, Curve, Metric, small_multiples
-from sswim.lab.paper.figures.pictures import write_picture
+from sswim.lab.paper.figures.figure_files import write_figure
+from sswim.lab.paper.figures.validation import require_methods
 from sswim.lab.paper.request import Request
 from sswim.lab.paper.sets import sets_to_run
-from sswim.lab.paper.tables import QUICK
-from sswim.lab.peers.published import FittedPublished, PublishedSSWIM
+from sswim.lab.peers.published_sswim import FittedPublished, PublishedSSWIM
 
 NAME = "figure-overfitting"
 SETS = ("airfoil", "concrete", "elevators", "parkinsons")
-"""Drawn by default."""
+"""Default data sets."""
 METHOD = "paper-k1280"
 REPEATS = 10
 
 
 @dataclass(frozen=True)
 class StepScores:
-    """Of the test rows after so many steps; or of a fit that failed."""
+    """Test scores after a training step, or the failure of a fit."""
 
     set: str
     method: str
     repeat: int
     step: int
-    """From one; zero of a fit that failed."""
+    """Number of the step, from one; zero for a failed fit."""
     rmse: float
     mnlp: float
     coverage_90: float
@@ -49,13 +48,13 @@ class StepScores:
 
     @property
     def job(self) -> Job:
-        """The fit that they are of."""
+        """The job of the fit."""
         return Job(self.set, self.method, self.repeat)
 
 
 def run(request: Request) -> list[Path]:
-    """Do the fits that are missing, and draw all that are there."""
-    method = f"{METHOD}{QUICK}" if request.quick else METHOD
+    """Run the fits that are missing, draw all results and return the paths."""
+    method = f"{METHOD}{QUICK_SUFFIX}" if request.quick else METHOD
     require_methods(request, NAME, [method])
     sets = sets_to_run(request, SETS, SETS[:1])
     path = request.out / f"{NAME}.csv"
@@ -70,35 +69,35 @@ def run(request: Request) -> list[Path]:
         request.notify(f"{NAME} is not drawn, because no fit worked.")
         return [path]
     scores.sort(key=lambda each: shown.index(each.set))
-    return [path, *write_picture(draw(scores), request.out, NAME)]
+    return [path, *write_figure(draw(scores), request.out, NAME)]
 
 
 def run_steps(request: Request, path: Path, sets: Sequence[str], method: str) -> None:
-    """Do the fits that the file does not have yet; what comes of each is added at once."""
+    """Run the fits that the file lacks; the scores of each are added as it ends."""
     before = {each.job: each for each in read_rows(path, StepScores)}
-    done = {job for job, last in before.items() if not (request.retry and last.failure)}
     repeats = request.repeats or (1 if request.quick else REPEATS)
     wanted = [Job(name, method, repeat) for repeat in range(repeats) for name in sets]
-    jobs = [job for job in wanted if job not in done]
-    request.notify(f"{len(jobs)} fits to do, {len(wanted) - len(jobs)} done before.")
+    jobs = missing_jobs(wanted, before, retry=request.retry)
+    request.notify(count_jobs(len(jobs), len(wanted) - len(jobs)))
     request.out.mkdir(parents=True, exist_ok=True)
-    with closing(_fits(request, jobs)) as fits:
+    do = partial(score_steps, device=request.device, folder=request.folder)
+    with closing(run_jobs(do, jobs, request.workers, _failed_scores)) as fits:
         for number, scores in enumerate(fits, start=1):
             append_rows(path, scores, StepScores)
             last = scores[-1]
             if last.failure:
-                request.failures.append(failed(last.job, request.device, last.failure))
+                request.failures.append(failed_row(last.job, request.device, last.failure))
             end = "failed" if last.failure else f"RMSE {last.rmse:.4f}, MNLP {last.mnlp:.4f}"
             request.notify(f"{number} of {len(jobs)}: {last.job}, {end}")
 
 
 def score_steps(job: Job, device: str, folder: str | None) -> list[StepScores]:
-    """Do a fit, and score it at every step; whatever comes of it."""
+    """Run a fit and score it at every step; if it raises an error, return the failure."""
     steps: list[StepScores] = []
     try:
         method = require_method(job.method, job.set)
         assert isinstance(method, PublishedSSWIM)
-        rows = split_of(job.set, job.repeat, folder)
+        rows = load_split(job.set, job.repeat, folder)
 
         def add(step: int, fitted: FittedPublished) -> None:
             scores = score(fitted.predict(rows.test_x), rows)
@@ -108,13 +107,13 @@ def score_steps(job: Job, device: str, folder: str | None) -> list[StepScores]:
             steps.append(StepScores(job.set, job.method, job.repeat, step, *columns))
 
         method.fit(rows.train_x, rows.train_y, job.repeat, method.device(device), add)
-    except Exception as error:  # the others go on
-        return _failure(job, reason(error))
+    except Exception as error:  # the other fits go on
+        return _failed_scores(job, failure_message(error))
     return steps
 
 
 def draw(scores: Sequence[StepScores]) -> Figure:
-    """Means and spreads over the repeats at every step; of a fit that is there twice, the later."""
+    """Draw means and standard deviations over the repeats; of a repeated fit the later counts."""
     fits: dict[str, dict[int, dict[int, StepScores]]] = {}
     for each in scores:
         fits.setdefault(each.set, {}).setdefault(each.repeat, {})[each.step] = each
@@ -132,19 +131,6 @@ def draw(scores: Sequence[StepScores]) -> Figure:
     return small_multiples(curves, "training step", (1, last // 3, 2 * last // 3, last))
 
 
-def _fits(request: Request, jobs: Sequence[Job]) -> Generator[list[StepScores], None, None]:
-    """Scores of the fits as they come: of this process, or of several."""
-    do = partial(score_steps, device=request.device, folder=request.folder)
-    if request.workers == 1:
-        yield from map(do, jobs)
-    else:
-        yield from run_in_processes(do, jobs, request.workers, _died)
-
-
-def _died(job: Job, code: int | None) -> list[StepScores]:
-    return _failure(job, f"ProcessDied: its exit code is {code}")
-
-
-def _failure(job: Job, message: str) -> list[StepScores]:
+def _failed_scores(job: Job, failure: str) -> list[StepScores]:
     unknown = math.nan
-    return [StepScores(job.set, job.method, job.repeat, 0, unknown, unknown, unknown, message)]
+    return [StepScores(job.set, job.method, job.repeat, 0, unknown, unknown, unknown, failure)]

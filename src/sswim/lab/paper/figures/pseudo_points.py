@@ -1,11 +1,11 @@
-"""How accuracy grows with the number of pseudo-points, of one warp."""
+"""Accuracy of one warp against the number of pseudo-points."""
 
 from __future__ import annotations
 
 from sswim.lab.bench.methods import N_PSEUDO
-from sswim.lab.paper.figures.sweep import Sweep
+from sswim.lab.paper.figures.variants import VariantsFigure
 
-SWEEP = Sweep(
+FIGURE = VariantsFigure(
     "figure-pseudo-points",
     "pseudo-points",
     {f"paper-k{n}": n for n in N_PSEUDO},
@@ -13,4 +13,4 @@ SWEEP = Sweep(
     ticks=N_PSEUDO[1::2],
     logarithmic=True,
 )
-run = SWEEP.run
+run = FIGURE.run

@@ -1,4 +1,4 @@
-"""Panels of a function of two inputs, of its warp and of the warp's pseudo-points."""
+"""Panels of a function of two inputs, its warp and the warp's pseudo-points."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from sswim.plotting.style import CYCLE, INK, axes
 
 TARGETS = "RdBu_r"
-"""Colours of the function, white where it is zero."""
+"""Colour map of the function, white where it is zero."""
 WARPED, VARIANCE = "viridis", "magma"
+"""Colour maps of warped inputs and of the warp's variance."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A position of a square grid, in the order of x₁ within x₂; warps are in units of inputs."""
+    """A position of a square grid, x₁ varying fastest; warped inputs are in input units."""
 
     x1: float
     x2: float
@@ -35,15 +36,15 @@ class Cell:
     warped_x1: float
     warped_x2: float
     variance: float
-    """Of the warp: the mean of both inputs."""
+    """Variance of the warp, the mean over both inputs."""
 
 
 @dataclass(frozen=True)
 class PseudoPoint:
-    """Before and after training."""
+    """A pseudo-point before and after training."""
 
     function: str
-    """The warp is g(x) ⊙ x + h(x): of g or of h."""
+    """Function of the warp g(x) ⊙ x + h(x): g or h."""
     x1_before: float
     x2_before: float
     x1_after: float
@@ -57,44 +58,44 @@ def eight_panels(
     points: Sequence[PseudoPoint],
     near: float,
 ) -> Figure:
-    """The paper's seven panels, and the inputs as the regression sees them.
+    """Draw the paper's seven panels, and the function of the warped inputs.
 
     Args:
-        X: Training rows.
-        y: Their targets.
-        cells: Of the surfaces.
+        X: Training inputs.
+        y: Training targets.
+        cells: Grid of the surfaces.
         points: Pseudo-points.
-        near: The radius of a circle around the origin.
+        near: Radius of a circle around the origin.
     """
     figure = Figure(figsize=(11, 6.4), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
     (data, truth, prediction, moves), (first, second, variance, grid) = figure.subplots(2, 4)
     highest = max(abs(cell.truth) for cell in cells)
-    of_targets = Normalize(-highest, highest)
+    target_norm = Normalize(-highest, highest)
     drawn = data.scatter(
-        *X.T, s=9, c=y, cmap=TARGETS, norm=of_targets, edgecolors=INK, linewidths=0.2
+        *X.T, s=9, c=y, cmap=TARGETS, norm=target_norm, edgecolors=INK, linewidths=0.2
     )
-    _surface(truth, cells, "truth", TARGETS, of_targets)
-    _surface(prediction, cells, "prediction", TARGETS, of_targets)
-    _bar(figure, drawn, [data, truth, prediction], "target")
+    _draw_surface(truth, cells, "truth", TARGETS, target_norm)
+    _draw_surface(prediction, cells, "prediction", TARGETS, target_norm)
+    _add_colour_bar(figure, drawn, [data, truth, prediction], "target")
 
-    _moves(moves, points, near)
-    beyond = 0.25 * (cells[-1].x1 - cells[0].x1)  # some end far away, where nothing depends on them
+    _draw_moves(moves, points, near)
+    beyond = 0.25 * (cells[-1].x1 - cells[0].x1)  # points further away have no effect
     around = (cells[0].x1 - beyond, cells[-1].x1 + beyond)
     moves.set(xlim=around, ylim=around)
 
     warped = [value for cell in cells for value in (cell.warped_x1, cell.warped_x2)]
-    of_warps = Normalize(min(warped), max(warped))
+    warp_norm = Normalize(min(warped), max(warped))
     levels = list(MaxNLocator(12).tick_values(min(warped), max(warped)))
-    _surface(first, cells, "warped_x1", WARPED, of_warps, levels)
-    image = _surface(second, cells, "warped_x2", WARPED, of_warps, levels)
-    _bar(figure, image, [first, second], "warped input")
-    image = _surface(variance, cells, "variance", VARIANCE, LogNorm())
-    bar = _bar(figure, image, [variance], "variance, mean of both inputs")
+    _draw_surface(first, cells, "warped_x1", WARPED, warp_norm, levels)
+    image = _draw_surface(second, cells, "warped_x2", WARPED, warp_norm, levels)
+    _add_colour_bar(figure, image, [first, second], "warped input")
+    image = _draw_surface(variance, cells, "variance", VARIANCE, LogNorm())
+    bar = _add_colour_bar(figure, image, [variance], "variance, mean of both inputs")
     bar.set_ticks(LogLocator(subs=(1, 3)), minor=False)
     bar.ax.xaxis.set_major_formatter("{x:g}")
-    bar.ax.xaxis.set_minor_formatter(NullFormatter())  # of which there are many
+    bar.ax.xaxis.set_minor_formatter(NullFormatter())  # minor labels would overlap
 
-    _warped_grid(grid, cells, of_targets)
+    _draw_warped_grid(grid, cells, target_norm)
     titles = {
         data: "(a) training data",
         truth: "(b) function",
@@ -117,7 +118,7 @@ def eight_panels(
     return figure
 
 
-def _surface(
+def _draw_surface(
     ax: Axes,
     cells: Sequence[Cell],
     quantity: str,
@@ -125,9 +126,9 @@ def _surface(
     norm: Normalize,
     levels: Sequence[float] = (),
 ) -> AxesImage:
-    """Colours, with lines at some levels."""
+    """Draw a quantity in colours, with contour lines at some levels."""
     low, high = cells[0].x1, cells[-1].x1
-    values = _square(cells, quantity)
+    values = _as_square(cells, quantity)
     half = 0.5 * (high - low) / (len(values) - 1)  # positions are the middles of pixels
     ends = (low - half, high + half)
     image = ax.imshow(
@@ -146,8 +147,8 @@ def _surface(
     return image
 
 
-def _moves(ax: Axes, points: Sequence[PseudoPoint], near: float) -> None:
-    """Where pseudo-points start, and where they end."""
+def _draw_moves(ax: Axes, points: Sequence[PseudoPoint], near: float) -> None:
+    """Draw pseudo-points before and after training, joined by lines."""
     axes(ax)
     ax.add_patch(Circle((0, 0), near, fill=False, ec=INK, lw=0.8, ls="--"))
     befores = np.array([(point.x1_before, point.x2_before) for point in points])
@@ -156,9 +157,9 @@ def _moves(ax: Axes, points: Sequence[PseudoPoint], near: float) -> None:
     ax.plot(*befores.T, ls="", marker="o", ms=2.5, mfc="none", mec=INK, mew=0.5, label="before")
     functions = np.array([point.function for point in points])
     for colour, function in zip(CYCLE, ("g", "h"), strict=False):
-        its = afters[functions == function]
+        moved = afters[functions == function]
         label = f"after, of ${function}$"
-        ax.plot(*its.T, ls="", marker="o", ms=4, mew=0, color=colour, alpha=0.7, label=label)
+        ax.plot(*moved.T, ls="", marker="o", ms=4, mew=0, color=colour, alpha=0.7, label=label)
     ax.set(xlabel="$x_1$", ylabel="$x_2$")
     names = ax.legend(
         frameon=False,
@@ -169,17 +170,17 @@ def _moves(ax: Axes, points: Sequence[PseudoPoint], near: float) -> None:
         handletextpad=0.1,
         columnspacing=0.8,
     )
-    names.set_in_layout(False)  # it stands where other columns have their colour bars
+    names.set_in_layout(False)  # it is drawn where other columns have their colour bars
 
 
-def _warped_grid(ax: Axes, cells: Sequence[Cell], norm: Normalize) -> None:
-    """The grid after the warp, in the colours of the function."""
+def _draw_warped_grid(ax: Axes, cells: Sequence[Cell], norm: Normalize) -> None:
+    """Draw the grid after the warp, in the colours of the function."""
     axes(ax)
-    across, up = _square(cells, "warped_x1"), _square(cells, "warped_x2")
+    across, up = _as_square(cells, "warped_x1"), _as_square(cells, "warped_x2")
     ax.pcolormesh(
         across,
         up,
-        _square(cells, "truth"),
+        _as_square(cells, "truth"),
         cmap=TARGETS,
         norm=norm,
         shading="gouraud",
@@ -191,7 +192,9 @@ def _warped_grid(ax: Axes, cells: Sequence[Cell], norm: Normalize) -> None:
     ax.set(xlabel="warped $x_1$", ylabel="warped $x_2$")
 
 
-def _bar(figure: Figure, drawn: ScalarMappable, panels: list[Axes], label: str) -> Colorbar:
+def _add_colour_bar(
+    figure: Figure, drawn: ScalarMappable, panels: list[Axes], label: str
+) -> Colorbar:
     bar = figure.colorbar(
         drawn, ax=panels, location="bottom", label=label, shrink=0.9 / len(panels) ** 0.5
     )
@@ -199,6 +202,6 @@ def _bar(figure: Figure, drawn: ScalarMappable, panels: list[Axes], label: str) 
     return bar
 
 
-def _square(cells: Sequence[Cell], quantity: str) -> Float64[np.ndarray, "R R"]:
+def _as_square(cells: Sequence[Cell], quantity: str) -> Float64[np.ndarray, "R R"]:
     size = round(len(cells) ** 0.5)
     return np.array([getattr(cell, quantity) for cell in cells]).reshape(size, size)

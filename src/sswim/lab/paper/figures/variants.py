@@ -1,4 +1,4 @@
-"""Scores against a number in which variants of the published method differ."""
+"""Figures of scores against a number in which variants of the published method differ."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from matplotlib.figure import Figure
 
 from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.dataclass_csv import write_rows
-from sswim.lab.bench.summary import count_failures, group, mean_of
-from sswim.lab.paper.figures.choices import require_methods
+from sswim.lab.bench.methods import QUICK_SUFFIX
+from sswim.lab.bench.summary import count_failures, group_rows, mean_score
 from sswim.lab.paper.figures.curves import Curve, Metric, small_multiples
-from sswim.lab.paper.figures.pictures import write_picture
+from sswim.lab.paper.figures.figure_files import write_figure
+from sswim.lab.paper.figures.validation import require_methods
 from sswim.lab.paper.fits import run_fits
 from sswim.lab.paper.request import Request
 from sswim.lab.paper.sets import sets_to_run
-from sswim.lab.paper.tables import QUICK
 
 SETS = ("airfoil", "concrete", "elevators", "parkinsons", "supercond", "protein")
-"""Drawn by default."""
+"""Default data sets."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A method on a data set: means over the repeats that worked, and standard deviations."""
+    """A variant on a data set: means and standard deviations over the repeats that worked."""
 
     set: str
     method: str
     x: int
-    """The number in which methods differ."""
+    """The number in which variants differ."""
     rmse: float
     rmse_sd: float
     mnlp: float
@@ -41,21 +41,21 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """A figure of such scores."""
+class VariantsFigure:
+    """A figure of scores against a number in which variants of a method differ."""
 
     name: str
     label: str
-    """Of the number in which methods differ."""
+    """Label of the number."""
     methods: Mapping[str, int]
-    """Their names, and the number."""
+    """The number by the variant's name."""
     quick: Sequence[int]
-    """The numbers of the small version."""
+    """The numbers of a quick run."""
     ticks: Sequence[int]
     logarithmic: bool = False
 
     def run(self, request: Request) -> list[Path]:
-        """Do the fits that are missing, and draw all that are there."""
+        """Run the fits that are missing, draw all results and return the paths."""
         own = self._own_methods(request)
         require_methods(request, self.name, own)
         sets = sets_to_run(request, SETS, SETS[:1])
@@ -68,21 +68,23 @@ class Sweep:
         write_rows(path, points, Point)
         ticks = self.quick if request.quick else self.ticks
         figure = draw(points, self.label, ticks, logarithmic=self.logarithmic)
-        return [path, *write_picture(figure, request.out, self.name)]
+        return [path, *write_figure(figure, request.out, self.name)]
 
     def _own_methods(self, request: Request) -> Mapping[str, int]:
         if request.quick:
-            return {f"{name}{QUICK}": x for name, x in self.methods.items() if x in self.quick}
+            return {
+                f"{name}{QUICK_SUFFIX}": x for name, x in self.methods.items() if x in self.quick
+            }
         return self.methods
 
 
 def summarise(rows: Iterable[Row], sets: Iterable[str], methods: Mapping[str, int]) -> list[Point]:
-    """The points of sets and methods of which a fit worked."""
-    groups, points = group(rows), []
+    """Return the points of data sets and methods with a fit that worked."""
+    groups, points = group_rows(rows), []
     for name in sets:
         for method, x in methods.items():
             tried = groups.get((name, method), [])
-            rmse, mnlp = mean_of(tried, "rmse"), mean_of(tried, "mnlp")
+            rmse, mnlp = mean_score(tried, "rmse"), mean_score(tried, "mnlp")
             if rmse is None or mnlp is None:
                 continue
             scores = (rmse.value, rmse.std, mnlp.value, mnlp.std)
@@ -91,14 +93,14 @@ def summarise(rows: Iterable[Row], sets: Iterable[str], methods: Mapping[str, in
 
 
 def draw(points: Sequence[Point], label: str, ticks: Sequence[int], *, logarithmic: bool) -> Figure:
-    """The curves of all data sets."""
+    """Draw the curves of all data sets."""
     by_set: dict[str, list[Point]] = {}
     for point in sorted(points, key=lambda point: point.x):
         by_set.setdefault(point.set, []).append(point)
     curves: dict[str, dict[Metric, Curve]] = {}
     for name in dict.fromkeys(point.set for point in points):
-        its = by_set[name]
-        x = np.array([point.x for point in its], dtype=np.float64)
-        numbers = np.array([(p.rmse, p.rmse_sd, p.mnlp, p.mnlp_sd) for p in its]).T
+        of_set = by_set[name]
+        x = np.array([point.x for point in of_set], dtype=np.float64)
+        numbers = np.array([(p.rmse, p.rmse_sd, p.mnlp, p.mnlp_sd) for p in of_set]).T
         curves[name] = {"rmse": Curve(x, *numbers[:2]), "mnlp": Curve(x, *numbers[2:])}
     return small_multiples(curves, label, ticks, logarithmic=logarithmic)

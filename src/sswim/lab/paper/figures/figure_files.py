@@ -1,4 +1,4 @@
-"""Pictures as files."""
+"""Writing figures to files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from sswim.base.files import atomic_write
 
 DPI = 200
-"""Of the PNG file, and of what is an image in the PDF file."""
+"""Resolution of the PNG file, and of images in the PDF file."""
 
 
-def write_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure to look at (PNG) and one to print (PDF)."""
-    # Without the date, the same numbers make the same file.
+def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and as PDF, and return the paths."""
+    # Without a date, equal figures make equal files.
     metadata = {"png": {}, "pdf": {"CreationDate": None}}
     paths = []
     for suffix, entries in metadata.items():

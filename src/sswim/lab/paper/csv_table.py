@@ -1,4 +1,4 @@
-"""A table as CSV: a line for each score, with all digits."""
+"""A score table as CSV: one line for each score, with all digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from sswim.lab.paper.tables import Score, ScoreTable
+from sswim.lab.paper.score_table import Score, ScoreTable
 
 COLUMNS = (
     "set",
@@ -22,8 +22,8 @@ COLUMNS = (
 )
 
 
-def long_form(table: ScoreTable) -> str:
-    """Numbers that are not known are empty."""
+def csv_table(table: ScoreTable) -> str:
+    """Return the table as CSV, with empty cells for unknown numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

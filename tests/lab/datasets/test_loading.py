@@ -1,4 +1,4 @@
-"""The named data sets: small tables in their form here, the real ones in test_data_catalogue."""
+"""Loading, preparing and splitting data sets; test_catalogue.py uses the real files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sswim.lab.datasets.named import DATA_SETS, FOLDER_VARIABLE, load, split
+from sswim.lab.datasets import DATA_SETS, FOLDER_VARIABLE, load, split
 
 
 def write(folder: Path, name: str, columns: Mapping[str, Sequence[object]]) -> None:
@@ -77,7 +77,7 @@ def test_patients_and_constants_are_no_inputs_of_ct_slice(tmp_path: Path) -> Non
     assert table.y.tolist() == [3, 3]
 
 
-def test_flights_tell_only_what_is_known_before_their_day(tmp_path: Path) -> None:
+def test_flights_have_only_inputs_known_before_their_day(tmp_path: Path) -> None:
     columns: dict[str, Sequence[object]] = {
         **{"year": [2013] * 3, "month": [1, 3, 12], "day": [1, 1, 31]},
         **{"dep_time": [1, 2, 3], "dep_delay": [1, 2, 3], "arr_time": [1, 2, 3]},
@@ -118,18 +118,18 @@ def test_the_folder_may_be_in_the_environment(
     assert len(split("concrete", 0).train_y) == 2
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"creep\.parquet is not there.*SSWIM_DATA"):
+def test_a_missing_file_raises_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"creep\.parquet does not exist.*SSWIM_DATA"):
         split("creep", 0, tmp_path)
 
 
-def test_an_unknown_name_is_refused() -> None:
+def test_an_unknown_data_set_raises_an_error() -> None:
     with pytest.raises(ValueError, match="A data set must be one of elevators, airfoil"):
         split("boston", 0)
     assert len(DATA_SETS) == 15
 
 
-def test_an_unknown_protocol_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_protocol_raises_an_error(tmp_path: Path) -> None:
     write(tmp_path, "airfoil", {"a": [1, 2, 3], "b": [1, 2, 3]})
     named, default = (split("airfoil", 0, tmp_path, **p) for p in ({"protocol": "paper"}, {}))
     assert np.array_equal(named.train_x, default.train_x)

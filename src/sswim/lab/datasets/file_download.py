@@ -1,4 +1,4 @@
-"""Fetching a file from its address, with a progress bar."""
+"""Download of one file, with a progress bar."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from rich.progress import (
 )
 
 CHUNK = 1 << 16
+"""Bytes to read at a time."""
 
 
-def retrieve(url: str, file: Path) -> None:
-    """Download a file; an OSError says why it cannot be had."""
+def download_file(url: str, file: Path) -> None:
+    """Download a file; raise OSError if that fails."""
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel("WARNING")  # else it advises users to write the file's hash into the source
@@ -32,14 +33,14 @@ def retrieve(url: str, file: Path) -> None:
             TimeRemainingColumn(),
             console=Console(stderr=True),
         ) as progress:
-            downloader = pooch.HTTPDownloader(Bar(progress, file.name), CHUNK)
+            downloader = pooch.HTTPDownloader(DownloadBar(progress, file.name), CHUNK)
             pooch.retrieve(url, None, file.name, file.parent, downloader=downloader)
     finally:
         logger.setLevel(level)
 
 
-class Bar:
-    """What pooch calls while a file comes in."""
+class DownloadBar:
+    """A progress bar with the interface that pooch expects."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress = progress
@@ -47,7 +48,7 @@ class Bar:
 
     @property
     def total(self) -> float | None:
-        """Bytes to come; servers need not say."""
+        """Number of bytes of the file; None if the server does not give it."""
         return self._progress.tasks[self._task].total
 
     @total.setter
@@ -55,12 +56,12 @@ class Bar:
         self._progress.update(self._task, total=n_bytes or None)
 
     def update(self, n_bytes: int) -> None:
-        """So many more bytes are in."""
+        """Add a number of bytes received."""
         self._progress.advance(self._task, n_bytes)
 
     def reset(self) -> None:
-        """Count anew: chunks are counted as full, and the last one is not."""
+        """Start counting again: pooch counts the last chunk as full, then corrects that."""
         self._progress.reset(self._task)
 
     def close(self) -> None:
-        """The progress display ends with the download."""
+        """Do nothing: the display ends with the download."""

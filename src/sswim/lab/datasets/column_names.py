@@ -1,10 +1,10 @@
-"""Names of the columns of data sets whose original files do not tell them."""
+"""Column names of data sets whose original files have no usable header."""
 
 from __future__ import annotations
 
 
 def numbered(name: str, first: int, last: int) -> tuple[str, ...]:
-    """A name followed by each number."""
+    """Return a name followed by each number from the first to the last."""
     return tuple(f"{name}{number}" for number in range(first, last + 1))
 
 
@@ -49,7 +49,7 @@ BUZZ = (
     "Mean_NAD",
 )
 SONG = ("year", *numbered("timbre_average_", 1, 12), *numbered("timbre_covariance_", 1, 78))
-"""In the order of the original: its target is first."""
+"""Columns in the order of the original file, whose target is first."""
 CREEP = (
     *("Lifetime", "Rupture_stress", "Temperature"),
     *("Carbon", "Silicon", "Manganese", "Phosphorus", "Sulphur", "Chromium", "Molybdenum"),
@@ -60,7 +60,7 @@ CREEP = (
     *("Annealing_temperature", "Annealing_time", "Cooling_rate_annealing"),
     "Rhenium",
 )
-"""In the order of the original: its target is second."""
+"""Columns in the order of the original file, whose target is second."""
 FLIGHTS = (
     *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time"),
     *("sched_arr_time", "carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance"),

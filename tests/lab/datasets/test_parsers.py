@@ -1,4 +1,4 @@
-"""Reading the files in which data sets were published."""
+"""Parsers of the public files of data sets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from builders.datasets import STORED, at_hand, publish, stored, tar
+from builders.datasets import STORED, available_file, publish, stored_table, tar_archive
 
-from sswim.lab.datasets import originals
-from sswim.lab.datasets.archives import tarred, zipped
+from sswim.lab.datasets import parsers
+from sswim.lab.datasets.archive_files import open_in_tar, open_in_zip
 from sswim.lab.datasets.catalogue import DATA_SETS
 from sswim.tables.table_io import read_table
 
@@ -31,7 +31,7 @@ def assert_same(one: pa.Table, other: pa.Table) -> None:
 
 @pytest.mark.parametrize("name", STORED)
 def test_an_original_becomes_the_stored_table(tmp_path: Path, name: str) -> None:
-    table = stored(name)
+    table = stored_table(name)
     parsed = parse(name, publish(name, table, tmp_path))
     assert_same(parsed, table)
     prepared = DATA_SETS[name].prepare(parsed)
@@ -40,51 +40,51 @@ def test_an_original_becomes_the_stored_table(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_so_does_one_made_of_real_rows(tmp_path: Path, name: str) -> None:
-    table = read_table(at_hand(name))
+def test_an_original_of_real_rows_becomes_the_stored_table(tmp_path: Path, name: str) -> None:
+    table = read_table(available_file(name))
     if "part" in table.column_names:
         parts = [table.filter(pc.equal(table["part"], part)) for part in ("train", "test")]
         table = pa.concat_tables([part.slice(0, 25) for part in parts])
     assert_same(parse(name, publish(name, table.slice(0, 50), tmp_path)), table.slice(0, 50))
 
 
-def test_every_published_set_is_tried() -> None:
+def test_every_set_with_a_public_file_is_tested() -> None:
     assert set(STORED) == {name for name, each in DATA_SETS.items() if each.original is not None}
 
 
-def test_songs_take_half_the_room(tmp_path: Path) -> None:
-    parsed = originals.song(publish("song", stored("song"), tmp_path))
+def test_songs_are_stored_in_single_precision(tmp_path: Path) -> None:
+    parsed = parsers.song(publish("song", stored_table("song"), tmp_path))
     assert set(parsed.schema.types) == {pa.float32(), pa.int16()}
 
 
 def test_numbers_that_become_fractions_late_are_read(tmp_path: Path) -> None:
-    """Types are those of all rows, not of the first block."""
+    """Column types fit all rows, not only the first block."""
     n = 200_000
     names = STORED["airfoil"]
     values = np.ones((n, 6), dtype=object)
     values[-1] = 0.5
     table = pa.table({name: values[:, at].astype(str) for at, name in enumerate(names)})
-    parsed = originals.airfoil(publish("airfoil", table, tmp_path))
+    parsed = parsers.airfoil(publish("airfoil", table, tmp_path))
     assert parsed["Frequency"].to_pylist()[-2:] == [1, 0.5]
 
 
-def test_another_number_of_columns_is_refused(tmp_path: Path) -> None:
-    table = stored("abalone").append_column("more", [[0.0] * 6])
+def test_another_number_of_columns_raises_an_error(tmp_path: Path) -> None:
+    table = stored_table("abalone").append_column("more", [[0.0] * 6])
     with pytest.raises(ValueError, match="Expected 9 columns, got 10"):
-        originals.abalone(publish("abalone", table, tmp_path))
+        parsers.abalone(publish("abalone", table, tmp_path))
 
 
-def test_an_archive_without_the_file_is_refused(tmp_path: Path) -> None:
-    airfoil = publish("airfoil", stored("airfoil"), tmp_path)
+def test_an_archive_without_the_file_raises_an_error(tmp_path: Path) -> None:
+    airfoil = publish("airfoil", stored_table("airfoil"), tmp_path)
     with (
-        pytest.raises(ValueError, match=r"The archive must hold hour\.csv"),
-        zipped(airfoil, "hour.csv"),
+        pytest.raises(ValueError, match=r"The archive must contain hour\.csv"),
+        open_in_zip(airfoil, "hour.csv"),
     ):
         pass
     file = tmp_path / "some.tgz"
-    file.write_bytes(tar({"Elevators/elevators.data": b"1"}))
+    file.write_bytes(tar_archive({"Elevators/elevators.data": b"1"}))
     with (
-        pytest.raises(ValueError, match=r"The archive must hold elevators\.test"),
-        tarred(file, "elevators.test"),
+        pytest.raises(ValueError, match=r"The archive must contain elevators\.test"),
+        open_in_tar(file, "elevators.test"),
     ):
         pass

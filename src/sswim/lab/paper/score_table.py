@@ -1,4 +1,4 @@
-"""Scores of ours beside published ones."""
+"""A table of the paper: our scores beside the published ones."""
 
 from __future__ import annotations
 
@@ -7,107 +7,110 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.methods import QUICK_SUFFIX
 from sswim.lab.bench.published import LABELS, Published, published_score
 from sswim.lab.bench.runner import LEFT_OUT
-from sswim.lab.bench.summary import ORIGINAL_SCALE, Mean, columns, group, mean_of
-from sswim.lab.bench.table import number, unit_of
+from sswim.lab.bench.summary import (
+    ORIGINAL_SCALE,
+    Mean,
+    best_methods,
+    group_rows,
+    mean_score,
+    metric_columns,
+)
+from sswim.lab.bench.table import format_published, format_repeats, format_score
 
-QUICK = "-quick"
-"""How the names of small versions of methods end."""
 NEAR = 2.0
-"""Standard deviations of published scores within which ours are taken for the same."""
+"""Number of published standard deviations within which our score counts as the published one."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a method reaches on a data set in a metric, and what is published of it."""
+    """Score of a method on a data set in a metric, beside the published one."""
 
     set: str
     method: str
     metric: str
     mean: Mean | None
-    """Over the repeats that worked, if there are any."""
+    """Mean over the repeats that did not fail; None if there are none."""
     failures: tuple[str, ...]
-    """What went wrong in the others."""
+    """Failure messages of the other repeats."""
     published: Published | None
 
     @property
     def z(self) -> float | None:
-        """How many published standard deviations ours is above the published mean."""
+        """Difference to the published mean, in published standard deviations."""
         if self.mean is None or self.published is None or self.published.std == 0:
             return None
         return (self.mean.value - self.published.value) / self.published.std
 
     @property
     def repeats(self) -> str:
-        """How many worked; and of how many, if some failed."""
-        worked = self.mean.n if self.mean else 0
-        if self.failures:
-            return f"{worked} of {worked + len(self.failures)}"
-        return str(worked) if worked else "–"
+        """Number of repeats that worked, and the total if some failed."""
+        return format_repeats(self.mean.n if self.mean else 0, len(self.failures))
 
     def ours(self) -> list[str]:
-        """Mean and standard deviation as far as they are known, or a word in their place."""
+        """Return our mean and standard deviation as texts, or a word if there is no mean."""
         if self.mean is None:
             left_out = all(failure.startswith(LEFT_OUT) for failure in self.failures)
             return ["–" if not self.failures else LEFT_OUT if left_out else "failed"]
         mean, std = self.mean.value, self.mean.std
-        texts = [number(self.set, self.metric, mean)]
-        return texts if math.isnan(std) else [*texts, number(self.set, self.metric, std, like=mean)]
+        texts = [format_score(self.set, self.metric, mean)]
+        if not math.isnan(std):
+            texts.append(format_score(self.set, self.metric, std, like=mean))
+        return texts
 
     def theirs(self) -> list[str]:
-        """The same of what is published, with the decimals that it has there."""
+        """Return the published mean and standard deviation as texts, with their decimals."""
         if self.published is None:
             return ["–"]
-        decimals = 2 if self.set in ORIGINAL_SCALE else 3
-        scale, _ = unit_of(self.set, self.metric)
+        form = ".2f" if self.set in ORIGINAL_SCALE else ".3f"
         values = (self.published.value, self.published.std)
-        return [f"{value / scale:.{decimals}f}".replace("-", "−") for value in values]
+        return [format_published(self.set, self.metric, value, form) for value in values]
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A table of the paper, made again."""
+    """A reproduced table of the paper."""
 
     title: str
     sets: tuple[str, ...]
     methods: tuple[str, ...]
     scores: dict[tuple[str, str, str], Score]
-    """By set, method and metric."""
+    """Scores by data set, method and metric."""
     notes: tuple[str, ...] = ()
-    """What a reader should know of all of it."""
+    """Sentences about the whole table."""
 
     def metrics(self, name: str) -> tuple[str, str]:
-        """The two of a data set: of errors and of densities."""
-        (error, _), (density, _) = columns(name)
+        """Return the two metrics of a data set: of errors and of densities."""
+        (error, _), (density, _) = metric_columns(name)
         return error, density
 
+    def method_scores(self, method: str, position: int) -> list[Score]:
+        """Return a method's errors (position 0) or densities (position 1) on all data sets."""
+        return [self.scores[name, method, self.metrics(name)[position]] for name in self.sets]
+
     def best(self, name: str, metric: str) -> frozenset[str]:
-        """The methods that none of ours beats."""
-        means = {
-            method: score.mean.value
-            for method in self.methods
-            if (score := self.scores[name, method, metric]).mean is not None
-        }
-        smallest = min(means.values(), default=math.nan)
-        return frozenset(method for method, value in means.items() if value == smallest)
+        """Return the methods with our best score."""
+        means = {method: self.scores[name, method, metric].mean for method in self.methods}
+        return best_methods({method: mean.value for method, mean in means.items() if mean})
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the scores of a method lie to the published ones, where both are known."""
+    """Comparison of a method's scores with the published ones, where both are known."""
 
     method: str
     within: tuple[Score, ...]
-    """At most ``NEAR`` published standard deviations away."""
+    """Scores at most ``NEAR`` published standard deviations away."""
     better: tuple[Score, ...]
-    """Further away, and better."""
+    """Scores further away, and better."""
     worse: tuple[Score, ...]
-    """Further away, and worse."""
+    """Scores further away, and worse."""
 
 
 def agreements(table: ScoreTable) -> list[Agreement]:
-    """Of every method that has a published score with a standard deviation."""
+    """Compare every method that has a published score with a standard deviation."""
     found = []
     for method in table.methods:
         scores = [score for score in table.scores.values() if score.method == method]
@@ -131,26 +134,26 @@ def make_table(
     methods: Sequence[str],
     notes: Sequence[str] = (),
 ) -> ScoreTable:
-    """The scores of data sets and methods among the rows of results."""
-    groups = group(rows)
+    """Make the table of some data sets and methods from rows of results."""
+    groups = group_rows(rows)
     scores = {}
     for name in sets:
         for method in methods:
             tried = groups.get((name, method), [])
             failures = tuple(row.failure for row in tried if row.failure)
-            for metric, column in columns(name):
+            for metric, column in metric_columns(name):
                 scores[name, method, metric] = Score(
                     name,
                     method,
                     metric,
-                    mean_of(tried, column),
+                    mean_score(tried, column),
                     failures,
-                    published_score(name, label(method), metric),
+                    published_score(name, method_label(method), metric),
                 )
     return ScoreTable(title, tuple(sets), tuple(methods), scores, tuple(notes))
 
 
-def label(method: str) -> str:
-    """What the paper calls a method, also a small version of it."""
-    name = method.removesuffix(QUICK)
+def method_label(method: str) -> str:
+    """Return the paper's name of a method or of its quick version."""
+    name = method.removesuffix(QUICK_SUFFIX)
     return "our default" if name == "sswim" else LABELS.get(name, name)

@@ -1,4 +1,4 @@
-"""The named real data sets, split and prepared as every comparison does it."""
+"""Loading named data sets, whole or split into training and test rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64
 
-from sswim.lab.datasets.catalogue import DATA_SETS, DataSet, data_set
+from sswim.base.errors import UserError
+from sswim.lab.datasets.catalogue import DataSet, data_set
 from sswim.lab.datasets.download import download
 from sswim.lab.datasets.folders import FOLDER_VARIABLE, find
 from sswim.tables.table_io import TableError, quote_names, read_table
-
-__all__ = ["DATA_SETS", "FOLDER_VARIABLE", "DataSet", "Split", "Table", "find", "load", "split"]
 
 PROTOCOLS = ("paper",)
 
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of a data set after its preparation, in their own units."""
+    """All rows of a data set after its preparation, not standardised."""
 
     x: Float64[np.ndarray, "N D"]
     y: Float64[np.ndarray, " N"]
@@ -32,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows of one repeat, in their own units."""
+    """Training and test rows of one repeat, not standardised."""
 
     train_x: Float64[np.ndarray, "N D"]
     train_y: Float64[np.ndarray, " N"]
@@ -41,14 +40,14 @@ class Split:
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Table:
-    """All rows of a data set.
+    """Return all rows of a data set.
 
     Args:
         name: One of ``DATA_SETS``.
-        folder: Where ``name.parquet`` is; by default it is looked for in the folders that
-            ``docs/data.md`` tells, and downloaded if it is in none.
+        folder: The folder of ``name.parquet``; by default the folders listed in
+            ``docs/data.md`` are searched, and the file is downloaded if it is in none.
     """
-    values, names = _read(_path(name, folder), data_set(name))
+    values, names = _read(_find_or_download(name, folder), data_set(name))
     return Table(values[:, :-1], values[:, -1], tuple(names[:-1]), names[-1])
 
 
@@ -58,22 +57,22 @@ def split(
     folder: str | os.PathLike[str] | None = None,
     protocol: str = "paper",
 ) -> Split:
-    """The rows of a repeat: the first of a random permutation are for training.
+    """Return the rows of a repeat: the first of a random permutation train, the rest test.
 
     Args:
         name: One of ``DATA_SETS``.
         repeat: The seed of the permutation.
-        folder: As in ``load``.
-        protocol: ``"paper"``: two thirds of the rows train, or as many as ``DATA_SETS`` says.
+        folder: The folder of ``name.parquet``, as for ``load``.
+        protocol: ``"paper"``: two thirds of the rows train, or the number in ``DATA_SETS``.
     """
     if protocol not in PROTOCOLS:
-        raise ValueError(f"A protocol must be one of {', '.join(PROTOCOLS)}. Got {protocol!r}.")
-    path = _path(name, folder)
+        raise UserError(f"A protocol must be one of {', '.join(PROTOCOLS)}. Got {protocol!r}.")
+    path = _find_or_download(name, folder)
     values, _ = _read(path, data_set(name))
     n_train = data_set(name).n_train or round(2 * len(values) / 3)
     if not 0 < n_train < len(values):
         raise TableError(
-            f"{str(path)!r} must have rows to train and to test. Got {len(values)} rows, of which "
+            f"{str(path)!r} must have training and test rows. Got {len(values)} rows, of which "
             f"{n_train} would train."
         )
     order = np.random.RandomState(repeat).permutation(len(values))
@@ -81,29 +80,31 @@ def split(
     return Split(train[:, :-1], train[:, -1], test[:, :-1], test[:, -1])
 
 
-def _path(name: str, folder: str | os.PathLike[str] | None) -> Path:
+def _find_or_download(name: str, folder: str | os.PathLike[str] | None) -> Path:
     path = find(name, folder)
     if path is None and folder is not None:
         raise FileNotFoundError(
-            f"{Path(folder) / name}.parquet is not there. Give the folder of the data sets, or "
-            f"name it in the environment variable {FOLDER_VARIABLE}."
+            f"{Path(folder) / name}.parquet does not exist. Give the folder of the data sets, or "
+            f"set the environment variable {FOLDER_VARIABLE} to it."
         )
     return download(name) if path is None else path
 
 
 def _read(path: Path, wanted: DataSet) -> tuple[Float64[np.ndarray, "N C"], list[str]]:
-    """The prepared columns, the target last, and their names."""
+    """Return the prepared columns, the target last, and their names."""
     table = read_table(path)
     try:
-        if gaps := [name for name in table.column_names if table[name].null_count]:
-            raise TableError(f"No value may be missing. Got missing ones in {quote_names(gaps)}.")
+        if incomplete := [name for name in table.column_names if table[name].null_count]:
+            raise TableError(
+                f"No value may be missing. Got missing values in {quote_names(incomplete)}."
+            )
         table = wanted.prepare(table)
-        return _numbers(table), table.column_names
+        return _to_array(table), table.column_names
     except (ValueError, pa.ArrowException) as error:
         raise TableError(f"{str(path)!r} is not a table of {wanted.name}: {error}") from error
 
 
-def _numbers(table: pa.Table) -> Float64[np.ndarray, "N C"]:
+def _to_array(table: pa.Table) -> Float64[np.ndarray, "N C"]:
     if table.num_columns < 2:
         raise TableError(
             f"There must be an input and a target. Got columns {quote_names(table.column_names)}."
