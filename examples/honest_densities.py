@@ -1,7 +1,7 @@
 """Output warps and input-dependent noise on data whose true densities are known.
 
-Run as ``python examples/honest_densities.py``; it prints the scores that docs/densities.md quotes,
-and writes them and the pictures.
+Run ``python examples/honest_densities.py``. It prints the scores quoted in docs/densities.md, and
+writes them and the pictures to files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEED = 0
 N_ROWS, N_TEST_ROWS = 800, 4000
 COVERAGE = 0.9
 N_PARTS = 4
-"""Equal parts of the input's range, in each of which coverage is counted."""
+"""Number of equal parts of the input's range in which coverage is counted."""
 
 COMMON: dict[str, Any] = {"depth": 0, "n_components": 128, "random_state": SEED}
 WARP: dict[str, Any] = {"output_warp": "sinh-arcsinh"}
@@ -49,30 +49,30 @@ NOISE: dict[str, Any] = {"noise": "input-dependent"}
 
 
 @dataclass(frozen=True)
-class World:
-    """Where rows come from: z = middle(x) + spread(x)·noise; y = e^z if positive, else z."""
+class Simulation:
+    """A distribution of rows: z = centre(x) + spread(x)·ε; y = e^z if positive, else z."""
 
     formula: str
     bounds: tuple[float, float]
-    """Of the input, which is uniform."""
-    middle: Callable[[Vector], Vector]
+    """Range of the input, which is uniform."""
+    centre: Callable[[Vector], Vector]
     spread: Callable[[Vector], Vector]
     positive: bool
     models: dict[str, dict[str, Any]]
     """Settings of the models to compare, by name."""
 
     def draw(self, n: int, random: np.random.Generator) -> tuple[Vector, Vector]:
-        """Inputs and targets of rows."""
+        """Return the inputs and targets of random rows."""
         x = random.uniform(*self.bounds, n)
-        z = self.middle(x) + self.spread(x) * random.normal(size=n)
+        z = self.centre(x) + self.spread(x) * random.normal(size=n)
         return x, np.exp(z) if self.positive else z
 
 
-WORLDS = {
-    "skewed": World(
+SIMULATIONS = {
+    "skewed": Simulation(
         formula="y = exp(sin 2x + 0.5ε), x uniform on [-3, 3]",
         bounds=(-3.0, 3.0),
-        middle=lambda x: np.sin(2 * x),
+        centre=lambda x: np.sin(2 * x),
         spread=lambda x: np.full_like(x, 0.5),
         positive=True,
         models={
@@ -83,18 +83,18 @@ WORLDS = {
             "output warp, tanh": {"output_warp": "tanh"},
         },
     ),
-    "growing": World(
+    "growing": Simulation(
         formula="y = sin 2x + (0.05 + 0.12x)ε, x uniform on [0, 4]",
         bounds=(0.0, 4.0),
-        middle=lambda x: np.sin(2 * x),
+        centre=lambda x: np.sin(2 * x),
         spread=lambda x: 0.05 + 0.12 * x,
         positive=False,
         models={"constant noise": {}, "input-dependent noise": NOISE},
     ),
-    "both": World(
+    "both": Simulation(
         formula="y = exp(sin 2x + (0.1 + 0.2x)ε), x uniform on [0, 4]",
         bounds=(0.0, 4.0),
-        middle=lambda x: np.sin(2 * x),
+        centre=lambda x: np.sin(2 * x),
         spread=lambda x: 0.1 + 0.2 * x,
         positive=True,
         models={
@@ -105,27 +105,32 @@ WORLDS = {
         },
     ),
 }
-"""What is drawn; ε is standard normal noise."""
+"""Simulations by name; ε is standard normal noise."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of predictions of the test rows."""
+    """Scores of predictions of the test rows."""
 
     rmse: float
     mnlp: float
     coverage: float
-    """The share of rows within their 90 % intervals."""
+    """Fraction of rows within their 90 % intervals."""
     coverage_of_parts: tuple[float, ...]
-    """The same in each part of the input's range, from left to right."""
+    """Coverage in each part of the input's range, from left to right."""
 
 
 def score(
-    world: World, x: Vector, y: Vector, mean: Vector, log_density: Vector, cumulative: Vector
+    simulation: Simulation,
+    x: Vector,
+    y: Vector,
+    mean: Vector,
+    log_density: Vector,
+    cdf: Vector,
 ) -> Scores:
-    """Scores from what was predicted, rounded to what the rows can tell."""
-    within = np.abs(cumulative - 0.5) <= 0.5 * COVERAGE
-    low, high = world.bounds
+    """Return the scores of predictions, rounded to four digits."""
+    within = np.abs(cdf - 0.5) <= 0.5 * COVERAGE
+    low, high = simulation.bounds
     part = np.floor(N_PARTS * (x - low) / (high - low))
     return Scores(
         rmse=round(float(np.sqrt(np.mean((mean - y) ** 2))), 4),
@@ -137,28 +142,28 @@ def score(
     )
 
 
-def score_model(world: World, model: SSWIMRegressor, x: Vector, y: Vector) -> Scores:
-    """How well a model predicts rows."""
+def score_model(simulation: Simulation, model: SSWIMRegressor, x: Vector, y: Vector) -> Scores:
+    """Return the scores of a model."""
     X = x[:, None]
     mean = np.asarray(model.predict(X))
-    return score(world, x, y, mean, model.log_density(X, y), model.cdf(X, y))
+    return score(simulation, x, y, mean, model.log_density(X, y), model.cdf(X, y))
 
 
-def score_truth(world: World, x: Vector, y: Vector) -> Scores:
-    """How well one predicts who knows the world: on average no model does better."""
-    middle, spread = world.middle(x), world.spread(x)
-    mean, z, log_slope = middle, y, np.zeros_like(y)
-    if world.positive:
-        mean, z, log_slope = np.exp(middle + 0.5 * spread**2), np.log(y), -np.log(y)
-    law = stats.norm(middle, spread)
-    return score(world, x, y, mean, law.logpdf(z) + log_slope, law.cdf(z))
+def score_truth(simulation: Simulation, x: Vector, y: Vector) -> Scores:
+    """Return the scores of the true distribution, which no model can beat on average."""
+    centre, spread = simulation.centre(x), simulation.spread(x)
+    mean, z, log_slope = centre, y, np.zeros_like(y)
+    if simulation.positive:
+        mean, z, log_slope = np.exp(centre + 0.5 * spread**2), np.log(y), -np.log(y)
+    true = stats.norm(centre, spread)
+    return score(simulation, x, y, mean, true.logpdf(z) + log_slope, true.cdf(z))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Rows of a world, models of them, and how well these predict other rows."""
+    """Rows of a simulation, the models fitted to them, and their scores on other rows."""
 
-    world: World
+    simulation: Simulation
     x: Vector
     y: Vector
     test_x: Vector
@@ -167,31 +172,33 @@ class Outcome:
     scores: dict[str, Scores]
 
 
-def fit_all(world: World) -> Outcome:
-    """Draw rows, fit every model to them, and score it on others."""
+def fit_all(simulation: Simulation) -> Outcome:
+    """Draw rows, fit every model to them, and score the models on other rows."""
     random = np.random.default_rng(SEED)
-    x, y = world.draw(N_ROWS, random)
-    test_x, test_y = world.draw(N_TEST_ROWS, random)
+    x, y = simulation.draw(N_ROWS, random)
+    test_x, test_y = simulation.draw(N_TEST_ROWS, random)
     models = {
         name: SSWIMRegressor(**COMMON | settings).fit(x[:, None], y)
-        for name, settings in world.models.items()
+        for name, settings in simulation.models.items()
     }
-    scores = {name: score_model(world, model, test_x, test_y) for name, model in models.items()}
-    scores["the truth"] = score_truth(world, test_x, test_y)
-    return Outcome(world, x, y, test_x, test_y, models, scores)
+    scores = {
+        name: score_model(simulation, model, test_x, test_y) for name, model in models.items()
+    }
+    scores["the truth"] = score_truth(simulation, test_x, test_y)
+    return Outcome(simulation, x, y, test_x, test_y, models, scores)
 
 
 def skewed_figure(outcome: Outcome) -> Figure:
-    """Predictions of both models, the learnt map, and whether the densities are right."""
+    """Draw predictions of two models, the learnt output warp, and the calibration of densities."""
     figure, panels = five_panels()
-    plain, warped = (outcome.models[f"{kind}, 500 steps"] for kind in ("plain", "output warp"))
+    plain, warped = (outcome.models[f"{name}, 500 steps"] for name in ("plain", "output warp"))
     draw_predictions(outcome, {panels["a"]: plain, panels["b"]: warped})
     for letter in "ab":
         panels[letter].set_ylim(top=14)  # room for the legend
         panels[letter].legend(frameon=False, fontsize="small", ncols=2, loc="upper center")
     plot_output_map(warped, outcome.y, ax=panels["c"])
     y = np.linspace(outcome.y.min(), outcome.y.max(), 600)
-    # A regression does not mind the scale and origin of what it sees: compare shapes.
+    # Only the shapes can be compared: a regression does not depend on scale and origin.
     slope, level = np.polyfit(np.log(y), warped.warp_targets(y), 1)
     panels["c"].plot(
         y, level + slope * np.log(y), color=CYCLE[1], lw=1.2, ls=":", label="log, scaled"
@@ -199,7 +206,7 @@ def skewed_figure(outcome: Outcome) -> Figure:
     panels["c"].legend(frameon=False, fontsize="small", loc="upper left")
     for letter, model in (("d", plain), ("e", warped)):
         plot_pit(model, outcome.test_x[:, None], outcome.test_y, ax=panels[letter])
-    share_height(panels["d"], panels["e"])
+    share_range(panels["d"], panels["e"])
     titles = {
         "a": "(a) plain",
         "b": "(b) with an output warp",
@@ -213,17 +220,17 @@ def skewed_figure(outcome: Outcome) -> Figure:
 
 
 def growing_figure(outcome: Outcome) -> Figure:
-    """Predictions of both models, the noise they see, and whether their intervals are right."""
+    """Draw predictions of two models, their noise, and the calibration of their intervals."""
     figure, panels = five_panels()
     constant, varying = outcome.models.values()
     draw_predictions(outcome, {panels["a"]: constant, panels["b"]: varying})
     plot_noise(varying, outcome.x[:, None], ax=panels["c"])
     panels["c"].get_lines()[0].set_label("input-dependent")
-    x = np.linspace(*outcome.world.bounds, 600)
+    x = np.linspace(*outcome.simulation.bounds, 600)
     panels["c"].plot(
         x, constant.predict_noise(x[:, None]), color=CYCLE[1], lw=1.2, label="constant"
     )
-    panels["c"].plot(x, outcome.world.spread(x), color=INK, lw=0.8, ls="--", label="true")
+    panels["c"].plot(x, outcome.simulation.spread(x), color=INK, lw=0.8, ls="--", label="true")
     panels["c"].set_ylim(top=0.6)
     panels["c"].legend(frameon=False, fontsize="small", loc="upper left")
     for letter, model in (("d", constant), ("e", varying)):
@@ -241,7 +248,7 @@ def growing_figure(outcome: Outcome) -> Figure:
 
 
 def five_panels() -> tuple[Figure, dict[str, Axes]]:
-    """Two panels above three square ones."""
+    """Return a new figure with two panels above three square ones."""
     figure = Figure(figsize=(11, 7.5), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     panels = figure.subplot_mosaic("aaabbb\nccddee")
     for letter in "cde":
@@ -250,22 +257,22 @@ def five_panels() -> tuple[Figure, dict[str, Axes]]:
 
 
 def draw_predictions(outcome: Outcome, panels: dict[Axes, SSWIMRegressor]) -> None:
-    """Each model's prediction into its panel, all of one height."""
+    """Draw each model's prediction into its panel, with a common vertical range."""
     for ax, model in panels.items():
         plot_prediction(model, outcome.x[:, None], outcome.y, coverage=COVERAGE, ax=ax)
-    share_height(*panels)
+    share_range(*panels)
 
 
-def share_height(*panels: Axes) -> None:
-    """Give panels the range that holds all of theirs."""
+def share_range(*panels: Axes) -> None:
+    """Give panels a common vertical range, which contains the range of each."""
     limits = [ax.get_ylim() for ax in panels]
     for ax in panels:
         ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
 def score_table(name: str, outcome: Outcome) -> Table:
-    """The scores of every model of a world."""
-    table = Table(title=f"{name}: {outcome.world.formula}", title_justify="left")
+    """Return a table of the scores of every model of a simulation."""
+    table = Table(title=f"{name}: {outcome.simulation.formula}", title_justify="left")
     columns = ("model", "RMSE", "MNLP", "coverage", "by quarter of the input")
     for column in columns:
         table.add_column(column, justify="left" if column == "model" else "right")
@@ -277,7 +284,7 @@ def score_table(name: str, outcome: Outcome) -> Table:
 
 
 def as_json(outcomes: dict[str, Outcome]) -> str:
-    """The settings and the scores."""
+    """Return the settings and the scores as JSON."""
     content = {
         "made_by": "python examples/honest_densities.py",
         "settings": COMMON,
@@ -286,8 +293,8 @@ def as_json(outcomes: dict[str, Outcome]) -> str:
         "test_rows": N_TEST_ROWS,
         "examples": {
             name: {
-                "formula": outcome.world.formula,
-                "models": outcome.world.models,
+                "formula": outcome.simulation.formula,
+                "models": outcome.simulation.models,
                 "scores": {model: asdict(scores) for model, scores in outcome.scores.items()},
             }
             for name, outcome in outcomes.items()
@@ -297,10 +304,14 @@ def as_json(outcomes: dict[str, Outcome]) -> str:
 
 
 def main() -> None:
-    """Fit, print, and write."""
-    parser = argparse.ArgumentParser(description="The worked examples of docs/densities.md.")
-    parser.add_argument("--out", type=Path, default=Path("docs/images"), help="for the pictures")
-    parser.add_argument("--results", type=Path, default=Path("results/densities-examples.json"))
+    """Fit the models, print the scores and write the files."""
+    parser = argparse.ArgumentParser(description="Run the worked examples of docs/densities.md.")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/images"), help="folder of the pictures"
+    )
+    parser.add_argument(
+        "--results", type=Path, default=Path("results/densities-examples.json"), help="result file"
+    )
     arguments = parser.parse_args()
     pictures = {
         "skewed": arguments.out / "densities-skewed.png",
@@ -311,8 +322,8 @@ def main() -> None:
 
     console = Console()
     outcomes = {}
-    for name, world in WORLDS.items():
-        outcomes[name] = fit_all(world)
+    for name, simulation in SIMULATIONS.items():
+        outcomes[name] = fit_all(simulation)
         console.print(score_table(name, outcomes[name]))
     contents = {
         pictures["skewed"]: png(skewed_figure(outcomes["skewed"])),

@@ -1,7 +1,7 @@
-"""Tables that need not fit into memory, and rows that are made as they are read.
+"""Fit tables that are larger than memory, and rows that are generated while they are read.
 
-Run as ``python examples/stream.py``. It takes some seconds and leaves nothing behind: the table is
-small, a folder of Parquet files within a temporary folder. See docs/large-data.md.
+Run ``python examples/stream.py``. It takes a few seconds and leaves no files: the table is a small
+folder of Parquet files in a temporary folder. See docs/large-data.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Inputs = Float64[np.ndarray, "n 2"]
 Targets = Float64[np.ndarray, " n"]
 
 N_SHARDS, SHARD_ROWS = 7, 9_000
-"""More rows than the 60,000 of a sample: fewer would all be held, whatever the memory."""
+"""More rows than the 60,000 of a sample: a smaller table would be held whatever the memory."""
 
 NAMES = ("east", "north")
 NOISE = 0.1
@@ -37,50 +37,50 @@ SETTINGS: dict[str, Any] = {
     "max_iter": 10,
     "random_state": 0,
 }
-"""Of a small model, for the example's sake."""
+"""Settings of a small model, to keep the example short."""
 
 
 def draw(seed: int) -> tuple[Inputs, Targets]:
-    """The rows of a shard, always the same: waves that get shorter away from the middle."""
+    """Return the rows of a shard, always the same: waves that get shorter away from the middle."""
     random = np.random.default_rng(seed)
     x = random.uniform(-1, 1, (SHARD_ROWS, 2))
     waves = np.sin(4 * x[:, 0] + 3 * x[:, 1] ** 2)
     return x, waves + NOISE * random.normal(size=SHARD_ROWS)
 
 
-def named(x: Inputs) -> pa.Table:
-    """Inputs as columns of a table."""
+def as_table(x: Inputs) -> pa.Table:
+    """Return inputs as a table with named columns."""
     return pa.table(dict(zip(NAMES, x.T, strict=True)))
 
 
 def write_shards(folder: Path) -> None:
-    """A table in several files."""
+    """Write a table in several files."""
     folder.mkdir()
     for seed in range(N_SHARDS):
         x, y = draw(seed)
-        table = named(x).append_column("height", pa.array(y))
+        table = as_table(x).append_column("height", pa.array(y))
         pq.write_table(table, folder / f"part-{seed:03}.parquet")
 
 
 class Shards:
-    """The same rows without any file: every pass over them makes them again."""
+    """The rows of the table without files: every pass generates them again."""
 
     def __iter__(self) -> Iterator[tuple[Inputs, Targets]]:
-        """Start anew."""
+        """Start a new pass over the shards."""
         return (draw(seed) for seed in range(N_SHARDS))
 
 
 def fit_all(folder: Path) -> dict[str, SSWIMRegressor]:
-    """One and the same model, of rows that come in several ways."""
-    table, kept = folder / "table", folder / "kept"
+    """Fit the same model to the same rows, read in several ways."""
+    table, checkpoint_folder = folder / "table", folder / "checkpoints"
     write_shards(table)
     source = IterableSource(Shards())
-    source.names = NAMES  # else the columns of the inputs have none
-    # Training that ends early, and is taken up again by another fit.
-    checkpoints = Checkpoints(kept, every=2)
+    source.names = NAMES  # without this the inputs have no names
+    # A training that ends early, and is resumed by another fit.
+    checkpoints = Checkpoints(checkpoint_folder, every=2)
     stopped = SSWIMRegressor(**SETTINGS, callback=lambda member, step: step.index == 7)
     stopped.fit(table, "height", memory=0, checkpoints=checkpoints)
-    resume = Checkpoints(kept, every=2, resume=True)
+    resume = Checkpoints(checkpoint_folder, every=2, resume=True)
     models = {
         "a folder, held in memory": SSWIMRegressor(**SETTINGS).fit(table, "height"),
         "a folder, streamed": SSWIMRegressor(**SETTINGS).fit(table, "height", memory=0),
@@ -94,13 +94,13 @@ def fit_all(folder: Path) -> dict[str, SSWIMRegressor]:
 
 
 def main() -> None:
-    """Fit, and compare."""
+    """Fit the models and compare their predictions."""
     with tempfile.TemporaryDirectory() as folder:
         models = fit_all(Path(folder))
     x, y = draw(N_SHARDS)
-    means = {name: np.asarray(model.predict(named(x))) for name, model in models.items()}
+    means = {name: np.asarray(model.predict(as_table(x))) for name, model in models.items()}
     first = next(iter(means.values()))
-    title = f"{N_SHARDS * SHARD_ROWS:,} rows with noise of {NOISE}, and how models of them differ"
+    title = f"{N_SHARDS * SHARD_ROWS:,} rows with noise of {NOISE}: errors and differences"
     table = Table(title=title, title_justify="left")
     for column in ("rows", "steps", "test RMSE", "difference"):
         table.add_column(column, justify="left" if column == "rows" else "right")

@@ -1,0 +1,41 @@
+"""Tests that the examples run."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load_example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / name), run_name="example")
+
+
+@pytest.mark.slow
+def test_streamed_and_held_rows_give_the_same_model(tmp_path: Path) -> None:
+    example = load_example("stream.py")
+    x, y = example["draw"](100)
+    held, *others = (
+        np.asarray(model.predict(example["as_table"](x)))
+        for model in example["fit_all"](tmp_path).values()
+    )
+    assert len(others) == 3
+    for mean in others:
+        np.testing.assert_allclose(mean, held, atol=1e-9)
+    assert np.sqrt(np.mean((held - y) ** 2)) < 1.2 * example["NOISE"]
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+def test_input_dependent_noise_has_the_better_densities() -> None:
+    example = load_example("honest_densities.py")
+    outcome = example["fit_all"](example["SIMULATIONS"]["growing"])
+    constant, varying, truth = (scores.mnlp for scores in outcome.scores.values())
+    assert truth < varying < constant
+    assert outcome.scores["the truth"].coverage == pytest.approx(0.9, abs=0.02)
+    figure = example["growing_figure"](outcome)
+    assert [ax.get_title(loc="left")[:3] for ax in figure.axes] == [f"({x})" for x in "abcde"]
