@@ -1,17 +1,16 @@
-"""A warp that is integrated out: every expectation and bound against brute force."""
+"""The warp that is integrated out: its expectations and its bound against brute force."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from builders.models import normal
-from builders.peers import number, warp_prior
-from scipy import stats
+from builders.peers import warp_prior
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from sswim.lab.peers.bayesian_warp import JITTER, WarpPosterior, psi_statistics
-from sswim.lab.peers.bayesian_warped_density import Argument, NormalMixture
+from sswim.lab.peers.bayesian_warp import JITTER, psi_statistics, warp_posterior
+from sswim.lab.peers.bayesian_warped_density import WarpedMarginals
 
 
 def test_psi_statistics_against_draws(generator: torch.Generator) -> None:
@@ -21,9 +20,9 @@ def test_psi_statistics_against_draws(generator: torch.Generator) -> None:
     draws = mean + variance.sqrt() * normal(generator, 200_000, 3)
     values = prior.kernel(draws, prior.grid(n_points))  # (draws, N, m)
 
-    def assert_close(ours: Tensor, theirs: Tensor) -> None:
-        error = theirs.std(0) / len(theirs) ** 0.5
-        assert ((ours - theirs.mean(0)).abs() < 5 * error + 1e-9).all()
+    def assert_close(expectation: Tensor, samples: Tensor) -> None:
+        error = samples.std(0) / len(samples) ** 0.5
+        assert ((expectation - samples.mean(0)).abs() < 5 * error + 1e-9).all()
 
     assert_close(psi.first, values)
     assert_close(psi.weighted, draws[..., None] * values)
@@ -34,20 +33,20 @@ def test_the_bound_of_the_warp_is_exact_where_f_is_known(generator: torch.Genera
     """Without variance of f, and with a fine grid, y is Gaussian around f."""
     prior = warp_prior()
     f, y = normal(generator, 12), normal(generator, 12)
-    warp = WarpPosterior.of(prior, 60, y, f, torch.full_like(f, 1e-14))
+    warp = warp_posterior(prior, 60, y, f, torch.full_like(f, 1e-14))
     matrix = prior.kernel(f, f) + prior.noise_variance * torch.eye(12).to(f)
     expected = MultivariateNormal(f, matrix).log_prob(y)
     assert warp.bound.item() == pytest.approx(expected.item(), abs=1e-3)
     new = normal(generator, 2, 4)
     mean, variance = warp.predict(new)
     cross = prior.kernel(new.reshape(-1), f)
-    theirs = new.reshape(-1) + cross @ torch.linalg.solve(matrix, y - f)
-    assert torch.allclose(mean.reshape(-1), theirs, atol=1e-3)
+    expected_mean = new.reshape(-1) + cross @ torch.linalg.solve(matrix, y - f)
+    assert torch.allclose(mean.reshape(-1), expected_mean, atol=1e-3)
     known = (cross * torch.linalg.solve(matrix, cross.mT).mT).sum(1)
     assert torch.allclose(variance.reshape(-1), prior.amplitude_variance - known, atol=1e-3)
 
 
-def test_the_bound_of_the_warp_is_that_of_its_values(generator: torch.Generator) -> None:
+def test_the_bound_of_the_warp_against_draws(generator: torch.Generator) -> None:
     """E log p(y|f, u) under q(f) and q(u), by draws of f, less KL(q(u)‖p(u))."""
     prior, n_points = warp_prior(), 8
     mean, variance, y = (
@@ -55,7 +54,7 @@ def test_the_bound_of_the_warp_is_that_of_its_values(generator: torch.Generator)
         0.3 * normal(generator, 4).square(),
         normal(generator, 4),
     )
-    warp = WarpPosterior.of(prior, n_points, y, mean, variance)
+    warp = warp_posterior(prior, n_points, y, mean, variance)
     eye = torch.eye(n_points).to(mean)
     covariance = warp.factor @ warp.factor.mT
     expected = prior.kernel(warp.points, warp.points) + JITTER * prior.amplitude_variance * eye
@@ -76,30 +75,15 @@ def test_the_bound_of_the_warp_is_that_of_its_values(generator: torch.Generator)
     assert warp.bound.item() == pytest.approx((logs.mean() - divergence).item(), abs=error)
 
 
-def test_mixtures(generator: torch.Generator) -> None:
-    """Quantiles of two far apart, and of one alone."""
-    weights = torch.tensor([0.3, 0.7], dtype=torch.float64)
-    means = torch.tensor([[-5.0, 5.0], [1.0, 1.0]], dtype=torch.float64)
-    variances = torch.tensor([[0.01, 0.01], [4.0, 4.0]], dtype=torch.float64)
-    mixture = NormalMixture(weights, means, variances)
-    for probability in (0.01, 0.29, 0.31, 0.5, 0.999):
-        found = mixture.quantile(probability)
-        assert torch.allclose(mixture.cdf(found), number(probability), atol=1e-12)
-        assert found[1].item() == pytest.approx(stats.norm.ppf(probability, 1, 2), abs=1e-9)
-    mean, variance = mixture.moments()
-    assert torch.allclose(mean, torch.tensor([2.0, 1.0]).to(mean))
-    assert torch.allclose(variance, torch.tensor([21.01, 4.0]).to(mean))
-
-
 def test_nodes_resolve_a_narrow_density(generator: torch.Generator) -> None:
-    """Little noise behind a warp makes the integrand narrow: there are nodes enough for it."""
+    """Little noise after the warp makes the integrand narrow, which needs more nodes."""
     f = normal(generator, 30)
-    wide = WarpPosterior.of(warp_prior(noise=0.5), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
-    narrow = WarpPosterior.of(warp_prior(noise=0.02), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
+    wide = warp_posterior(warp_prior(noise=0.5), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
+    narrow = warp_posterior(warp_prior(noise=0.02), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
     mean, deviation = f[:5], torch.full_like(f[:5], 0.5)
-    argument = Argument(narrow, mean, deviation)
-    n_nodes = argument.n_nodes()
-    assert n_nodes > Argument(wide, mean, deviation).n_nodes()
-    (few,), (many,) = argument.mixtures(n_nodes), argument.mixtures(3 * n_nodes)
+    marginals = WarpedMarginals(narrow, mean, deviation)
+    n_nodes = marginals.n_nodes()
+    assert n_nodes > WarpedMarginals(wide, mean, deviation).n_nodes()
+    (few,), (many,) = marginals.mixtures(n_nodes), marginals.mixtures(3 * n_nodes)
     y = 2 * mean + 0.3
     assert torch.allclose(few.log_density(y), many.log_density(y), atol=1e-6)

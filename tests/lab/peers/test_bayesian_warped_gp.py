@@ -1,4 +1,4 @@
-"""The Bayesian warped process: its bound against evidences, its densities against integrals."""
+"""The Bayesian warped GP: its bound against evidences, its densities against integrals."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from builders.peers import number, rows, skewed, warp_prior
+from builders.peers import rows, scalar, skewed_rows, warp_prior
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid, quad, trapezoid
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from sswim.lab.peers.bayesian_warp import WarpPosterior
+from sswim.lab.peers.bayesian_warp import warp_posterior
 from sswim.lab.peers.bayesian_warped_gp import (
     BWGP,
     N_SCALARS,
-    Bound,
     FittedBayesianWarpedGP,
     Parameters,
+    evidence_bound,
 )
 from sswim.lab.peers.dense_algebra import negative_log_evidence
-from sswim.lab.peers.dense_gp import GP, Problem, minimise
+from sswim.lab.peers.dense_gp import GP, minimise
 from sswim.lab.peers.protocol import Fitted, Method, Predictive
+from sswim.lab.peers.standardised_rows import StandardisedRows, standardise
 
-QUICK = BWGP(n_points=20, first=5, most=60)
+QUICK = BWGP(n_points=20, start_iterations=5, iterations=60)
 
 
-def random_point(generator: torch.Generator, problem: Problem) -> Tensor:
-    """Of the optimiser's, with a warp's grid that covers the targets."""
-    n_rows, n_inputs = problem.x.shape
+def random_point(generator: torch.Generator, training: StandardisedRows) -> Tensor:
+    """A point of the optimiser whose grid of the warp covers the targets."""
+    n_rows, n_inputs = training.x.shape
     point = 0.3 * normal(generator, n_inputs + N_SCALARS + 2 * n_rows)
     point[n_inputs + 1] = -1.0  # log τ
     point[n_inputs + 6] = -5.0
@@ -39,12 +40,12 @@ def random_point(generator: torch.Generator, problem: Problem) -> Tensor:
     return point
 
 
-def best_bound(parameters: Parameters, problem: Problem, n_points: int) -> float:
-    """Over q(f), where all else is given."""
-    n_rows, n_inputs = problem.x.shape
+def best_bound(parameters: Parameters, training: StandardisedRows, n_points: int) -> float:
+    """The best bound over q(f), with everything else fixed."""
+    n_rows, n_inputs = training.x.shape
 
     def objective(point: Tensor) -> Tensor:
-        return -Bound.of(Parameters.of(point, n_inputs), problem, n_points).value
+        return -evidence_bound(Parameters.from_point(point, n_inputs), training, n_points).value
 
     start = parameters.point()
     fixed = [(value, value) for value in start[: -2 * n_rows]]
@@ -55,40 +56,44 @@ def best_bound(parameters: Parameters, problem: Problem, n_points: int) -> float
 
 @pytest.fixture(scope="module")
 def fitted() -> FittedBayesianWarpedGP:
-    return QUICK.fit(*skewed(), 0, "cpu")
+    return QUICK.fit(*skewed_rows(), 0, "cpu")
 
 
 def test_the_divergence_and_marginals_of_f(generator: torch.Generator) -> None:
-    problem = Problem.of(*skewed(9), "cpu")
-    parameters = Parameters.of(random_point(generator, problem), 2)
-    eye = torch.eye(9).to(problem.x)
-    prior_covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    training = standardise(*skewed_rows(9), "cpu")
+    parameters = Parameters.from_point(random_point(generator, training), 2)
+    eye = torch.eye(9).to(training.x)
+    prior_covariance = parameters.kernel.matrix(training.x) + (2 * parameters.log_noise).exp() * eye
     precision = torch.diag((-parameters.log_pseudo_variance).exp())
     covariance = (prior_covariance.inverse() + precision).inverse()
-    gap = parameters.pseudo - parameters.offset
+    gap = parameters.pseudo_targets - parameters.offset
     mean = parameters.offset + covariance @ precision @ gap
     q = MultivariateNormal(mean, 0.5 * (covariance + covariance.mT))
     divergence = kl_divergence(q, MultivariateNormal(parameters.offset.expand(9), prior_covariance))
-    warp = WarpPosterior.of(parameters.prior, 10, problem.y, mean, covariance.diagonal())
+    warp = warp_posterior(parameters.prior, 10, training.y, mean, covariance.diagonal())
     expected = (warp.bound - divergence).item()
-    assert Bound.of(parameters, problem, 10).value.item() == pytest.approx(expected, rel=1e-8)
+    assert evidence_bound(parameters, training, 10).value.item() == pytest.approx(
+        expected, rel=1e-8
+    )
 
 
 def test_without_a_warp_the_bound_is_the_evidence(generator: torch.Generator) -> None:
-    """With pseudo-targets that are the targets, and their noise that behind the warp."""
-    problem = Problem.of(*skewed(12), "cpu")
-    parameters = Parameters.of(random_point(generator, problem), 2)
-    prior = replace(parameters.prior, log_amplitude=number(-12.0))
+    """The pseudo-targets are the targets, and their noise is the noise after the warp."""
+    training = standardise(*skewed_rows(12), "cpu")
+    parameters = Parameters.from_point(random_point(generator, training), 2)
+    prior = replace(parameters.prior, log_amplitude=scalar(-12.0))
     parameters = replace(
         parameters,
         prior=prior,
-        offset=number(0.0),
-        pseudo=problem.y,
+        offset=scalar(0.0),
+        pseudo_targets=training.y,
         log_pseudo_variance=(2 * prior.log_noise).expand(12),
     )
     log_noise = 0.5 * ((2 * parameters.log_noise).exp() + prior.noise_variance).log()
-    expected = -negative_log_evidence(parameters.kernel, log_noise, problem.x, problem.y).item()
-    assert Bound.of(parameters, problem, 10).value.item() == pytest.approx(expected, abs=1e-6)
+    expected = -negative_log_evidence(parameters.kernel, log_noise, training.x, training.y).item()
+    assert evidence_bound(parameters, training, 10).value.item() == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(("amplitude", "gap"), [(0.05, 0.02), (0.2, 0.2), (1.0, 1.5)])
@@ -97,62 +102,62 @@ def test_the_bound_is_below_the_evidence_and_comes_close(
 ) -> None:
     """p(y) = ∫ N(y; f, c(f, f) + σ²I) p(f) df of three rows, by quadrature over f.
 
-    What is missing is that f and the warp depend on one another, the less the smaller the warp.
+    The gap is the dependence between f and the warp, which a smaller warp makes smaller.
     """
-    problem = Problem.of(*skewed(3), "cpu")
-    drawn = Parameters.of(random_point(generator, problem), 2)
-    prior = replace(drawn.prior, log_amplitude=number(amplitude).log())
+    training = standardise(*skewed_rows(3), "cpu")
+    drawn = Parameters.from_point(random_point(generator, training), 2)
+    prior = replace(drawn.prior, log_amplitude=scalar(amplitude).log())
     parameters = replace(drawn, prior=prior)
     points, weights = np.polynomial.hermite_e.hermegauss(60)
     nodes = torch.as_tensor(np.stack(np.meshgrid(points, points, points), -1).reshape(-1, 3))
     logs = np.log(weights / weights.sum())
     log_weights = torch.as_tensor(np.add.outer(np.add.outer(logs, logs), logs).reshape(-1))
     eye = torch.eye(3).to(nodes)
-    covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    covariance = parameters.kernel.matrix(training.x) + (2 * parameters.log_noise).exp() * eye
     f = parameters.offset + nodes @ torch.linalg.cholesky(covariance).mT
     distance = (f[:, :, None] - f[:, None, :]) * (-prior.log_length).exp()
     warped = prior.amplitude_variance * (-0.5 * distance.square()).exp()
-    log_prob = MultivariateNormal(f, warped + prior.noise_variance * eye).log_prob(problem.y)
+    log_prob = MultivariateNormal(f, warped + prior.noise_variance * eye).log_prob(training.y)
     evidence = (log_weights + log_prob).logsumexp(0).item()
 
-    assert Bound.of(parameters, problem, 30).value.item() < evidence
-    assert evidence - gap < best_bound(parameters, problem, 30) < evidence
+    assert evidence_bound(parameters, training, 30).value.item() < evidence
+    assert evidence - gap < best_bound(parameters, training, 30) < evidence
 
 
 def test_the_best_bound_of_a_constant_warp() -> None:
-    """h = c ~ N(0, α²): all is Gaussian, and what q misses of the evidence has a closed form.
+    """For h = c ~ N(0, α²) all is Gaussian, and the gap to the evidence has a closed form.
 
     The precision of (f, c) given y has the blocks P = K_f⁻¹ + I/σ², 1/σ² and p = N/σ² + 1/α². A q
     without the block between them misses ½(log|P| + log p − log|all|).
     """
-    problem = Problem.of(*skewed(7), "cpu")
-    parameters = Parameters.of(
-        random_point(torch.Generator().manual_seed(1), problem), problem.x.shape[1]
+    training = standardise(*skewed_rows(7), "cpu")
+    parameters = Parameters.from_point(
+        random_point(torch.Generator().manual_seed(1), training), training.x.shape[1]
     )
     parameters = replace(parameters, prior=warp_prior(length=1e4))
-    eye, ones = torch.eye(7).to(problem.x), torch.ones(7, 1, dtype=torch.float64)
-    covariance = parameters.kernel.matrix(problem.x) + (2 * parameters.log_noise).exp() * eye
+    eye, ones = torch.eye(7).to(training.x), torch.ones(7, 1, dtype=torch.float64)
+    covariance = parameters.kernel.matrix(training.x) + (2 * parameters.log_noise).exp() * eye
     noise, amplitude = parameters.prior.noise_variance, parameters.prior.amplitude_variance
     block = covariance.inverse() + eye / noise
     last = (7 / noise + 1 / amplitude).reshape(1, 1)
     whole = torch.cat((torch.cat((block, ones / noise), 1), torch.cat((ones.mT / noise, last), 1)))
     evidence = MultivariateNormal(
         parameters.offset.expand(7), covariance + amplitude * ones @ ones.mT + noise * eye
-    ).log_prob(problem.y)
+    ).log_prob(training.y)
     missed = 0.5 * (block.logdet() + last.logdet() - whole.logdet())
     assert missed.item() > 0.1
     expected = (evidence - missed).item()
-    assert best_bound(parameters, problem, 4) == pytest.approx(expected, abs=1e-3)
+    assert best_bound(parameters, training, 4) == pytest.approx(expected, abs=1e-3)
 
 
 def test_gradients(generator: torch.Generator) -> None:
-    problem = Problem.of(*skewed(6), "cpu")
+    training = standardise(*skewed_rows(6), "cpu")
 
     def objective(point: Tensor) -> Tensor:
-        return Bound.of(Parameters.of(point, 2), problem, 6).value
+        return evidence_bound(Parameters.from_point(point, 2), training, 6).value
 
-    point = random_point(generator, problem)
-    assert np.allclose(Parameters.of(point, 2).point(), point.numpy(), rtol=1e-12)
+    point = random_point(generator, training)
+    assert np.allclose(Parameters.from_point(point, 2).point(), point.numpy(), rtol=1e-12)
     torch.autograd.gradcheck(objective, (point.requires_grad_(),))
 
 
@@ -161,24 +166,24 @@ def test_as_a_method(fitted: FittedBayesianWarpedGP) -> None:
     assert isinstance(fitted, Fitted)
     assert QUICK.settings()["n_points"] == 20
     assert QUICK.max_rows == 5000
-    x = skewed(20, seed=1)[0]
+    x = skewed_rows(20, seed=1)[0]
     predictive = fitted.predict(x)
     assert isinstance(predictive, Predictive)
-    assert np.array_equal(QUICK.fit(*skewed(), 1, "cpu").predict(x).mean, predictive.mean)
+    assert np.array_equal(QUICK.fit(*skewed_rows(), 1, "cpu").predict(x).mean, predictive.mean)
 
 
 def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> None:
-    x, y = skewed(6, seed=1)
-    predictive = fitted.predict(x)
-    argument, spread = predictive.argument, predictive.scaling.target_spread.item()
+    x, y = skewed_rows(6, seed=1)
+    predictive, marginals = fitted.predict(x), fitted.marginals(x)
+    spread = predictive.scaling.target_spread.item()
     targets = (y - predictive.scaling.target_mean.item()) / spread
     for row, target in enumerate(targets):
-        mean, deviation = argument.mean[row].item(), argument.deviation[row].item()
+        mean, deviation = marginals.mean[row].item(), marginals.deviation[row].item()
 
         def integrand(
             f: float, mean: float = mean, deviation: float = deviation, target: float = target
         ) -> float:
-            warped, variance = fitted.warp.predict(number(f))
+            warped, variance = fitted.warp.predict(scalar(f))
             total = (variance + fitted.warp.prior.noise_variance).sqrt().item()
             return float(
                 stats.norm.pdf(target, warped.item(), total) * stats.norm.pdf(f, mean, deviation)
@@ -193,7 +198,7 @@ def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> N
 
 def test_density_moments_and_intervals_are_consistent(fitted: FittedBayesianWarpedGP) -> None:
     grid = np.linspace(-10, 20, 3001)
-    for row in skewed(2, seed=2)[0]:
+    for row in skewed_rows(2, seed=2)[0]:
         predictive = fitted.predict(np.tile(row, (len(grid), 1)))
         density = np.exp(predictive.log_density(grid))
         assert trapezoid(density, grid) == pytest.approx(1, abs=1e-6)
@@ -208,12 +213,12 @@ def test_density_moments_and_intervals_are_consistent(fitted: FittedBayesianWarp
             assert shares == pytest.approx([0.5 * (1 - coverage), 0.5 * (1 + coverage)], abs=1e-3)
 
 
-def test_rows_do_not_depend_on_those_beside_them(
+def test_predictions_do_not_depend_on_other_rows(
     fitted: FittedBayesianWarpedGP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, y = skewed(30, seed=1)
+    x, y = skewed_rows(30, seed=1)
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim.lab.peers.bayesian_warped_density._VALUES", 700)
+    monkeypatch.setattr("sswim.lab.peers.bayesian_warped_density._CHUNK_NODES", 700)
     parts = fitted.predict(x)
     assert np.allclose(parts.mean, whole.mean, rtol=1e-12)
     assert np.allclose(parts.variance, whole.variance, rtol=1e-10)
@@ -222,9 +227,9 @@ def test_rows_do_not_depend_on_those_beside_them(
 
 
 def test_skewed_targets_are_better_warped(fitted: FittedBayesianWarpedGP) -> None:
-    test_x, test_y = skewed(400, seed=1)
+    test_x, test_y = skewed_rows(400, seed=1)
     warped = fitted.predict(test_x).log_density(test_y).mean()
-    plain = GP().fit(*skewed(), 0, "cpu").predict(test_x).log_density(test_y).mean()
+    plain = GP().fit(*skewed_rows(), 0, "cpu").predict(test_x).log_density(test_y).mean()
     truth = np.mean(stats.lognorm.logpdf(test_y, 0.4, scale=np.exp(np.sin(2 * test_x[:, 0]))))
     assert warped > plain + 0.25
     assert warped > truth - 0.25

@@ -1,4 +1,4 @@
-"""The exact process: against dense algebra of SciPy, and as a method."""
+"""The exact GP: against dense algebra of SciPy, and as a method."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
 from sswim.lab.peers.dense_algebra import (
-    Kernel,
-    Process,
-    Solved,
+    SolvedSystem,
+    SquaredExponential,
+    condition,
     negative_log_evidence,
     plus_diagonal,
-    solved,
+    solve_system,
 )
-from sswim.lab.peers.dense_gp import GP, FittedGP, Problem, fit_gp, minimise
+from sswim.lab.peers.dense_gp import GP, FittedGP, maximise_evidence, minimise
 from sswim.lab.peers.protocol import Fitted, Gaussian, Method
+from sswim.lab.peers.standardised_rows import standardise
 
 
-def kernel(generator: torch.Generator, n_inputs: int) -> Kernel:
-    return Kernel(0.3 * normal(generator, n_inputs), torch.tensor(0.4, dtype=torch.float64))
+def random_kernel(generator: torch.Generator, n_inputs: int) -> SquaredExponential:
+    return SquaredExponential(
+        0.3 * normal(generator, n_inputs), torch.tensor(0.4, dtype=torch.float64)
+    )
 
 
-def covariance(kernel: Kernel, x: Tensor, others: Tensor) -> np.ndarray:
+def covariance(kernel: SquaredExponential, x: Tensor, others: Tensor) -> np.ndarray:
     lengths = kernel.log_lengths.exp().numpy()
     squared = cdist(x.numpy() / lengths, others.numpy() / lengths, "sqeuclidean")
     return np.exp(2 * kernel.log_signal.item() - 0.5 * squared)
@@ -36,17 +39,17 @@ def covariance(kernel: Kernel, x: Tensor, others: Tensor) -> np.ndarray:
 
 def test_the_kernel_against_distances(generator: torch.Generator) -> None:
     x, others = normal(generator, 20, 3), normal(generator, 7, 3)
-    ours = kernel(generator, 3)
-    assert np.allclose(ours.matrix(x).numpy(), covariance(ours, x, x), rtol=1e-12)
-    assert np.allclose(ours.between(others, x).numpy(), covariance(ours, others, x), rtol=1e-12)
+    kernel = random_kernel(generator, 3)
+    assert np.allclose(kernel.matrix(x).numpy(), covariance(kernel, x, x), rtol=1e-12)
+    assert np.allclose(kernel.between(others, x).numpy(), covariance(kernel, others, x), rtol=1e-12)
 
 
 def test_the_evidence_against_dense_algebra(generator: torch.Generator) -> None:
     x, y = normal(generator, 30, 3), normal(generator, 30)
-    ours, log_noise = kernel(generator, 3), torch.tensor(-0.5, dtype=torch.float64)
-    matrix = covariance(ours, x, x) + np.exp(-1.0) * np.eye(30)
+    kernel, log_noise = random_kernel(generator, 3), torch.tensor(-0.5, dtype=torch.float64)
+    matrix = covariance(kernel, x, x) + np.exp(-1.0) * np.eye(30)
     expected = -stats.multivariate_normal(np.zeros(30), matrix).logpdf(y.numpy())
-    value = negative_log_evidence(ours, log_noise, x, y).item()
+    value = negative_log_evidence(kernel, log_noise, x, y).item()
     assert value == pytest.approx(expected, rel=1e-10)
 
 
@@ -54,32 +57,32 @@ def test_the_evidence_against_dense_algebra(generator: torch.Generator) -> None:
 def test_predictions_against_dense_algebra(
     one_for_each: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim.lab.peers.dense_algebra._BATCH", 4)
+    monkeypatch.setattr("sswim.lab.peers.dense_algebra._CHUNK_ROWS", 4)
     x, y, new = normal(generator, 30, 3), normal(generator, 30), normal(generator, 9, 3)
     noise = normal(generator, 30 if one_for_each else 1).square()
     noise = noise if one_for_each else noise[0]
-    ours = kernel(generator, 3)
-    mean, variance = Process.of(ours, x, noise, y).predict(new)
-    matrix = covariance(ours, x, x) + noise.numpy() * np.eye(30)
-    cross = covariance(ours, new, x)
+    kernel = random_kernel(generator, 3)
+    mean, variance = condition(kernel, x, noise, y).predict(new)
+    matrix = covariance(kernel, x, x) + noise.numpy() * np.eye(30)
+    cross = covariance(kernel, new, x)
     assert np.allclose(mean.numpy(), cross @ np.linalg.solve(matrix, y.numpy()), rtol=1e-8)
-    posterior = covariance(ours, new, new) - cross @ np.linalg.solve(matrix, cross.T)
+    posterior = covariance(kernel, new, new) - cross @ np.linalg.solve(matrix, cross.T)
     assert np.allclose(variance.numpy(), posterior.diagonal(), rtol=1e-8)
 
 
 def test_gradients(generator: torch.Generator) -> None:
-    """Of the inverse's diagonal, of the solution and of the determinant, and all at once."""
+    """Gradients of the solution, of the inverse's diagonal, of the determinant, and of all."""
     x = normal(generator, 8, 2)
 
     def everything(
         log_lengths: Tensor, log_signal: Tensor, noise: Tensor, vector: Tensor
     ) -> tuple[Tensor, ...]:
-        matrix = Kernel(log_lengths, log_signal).matrix(x)
-        found = solved(plus_diagonal(matrix, noise.exp()), vector)
-        return found.solution, found.diagonal, found.log_determinant
+        matrix = SquaredExponential(log_lengths, log_signal).matrix(x)
+        found = solve_system(plus_diagonal(matrix, noise.exp()), vector)
+        return found.solution, found.inverse_diagonal, found.log_determinant
 
     def evidence(log_lengths: Tensor, log_signal: Tensor, noise: Tensor, y: Tensor) -> Tensor:
-        return negative_log_evidence(Kernel(log_lengths, log_signal), noise[0], x, y)
+        return negative_log_evidence(SquaredExponential(log_lengths, log_signal), noise[0], x, y)
 
     shapes = ((2,), (), (8,), (8,))
     leaves = tuple((0.3 * normal(generator, *shape)).requires_grad_() for shape in shapes)
@@ -87,27 +90,27 @@ def test_gradients(generator: torch.Generator) -> None:
     torch.autograd.gradcheck(evidence, leaves)
 
 
-def test_what_is_solved(generator: torch.Generator) -> None:
+def test_a_solved_system(generator: torch.Generator) -> None:
     root, vector = normal(generator, 6, 6), normal(generator, 6)
     matrix = root @ root.mT + torch.eye(6).to(root)
-    found = solved(matrix, vector)
-    expected = Solved(
+    found = solve_system(matrix, vector)
+    expected = SolvedSystem(
         torch.linalg.solve(matrix, vector), matrix.inverse().diagonal(), matrix.logdet()
     )
-    for ours, theirs in zip(found.tensors(), expected.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-10)
+    for value, reference in zip(found.tensors(), expected.tensors(), strict=True):
+        assert torch.allclose(value, reference, rtol=1e-10)
 
 
-def test_an_indefinite_covariance_is_told(generator: torch.Generator) -> None:
+def test_an_indefinite_covariance_raises(generator: torch.Generator) -> None:
     x, y = normal(generator, 5, 2), normal(generator, 5)
     with pytest.raises(FactorisationError, match="covariance of the rows must be positive"):
-        Process.of(kernel(generator, 2), x, -10 * torch.ones_like(y), y)
+        condition(random_kernel(generator, 2), x, -10 * torch.ones_like(y), y)
 
 
 def test_equal_rows_need_little_noise(generator: torch.Generator) -> None:
     x = normal(generator, 5, 2).repeat(4, 1)
     noise = torch.zeros((), dtype=torch.float64)
-    mean, variance = Process.of(kernel(generator, 2), x, noise, x[:, 0]).predict(x)
+    mean, variance = condition(random_kernel(generator, 2), x, noise, x[:, 0]).predict(x)
     assert torch.allclose(mean, x[:, 0], atol=1e-6)
     assert (variance >= 0).all()
 
@@ -127,12 +130,14 @@ def test_the_best_of_several_starts_goes_on() -> None:
 
 
 def test_the_evidence_has_no_better_point_nearby() -> None:
-    problem = Problem.of(*rows(40), "cpu")
-    best = fit_gp(problem, 10, 200)
+    training = standardise(*rows(40), "cpu")
+    best = maximise_evidence(training, 10, 200)
 
     def value(point: np.ndarray) -> float:
         at = torch.as_tensor(point)
-        return negative_log_evidence(Kernel(at[:-2], at[-2]), at[-1], problem.x, problem.y).item()
+        return negative_log_evidence(
+            SquaredExponential(at[:-2], at[-2]), at[-1], training.x, training.y
+        ).item()
 
     lowest = value(best)
     for position in range(len(best)):
@@ -142,7 +147,7 @@ def test_the_evidence_has_no_better_point_nearby() -> None:
             assert value(moved) >= lowest - 1e-6
 
 
-def test_the_process_as_a_method() -> None:
+def test_the_gp_as_a_method() -> None:
     method = GP()
     assert isinstance(method, Method)
     assert method.settings()["iterations"] == 100
@@ -162,9 +167,11 @@ def test_the_process_as_a_method() -> None:
 
 def test_units_of_target_and_inputs_do_not_matter() -> None:
     x, y = rows(40)
-    point = fit_gp(Problem.of(x, y, "cpu"), 5, 20)
-    one = FittedGP.of(Problem.of(x, y, "cpu"), point).predict(x)
-    other = FittedGP.of(Problem.of(100 * x - 3, 7 + 1000 * y, "cpu"), point).predict(100 * x - 3)
+    point = maximise_evidence(standardise(x, y, "cpu"), 5, 20)
+    one = FittedGP.from_point(standardise(x, y, "cpu"), point).predict(x)
+    other = FittedGP.from_point(standardise(100 * x - 3, 7 + 1000 * y, "cpu"), point).predict(
+        100 * x - 3
+    )
     assert np.allclose(other.mean, 7 + 1000 * one.mean, rtol=1e-9)
     assert np.allclose(other.variance, 1e6 * one.variance, rtol=1e-7)
 
@@ -176,7 +183,7 @@ def test_a_target_that_never_varies() -> None:
     assert (predictive.variance > 0).all()
 
 
-def test_rows_that_are_not_finite_are_told() -> None:
+def test_rows_that_are_not_finite_raise() -> None:
     x, y = rows(20)
     fitted = GP(1, 1).fit(x, y, 0, "cpu")
     x[3, 1] = np.nan

@@ -1,4 +1,4 @@
-"""The methods of the bench, each on 150 rows."""
+"""The methods behind the protocol, each on 150 rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from builders.peers import rows
 from scipy import stats
 
 from sswim.lab.bench.methods import ABLATIONS, METHODS, require_method, versions
-from sswim.lab.peers.estimator import SSWIM
-from sswim.lab.peers.presets import sswim
 from sswim.lab.peers.protocol import Fitted, Gaussian, Method
-from sswim.lab.peers.published import PublishedSSWIM
-from sswim.lab.peers.trees import HeldOut
-from sswim.recipe.recipe import Recipe
+from sswim.lab.peers.sswim_method import SSWIM
 
-BASELINES = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp"]
+PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp"]
 QUICK = SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 20})
 
 
-@pytest.mark.parametrize("name", [*BASELINES, "sswim"])
+@pytest.mark.parametrize("name", [*PEERS, "sswim"])
 def test_scores_are_finite_and_sane(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +45,7 @@ def test_scores_are_finite_and_sane(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_methods_say_how_they_are_made(name: str) -> None:
+def test_methods_have_settings_and_versions(name: str) -> None:
     method = require_method(name)
     assert isinstance(method, Method)
     assert method.device("cpu") == "cpu"
@@ -62,34 +58,17 @@ def test_methods_say_how_they_are_made(name: str) -> None:
     assert method.max_rows == most.get(name)
 
 
-def test_settings_are_those_that_differ_from_the_defaults() -> None:
-    changes = {"n_members": 1, "recipe": Recipe(depths=(0,), normal_scores=False)}
-    expected = {"n_members": 1, "depths": (0,), "scores": False}
-    assert SSWIM(changes).settings() == expected
-
-
-def test_an_unknown_method_is_refused() -> None:
+def test_an_unknown_method_raises() -> None:
     with pytest.raises(ValueError, match=r"must be one of sswim, .*mlwgp20\. Got 'xgboost'"):
         require_method("xgboost")
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "catboost", "exact-gp"])
-def test_a_missing_library_is_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_raises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[baselines\]"):
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[peers\]"):
         require_method(name)
-
-
-def test_a_tenth_is_held_out_and_the_target_standardised() -> None:
-    x, y = rows(100)
-    held = HeldOut.of(x, y, 3)
-    assert len(held.held_y) == 10
-    together = np.concatenate([held.y, held.held_y])
-    assert np.allclose(np.sort(held.centre + held.scale * together), np.sort(y))
-    assert np.allclose([together.mean(), together.std()], [0, 1])
-    assert np.array_equal(HeldOut.of(x, y, 3).held_y, held.held_y)
-    assert not np.array_equal(HeldOut.of(x, y, 4).held_y, held.held_y)
 
 
 def test_gaussian_densities() -> None:
@@ -98,17 +77,3 @@ def test_gaussian_densities() -> None:
     assert np.allclose(gaussian.log_density(y), stats.norm.logpdf(y, mean, np.sqrt(variance)))
     expected = stats.norm.interval(0.9, mean, np.sqrt(variance))
     assert np.allclose(gaussian.interval(0.9), expected)
-
-
-def test_the_method_comes_with_two_presets() -> None:
-    assert sswim() == SSWIM()
-    assert sswim(2) == SSWIM({"depth": 2})
-    published = sswim(3, preset="paper")
-    assert isinstance(published, PublishedSSWIM)
-    assert published.tailored("concrete").settings()["p"] == 0.001
-    with pytest.raises(ValueError, match=r"no ensemble\. Got preset=\"paper\" without a depth"):
-        sswim(preset="paper")
-    with pytest.raises(ValueError, match="preset must be one of"):
-        sswim(1, preset="draft")
-    with pytest.raises(ValueError, match="depth must be"):
-        sswim(-1, preset="paper")

@@ -1,4 +1,4 @@
-"""The published systems: against dense algebra, sampling, and the rest of this package."""
+"""The published methods: against dense algebra, sampling, and the rest of this package."""
 
 from __future__ import annotations
 
@@ -13,24 +13,18 @@ from builders.peers import rows
 from scipy import stats
 from torch import Tensor
 
-from sswim.lab.peers.protocol import Fitted, Method, Tailored
-from sswim.lab.peers.published import (
-    RFFNS,
-    RFFS,
-    FittedPublished,
-    PublishedModel,
-    PublishedSSWIM,
-    PublishedWarp,
-)
+from sswim.lab.peers.protocol import Fitted, Method, TunedPerDataSet
 from sswim.lab.peers.published_features import (
-    Kernel,
-    SpectralProcess,
-    TwoSpectra,
-    draw_products,
+    KernelName,
+    SpectralGP,
+    TwoSpectraGP,
+    draw_frequencies,
+    inverse_positive,
     positive,
-    raw,
     start_length_scales,
 )
+from sswim.lab.peers.published_model import PublishedModel, PublishedWarp
+from sswim.lab.peers.published_sswim import RFFNS, RFFS, FittedPublished, PublishedSSWIM
 from sswim.model.observations import Observations
 from sswim.posterior.linear_regression import negative_log_evidence, posterior
 from sswim.posterior.statistics import statistics
@@ -47,26 +41,26 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
 
 
-def process(kind: type[SpectralProcess] = SpectralProcess, seed: int = 0) -> SpectralProcess:
-    scales = torch.tensor([0.7, 1.5], dtype=torch.float64)
-    return kind("matern32", 8, scales, 0.4, 2.5, generator(seed))
+def spectral_gp(gp_class: type[SpectralGP] = SpectralGP) -> SpectralGP:
+    length_scales = torch.tensor([0.7, 1.5], dtype=torch.float64)
+    return gp_class("matern32", 8, length_scales, (0.4, 2.5), generator())
 
 
-def test_positive_parameters_start_where_they_are_told() -> None:
+def test_positive_parameters_start_at_given_values() -> None:
     value = torch.tensor([1e-6, 0.1, 1.5, 40.0, 1e4], dtype=torch.float64)
-    assert torch.allclose(positive(raw(value)), value, rtol=1e-12)
+    assert torch.allclose(positive(inverse_positive(value)), value, rtol=1e-12)
 
 
-def test_the_evidence_is_that_of_the_dense_process() -> None:
-    model, x, y = process(), normal(20, 2), normal(20, 1, seed=1)
+def test_the_evidence_is_that_of_the_dense_gp() -> None:
+    model, x, y = spectral_gp(), normal(20, 2), normal(20, 1, seed=1)
     features = model.features(Measure(x))
     covariance = features @ features.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
     expected = -stats.multivariate_normal(cov=covariance.detach().numpy()).logpdf(y[:, 0].numpy())
     assert model.negative_log_evidence(features, y).item() == pytest.approx(expected, rel=1e-10)
 
 
-def test_predictions_are_those_of_the_dense_process() -> None:
-    model, x, y, new = process(), normal(20, 2), normal(20, 3, seed=1), normal(5, 2, seed=2)
+def test_predictions_are_those_of_the_dense_gp() -> None:
+    model, x, y, new = spectral_gp(), normal(20, 2), normal(20, 3, seed=1), normal(5, 2, seed=2)
     known, unknown = model.features(Measure(x)), model.features(Measure(new))
     mean, variance = model.condition(known, y).predict(unknown)
     covariance = known @ known.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
@@ -77,33 +71,33 @@ def test_predictions_are_those_of_the_dense_process() -> None:
     assert torch.allclose(variance, left + 1 / 2.5, atol=1e-9)
 
 
-def test_it_is_the_regression_of_this_package_in_another_form() -> None:
-    model, x, y = process(), normal(20, 2), normal(20, 1, seed=1)
+def test_the_regression_is_that_of_this_package_in_another_form() -> None:
+    model, x, y = spectral_gp(), normal(20, 2), normal(20, 1, seed=1)
     features = model.features(Measure(x)).detach()
     total = statistics(Observations(features, y, torch.zeros_like(y)))
     noise = torch.tensor([1 / 2.5], dtype=torch.float64)
     signal = torch.tensor([1 / 0.4], dtype=torch.float64)
-    ours = posterior(total, noise, signal).predict(features)
+    reference = posterior(total, noise, signal).predict(features)
     mean, variance = model.condition(features, y).predict(features)
-    assert torch.allclose(mean, ours.mean, atol=1e-9)
-    assert torch.allclose(variance[:, None], ours.observation_variance, atol=1e-9)
+    assert torch.allclose(mean, reference.mean, atol=1e-9)
+    assert torch.allclose(variance[:, None], reference.observation_variance, atol=1e-9)
     value = model.negative_log_evidence(features, y)
     assert torch.allclose(value, negative_log_evidence(total, noise, signal), rtol=1e-10)
 
 
 @pytest.mark.parametrize(("kernel", "law"), [("rbf", stats.norm), ("matern32", stats.t(3))])
-def test_coordinates_of_frequencies_are_independent(kernel: Kernel, law: Any) -> None:
-    draw = draw_products(kernel, 4000, 2, generator()).numpy()
+def test_coordinates_of_frequencies_are_independent(kernel: KernelName, law: Any) -> None:
+    draw = draw_frequencies(kernel, 4000, 2, generator()).numpy()
     for column in draw.T:
         assert stats.kstest(column, law.cdf).pvalue > 0.01
     assert abs(stats.spearmanr(*np.abs(draw.T)).statistic) < 0.05  # isotropic ones depend
 
 
 def test_two_equal_spectra_are_one() -> None:
-    model, x = process(TwoSpectra), normal(6, 2)
-    assert isinstance(model, TwoSpectra)
+    model, x = spectral_gp(TwoSpectraGP), normal(6, 2)
+    assert isinstance(model, TwoSpectraGP)
     model.other_unit_frequencies.copy_(model.unit_frequencies)
-    assert torch.allclose(model.features(Measure(x)), process().features(Measure(x)))
+    assert torch.allclose(model.features(Measure(x)), spectral_gp().features(Measure(x)))
     with torch.no_grad():
         model.means[1] += 0.5
     frequencies = model.unit_frequencies / positive(model.raw_length_scales)
@@ -125,7 +119,7 @@ def test_pseudo_points_start_around_the_inputs() -> None:
     [layer] = model.warps
     assert isinstance(layer, PublishedWarp)
     width = x.amax(0) - x.amin(0)
-    for function, mean in ((layer.multiplies, 1), (layer.adds, 0)):
+    for function, mean in ((layer.multiplier, 1), (layer.shift, 0)):
         inputs, targets = function.pseudo_inputs, function.pseudo_targets
         assert torch.allclose(inputs.amin(0), x.amin(0) - 0.2 * width, atol=0.01)
         assert torch.allclose(inputs.amax(0), x.amax(0) + 0.2 * width, atol=0.01)
@@ -140,10 +134,10 @@ def test_a_warp_has_the_moments_of_its_samples() -> None:
     measure = Measure(normal(1, 2, seed=3), normal(1, 2, seed=4).square())
     assert measure.variance is not None
     with torch.no_grad():
-        moments = layer.multiplies(measure), layer.adds(measure)
+        moments = layer.multiplier(measure), layer.shift(measure)
         warped = layer(measure)
         point = layer(Measure(measure.mean))
-        of_point = layer.multiplies(Measure(measure.mean)), layer.adds(Measure(measure.mean))
+        of_point = layer.multiplier(Measure(measure.mean)), layer.shift(Measure(measure.mean))
     n = 400_000
     for result, (g, h), spread in (
         (warped, moments, measure.variance.sqrt()),
@@ -198,13 +192,13 @@ def test_rows_are_predicted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     x, y = rows(60)
     fitted = SMALL.fit(x, y, 0, "cpu")
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim.lab.peers.published.PREDICTED_ROWS", 7)
+    monkeypatch.setattr("sswim.lab.peers.published_sswim.PREDICTED_ROWS", 7)
     parts = fitted.predict(x)
     assert np.allclose(whole.mean, parts.mean)
     assert np.allclose(whole.variance, parts.variance)
 
 
-def test_what_figures_look_at() -> None:
+def test_warped_inputs_and_pseudo_inputs_for_figures() -> None:
     x, y = rows(60)
     fitted = replace(SMALL, depth=2).fit(x, y, 0, "cpu")
     points = fitted.pseudo_inputs()
@@ -214,23 +208,23 @@ def test_what_figures_look_at() -> None:
     assert (variance > 0).all()
     flat, nothing = replace(SMALL, depth=0).fit(x, y, 0, "cpu").warp(x)
     assert not nothing.any()
-    assert np.allclose(flat[:, 0], (x[:, 0] - x[:, 0].mean()) / x[:, 0].std())
+    assert np.allclose(flat, x)
 
 
 def test_settings_are_those_of_the_data_set() -> None:
-    assert isinstance(SMALL, Tailored)
+    assert isinstance(SMALL, TunedPerDataSet)
     one, two = PublishedSSWIM(1), PublishedSSWIM(2)
     assert one.settings()["features"] == 512
-    concrete = two.tailored("concrete")
+    concrete = two.for_data_set("concrete")
     assert (concrete.warp_spread, concrete.top_spread) == (0.001, 10)
     assert concrete.learning_rate == 0.05
-    assert one.tailored("protein").settings()["features"] == 1024
-    assert SMALL.tailored("protein").settings()["features"] == 16
-    creep = one.tailored("creep")
+    assert one.for_data_set("protein").settings()["features"] == 1024
+    assert SMALL.for_data_set("protein").settings()["features"] == 16
+    creep = one.for_data_set("creep")
     assert (creep.kernel, creep.learning_rate, creep.betas) == ("rbf", 0.03, (0.9, 0.999))
-    assert dict(one.tailored("buzz").settings()) == {**one.settings(), "features": 128}
-    assert RFFS.tailored("concrete").settings() == RFFS.settings()
-    assert RFFNS.tailored("abalone").kernel == "rbf"
+    assert dict(one.for_data_set("buzz").settings()) == {**one.settings(), "features": 128}
+    assert RFFS.for_data_set("concrete").settings() == RFFS.settings()
+    assert RFFNS.for_data_set("abalone").kernel == "rbf"
 
 
 def test_features_above_see_the_warped_measure() -> None:
