@@ -1,4 +1,4 @@
-"""``python -m sswim``, the same as the command ``sswim``."""
+"""``python -m sswim``, which is the command ``sswim``."""
 
 from sswim.cli.app import app
 

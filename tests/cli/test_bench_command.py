@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from builders.peers import MeanOnly, row, write_set
-from test_app import invoke
+from builders.bench import MeanOnly, row, write_set
+from builders.commands import invoke
 
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.results import append_results, read_results
@@ -74,7 +70,7 @@ def test_a_failure_is_repeated_when_asked_for(
     [
         (["--sets", "boston"], "A data set must be one of"),
         (["--methods", "xgboost"], "A method must be one of"),
-        (["--sets", "creep"], "creep.parquet is not there"),
+        (["--sets", "creep"], "creep.parquet does not exist"),
         (["--sets", "airfoil", "--workers", "0"], "workers must be at least 1"),
     ],
 )
@@ -99,37 +95,4 @@ def test_tables_of_several_files(tmp_path: Path) -> None:
     assert "| airfoil | RMSE | **0.200** | 0.300 | 0.235 (SSWIM2) |\n" in result.output
     missing = invoke("bench", "table", tmp_path / "none.csv")
     assert missing.exit_code == 1
-    assert "is not there" in missing.output
-
-
-PROGRAM = """
-import runpy, sys
-for name in ("typer", "rich"):
-    sys.modules[name] = None
-runpy.run_module("sswim.bench", run_name="__main__", alter_sys=True)
-"""
-
-
-def run_plain(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def test_the_bench_runs_without_typer_and_rich(tmp_path: Path) -> None:
-    write_set(tmp_path)
-    out = tmp_path / "new" / "results.csv"
-    command = ["--sets", "airfoil", "--methods", "hist-gradient-boosting", "--repeats", "1"]
-    result = run_plain(*command, "--data", tmp_path, "--out", out)
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
-    assert re.search("1 of 1: hist-gradient-boosting on airfoil, repeat 0, RMSE", result.stdout)
-    assert "| airfoil | RMSE |" in result.stdout
-    assert len(read_results(out)) == 1
-    refused = run_plain(*command, "--data", tmp_path, "--out", out, "--no-resume")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: ")
+    assert "does not exist" in missing.output

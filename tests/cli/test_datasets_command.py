@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from builders.commands import invoke
 from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import sswim.cli.datasets
-from sswim.cli.app import app
 from sswim.lab.datasets.catalogue import DATA_SETS
 from sswim.lab.datasets.folders import FOLDER_VARIABLE
 
@@ -19,13 +19,6 @@ from sswim.lab.datasets.folders import FOLDER_VARIABLE
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sswim.cli.datasets, "output", Console(width=300))
-
-
-def invoke(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(app, ["datasets", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def line(result: Result, name: str) -> list[str]:
@@ -38,7 +31,7 @@ def test_all_are_listed(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(16599)}), tmp_path / "elevators.parquet")
     pq.write_table(pa.table({"a": range(1200)}), tmp_path / "creep.parquet")
     (tmp_path / "song.parquet").write_bytes(b"no table")
-    result = invoke("--data", tmp_path)
+    result = invoke("datasets", "--data", tmp_path)
     assert result.exit_code == 0
     for name, each in DATA_SETS.items():
         assert line(result, name)[1:3] == [f"{each.n_rows:,}", str(each.n_inputs)]
@@ -47,7 +40,7 @@ def test_all_are_listed(tmp_path: Path) -> None:
     assert line(result, "creep")[-2:] == ["1,200", "rows"]
     assert line(result, "song")[-1] == "unreadable"
     assert line(result, "buzz")[-1] == "no"
-    assert f"At hand in {tmp_path}: elevators, airfoil, song, creep." in result.output
+    assert f"Available in {tmp_path}: elevators, airfoil, song, creep." in result.output
 
 
 def test_the_folder_may_be_in_the_environment(
@@ -55,23 +48,23 @@ def test_the_folder_may_be_in_the_environment(
 ) -> None:
     pq.write_table(pa.table({"a": range(9)}), tmp_path / "buzz.parquet")
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    assert f"At hand in {tmp_path}: buzz." in invoke().output
+    assert f"Available in {tmp_path}: buzz." in invoke("datasets").output
 
 
 def test_one_is_shown_in_full(tmp_path: Path) -> None:
-    shown = invoke("bikeshare", "--data", tmp_path).output
+    shown = invoke("datasets", "bikeshare", "--data", tmp_path).output
     assert "casual + registered == cnt" in shown
     assert "https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip" in shown
     assert "17,379, of which two thirds train" in shown
     assert "dteday in seconds" in shown
     pq.write_table(pa.table({"a": range(2066)}), tmp_path / "creep.parquet")
-    shown = invoke("creep", "--data", tmp_path).output
+    shown = invoke("datasets", "creep", "--data", tmp_path).output
     assert "of which 800 train" in shown
     assert f"yes, in {tmp_path}" in shown
-    assert "nowhere" in invoke("prism_elevation").output
+    assert "nowhere" in invoke("datasets", "prism_elevation").output
 
 
 def test_an_unknown_name_is_refused() -> None:
-    result = invoke("boston")
+    result = invoke("datasets", "boston")
     assert result.exit_code == 1
     assert "Error: A data set must be one of elevators, airfoil" in result.stderr

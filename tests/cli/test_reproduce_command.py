@@ -1,16 +1,13 @@
-"""The command ``sswim reproduce``, and the one without typer and rich."""
+"""The command ``sswim reproduce``."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.peers import MeanOnly, fake_methods, write_sets
-from test_app import invoke
+from builders.bench import MeanOnly, fake_methods, write_sets
+from builders.commands import invoke, run_command
 
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.results import read_results
@@ -86,48 +83,15 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     ]
     result = invoke(*command, "--methods", "sgpr,rffs", "--repeats", "1")
     assert result.exit_code == 130
-    assert "the same command with --resume goes on from there" in " ".join(result.output.split())
+    assert "run the same command with --resume to continue" in " ".join(result.output.split())
     assert len(read_results(folder / "out" / "fits.csv")) == 1
-
-
-PROGRAM = """
-import runpy, sys
-for name in ("typer", "rich"):
-    sys.modules[name] = None
-runpy.run_module("sswim.lab.paper", run_name="__main__", alter_sys=True)
-"""
-
-
-def run_plain(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def test_it_runs_without_typer_and_rich(tmp_path: Path) -> None:
-    write_sets(tmp_path, "concrete")
-    command = ["table-main", "--methods", "hist-gradient-boosting", "--repeats", "1"]
-    places: list[str | Path] = ["--data", tmp_path, "--out", tmp_path / "new" / "out"]
-    result = run_plain(*command, *places)
-    assert result.returncode == 0, result.stderr
-    assert result.stderr == ""
-    assert "1 of 1: hist-gradient-boosting on concrete, repeat 0, RMSE" in result.stdout
-    assert "| hist-gradient-boosting | **" in (tmp_path / "new/out/table-main.md").read_text()
-    refused = run_plain(*command, *places, "--no-resume")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: ")
-    assert "figure-depth" in run_plain().stdout
 
 
 @pytest.mark.parametrize("options", [[], ["--data", "nowhere"]])
 def test_a_quick_run_of_everything(tmp_path: Path, options: list[str]) -> None:
-    """On the data sets at hand, if any, and on made-up rows."""
-    result = run_plain("all", "--quick", "--out", tmp_path / "out", *options)
+    """On the available data sets, if any, and on synthetic rows."""
+    result = run_command("reproduce", "all", "--quick", "--out", tmp_path / "out", *options)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "Failed" not in result.stdout
+    assert "Failed" not in result.stderr
     outputs = {path.stem for path in (tmp_path / "out").iterdir()}
     assert outputs >= {"fits", *EXPERIMENTS}

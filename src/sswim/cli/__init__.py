@@ -1,1 +1,1 @@
-"""The command ``sswim``."""
+"""The command line, ``sswim``."""

@@ -1,42 +1,78 @@
-"""What the commands say: to the terminal, in sentences, without tracebacks."""
+"""Output of the commands: text, tables of facts, and errors without tracebacks."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
 from rich.console import Console
 
-from sswim.base.cholesky import FactorisationError
-from sswim.distributed.processes import SHARED, ProcessError, is_launched, rank
+from sswim.base.errors import UserError
 
 messages = Console(stderr=True)
 output = Console()
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is: names of files and columns may look like mark-up."""
+    """Print text as it is, because names of files and columns may look like mark-up."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def say_left_out(n_left_out: int, n_rows: int) -> None:
+    """Print how many of all rows were left out, if any were."""
+    if n_left_out:
+        say(messages, f"Left out {n_left_out} of {n_rows} rows with missing values.")
+
+
+def print_facts(console: Console, title: str, facts: Mapping[str, object]) -> None:
+    """Print a table with one line for each fact."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, escape(str(value)))
+    console.print(table)
 
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Errors and warnings that a user can do something about, without tracebacks."""
+    """Print errors that the user can correct, and warnings, as one line; then exit with code 1.
+
+    Any other error is a bug and keeps its traceback.
+    """
     with warnings.catch_warnings():
-        # Columns are matched by name when they are encoded, and come as plain arrays after that.
+        # Columns are matched by name when they are encoded, and are plain arrays after that.
         warnings.simplefilter("default")
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         warnings.showwarning = lambda message, *_: say(messages, f"Warning: {message}")
         try:
             yield
-        except (ValueError, OSError, FactorisationError, ProcessError) as error:
-            if rank() == 0 or SHARED not in getattr(error, "__notes__", ()):
-                say(messages, f"Error{_where()}: {error}")
+        except Exception as error:
+            if not _is_user_error(error):
+                raise
+            _print_error(error)
             raise typer.Exit(1) from error
 
 
-def _where() -> str:
-    """Which process speaks, if there are several."""
-    return f" in process {rank()}" if is_launched() else ""
+def _is_user_error(error: Exception) -> bool:
+    """Return whether the user, rather than a developer, can correct an error."""
+    if isinstance(error, UserError | OSError):
+        return True
+    from sswim.base.cholesky import FactorisationError
+    from sswim.distributed.processes import ProcessError
+
+    return isinstance(error, FactorisationError | ProcessError)
+
+
+def _print_error(error: Exception) -> None:
+    """Print an error; of several processes with the same error only the first one prints it."""
+    from sswim.distributed.processes import SHARED_ERROR_NOTE, is_launched, rank
+
+    if rank() == 0 or SHARED_ERROR_NOTE not in getattr(error, "__notes__", ()):
+        process = f" in process {rank()}" if is_launched() else ""
+        say(messages, f"Error{process}: {error}")

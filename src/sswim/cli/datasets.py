@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.cli.console import output, say, user_errors
+from sswim.cli.console import output, print_facts, say, user_errors
+from sswim.cli.options import DataFolder
 
 if TYPE_CHECKING:
     from sswim.lab.datasets.catalogue import DataSet
 
 
 def datasets(
-    name: Annotated[str, typer.Argument(help="Show all that is known of this one.")] = "",
-    data: Annotated[
-        Path | None, typer.Option(help="The only folder to look in; or set SSWIM_DATA.")
-    ] = None,
+    name: Annotated[str, typer.Argument(help="Data set to describe in full.")] = "",
+    data: DataFolder = None,
 ) -> None:
-    """List the named data sets, and say which are at hand."""
-    from sswim.lab.datasets.catalogue import (  # noqa: PLC0415 (other commands start sooner)
-        DATA_SETS,
-        data_set,
-    )
+    """List the named data sets, and show which are available."""
+    from sswim.lab.datasets.catalogue import DATA_SETS, data_set
 
     with user_errors():
         if name:
@@ -34,33 +30,30 @@ def datasets(
 
 
 def _print_all(sets: Iterable[DataSet], data: Path | None) -> None:
-    from rich.box import SIMPLE  # noqa: PLC0415 (as above)
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.box import SIMPLE
+    from rich.markup import escape
+    from rich.table import Table
 
-    table = Table(box=SIMPLE, pad_edge=False)  # so many columns leave no room for lines
+    table = Table(box=SIMPLE, pad_edge=False)  # narrow, because there are many columns
     table.add_column("name", no_wrap=True)
     table.add_column("N", justify="right", no_wrap=True)
     table.add_column("D", justify="right", no_wrap=True)
-    for heading in ("target", "source", "licence", "at hand"):
+    for heading in ("target", "source", "licence", "available"):
         table.add_column(heading, overflow="fold")
     places: dict[Path, list[str]] = {}
     for each in sets:
-        folder, state = _whereabouts(each, data)
+        folder, state = _availability(each, data)
         if folder is not None:
             places.setdefault(folder, []).append(each.name)
         words = map(escape, (each.target, each.source, each.licence, state))
         table.add_row(each.name, f"{each.n_rows:,}", f"{each.n_inputs:,}", *words)
     output.print(table)
     for folder, names in places.items():
-        say(output, f"At hand in {folder}: {', '.join(names)}.")
+        say(output, f"Available in {folder}: {', '.join(names)}.")
 
 
 def _print_one(each: DataSet, data: Path | None) -> None:
-    from rich.markup import escape  # noqa: PLC0415 (as above)
-    from rich.table import Table  # noqa: PLC0415
-
-    folder, state = _whereabouts(each, data)
+    folder, state = _availability(each, data)
     facts = {
         "rows": f"{each.n_rows:,}, of which {each.n_train or 'two thirds'} train",
         "inputs": f"{each.n_inputs:,}",
@@ -72,22 +65,17 @@ def _print_one(each: DataSet, data: Path | None) -> None:
         "in the paper": "yes" if each.in_paper else "no",
         "preparation": each.treatment,
         "remark": each.remark or "none",
-        "at hand": state if folder is None else f"{state}, in {folder}",
+        "available": state if folder is None else f"{state}, in {folder}",
     }
-    table = Table(title=each.name, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for fact, value in facts.items():
-        table.add_row(fact, escape(value))
-    output.print(table)
+    print_facts(output, each.name, facts)
 
 
-def _whereabouts(each: DataSet, data: Path | None) -> tuple[Path | None, str]:
-    """The folder of a data set's file, and whether the file is as expected."""
-    import pyarrow as pa  # noqa: PLC0415 (as above)
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def _availability(each: DataSet, data: Path | None) -> tuple[Path | None, str]:
+    """Return the folder of a data set's file, and whether the file is as expected."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    from sswim.lab.datasets.folders import find  # noqa: PLC0415
+    from sswim.lab.datasets.folders import find
 
     path = find(each.name, data)
     if path is None:

@@ -7,35 +7,38 @@ from typing import Annotated
 
 import typer
 
-from sswim.cli.bench import progress
 from sswim.cli.console import messages, output, say, user_errors
+from sswim.cli.options import AddToResults, DataFolder, Device, Repeats, Retry, Workers
+from sswim.cli.progress import show_fits
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="An experiment, or all; without, a list.")] = "",
-    sets: Annotated[str, typer.Option(help="Data sets, with commas between.")] = "",
-    methods: Annotated[str, typer.Option(help="Methods, with commas between.")] = "",
-    repeats: Annotated[
-        int | None, typer.Option(help="By default 10 up to 10,000 rows, 3 above.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, …")] = "auto",
-    data: Annotated[
-        Path | None, typer.Option(help="The only folder of the data sets; or set SSWIM_DATA.")
-    ] = None,
+    name: Annotated[
+        str, typer.Argument(help="Experiment to run, or all; without a name, list them.")
+    ] = "",
+    sets: Annotated[
+        str, typer.Option(help="Data sets, separated by commas; default: the experiment's.")
+    ] = "",
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas; default: the experiment's.")
+    ] = "",
+    repeats: Repeats = None,
+    device: Device = "auto",
+    data: DataFolder = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder for all results, results/paper by default.")
+        Path | None, typer.Option(help="Folder for all results; default: results/paper.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
-    resume: Annotated[bool, typer.Option(help="Add to results that are there.")] = True,
-    retry: Annotated[bool, typer.Option("--retry", help="Repeat fits that failed.")] = False,
+    workers: Workers = 1,
+    resume: AddToResults = True,
+    retry: Retry = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small version, which shows that all works.")
+        bool, typer.Option("--quick", help="Run a small version, which shows that all works.")
     ] = False,
 ) -> None:
-    """Make the paper's tables and figures again, beside the published numbers."""
-    from sswim.lab.bench.runner import names  # noqa: PLC0415 (other commands start sooner)
-    from sswim.lab.paper import command  # noqa: PLC0415
-    from sswim.lab.paper.request import Request  # noqa: PLC0415
+    """Reproduce the paper's tables and figures, beside the published numbers."""
+    from sswim.lab.bench.runner import split_names
+    from sswim.lab.paper import command
+    from sswim.lab.paper.request import Request
 
     if not name:
         for line in command.listing():
@@ -44,8 +47,8 @@ def reproduce(
     request = Request(
         out=out or command.default_out(quick),
         notify=lambda text: say(messages, text),
-        sets=names(sets),
-        methods=names(methods),
+        sets=split_names(sets),
+        methods=split_names(methods),
         repeats=repeats,
         device=device,
         folder=None if data is None else str(data),
@@ -53,12 +56,12 @@ def reproduce(
         retry=retry,
         workers=workers,
         quick=quick,
-        progress=progress,
+        progress=show_fits,
     )
     try:
         with user_errors():
             code = command.reproduce(name, request)
     except KeyboardInterrupt as error:
-        say(messages, command.interrupted(request))
+        say(messages, command.interruption_message(request))
         raise typer.Exit(command.INTERRUPTED) from error
     raise typer.Exit(code)

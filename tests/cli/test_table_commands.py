@@ -1,4 +1,4 @@
-"""The command, run as users run it: in processes of their own."""
+"""The commands that fit, predict and evaluate tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from builders.commands import invoke
 
-from sswim import SSWIMRegressor, __version__
-from sswim.cli.app import app
+from sswim import SSWIMRegressor
 from sswim.tables.table_io import read_table, write_table
 
 PREDICTED = ("mean", "std", "median", "lower", "upper")
@@ -44,13 +43,6 @@ QUICK: dict[str, Any] = {
     "max_iter": 2,
     "random_state": 0,
 }
-
-
-def invoke(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception  # no user error may show a traceback
-    return result
 
 
 def make_table(n: int = 60) -> pa.Table:
@@ -266,18 +258,6 @@ def test_demo_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "demo.html",
         "demo.png",
     ]
-
-
-def test_version_and_help() -> None:
-    assert invoke("--version").output.strip() == __version__
-    assert "fit" in invoke("--help").output
-
-
-def test_python_dash_m_is_the_command() -> None:
-    command = [sys.executable, "-m", "sswim", "--version"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == (
-        __version__
-    )
 
 
 def test_ctrl_c_keeps_the_best_so_far(table: Path, tmp_path: Path) -> None:

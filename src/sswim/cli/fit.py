@@ -1,0 +1,109 @@
+"""The command ``sswim fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sswim.base.byte_size import as_bytes
+from sswim.base.errors import UserError
+from sswim.base.files import require_folder
+from sswim.cli.console import messages, output, say, say_left_out, user_errors
+from sswim.cli.interrupt import stop_on_interrupt
+from sswim.cli.options import Device, DropMissing, Memory, TablePath, Timeout
+from sswim.cli.processes import join_launched
+
+
+def fit(
+    table: TablePath,
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
+    drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
+    drop_missing: DropMissing = False,
+    depth: Annotated[
+        int | None, typer.Option(help="Train one model with this many warps, not the ensemble.")
+    ] = None,
+    n_components: Annotated[int | None, typer.Option(help="Number of Fourier features.")] = None,
+    n_pseudo: Annotated[int | None, typer.Option(help="Number of pseudo-points per warp.")] = None,
+    warps: Annotated[str | None, typer.Option(help="joint or separate.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="rbf, matern12, matern32 or matern52.")] = None,
+    n_members: Annotated[int | None, typer.Option(help="Number of models of each kind.")] = None,
+    output_warp: Annotated[
+        str | None,
+        typer.Option(help="none, sinh-arcsinh or tanh: for skewed or heavy-tailed noise."),
+    ] = None,
+    n_output_terms: Annotated[int, typer.Option(help="Number of terms of the output warp.")] = 2,
+    noise: Annotated[str | None, typer.Option(help="constant or input-dependent.")] = None,
+    objective: Annotated[str | None, typer.Option(help="map, evidence or leave-one-out.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
+    growing: Annotated[
+        bool, typer.Option(help="Use few rows in the first steps, for many rows and few steps.")
+    ] = False,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Largest step of the schedule.")
+    ] = None,
+    length_scale: Annotated[
+        float | None,
+        typer.Option(help="Start of the length-scales, in standard deviations of the inputs."),
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
+    device: Device = "auto",
+    random_state: Annotated[
+        int | None,
+        typer.Option(help="Integer seed, for reproducible results.", min=0, max=2**32 - 1),
+    ] = None,
+    memory: Memory = "2GiB",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder in which to save the training as it goes.")
+    ] = None,
+    every: Annotated[int, typer.Option(help="Steps from one checkpoint to the next.")] = 10,
+    resume: Annotated[
+        bool, typer.Option(help="Continue from the checkpoint, if there is one.")
+    ] = False,
+    timeout: Timeout = 1800.0,
+    quiet: Annotated[bool, typer.Option(help="Show no progress bar.")] = False,
+) -> None:
+    """Learn to predict one column of a table from the others.
+
+    Settings that are not given are chosen from the data.
+    """
+    given = {name: value for name, value in locals().items() if value is not None}
+
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.tables.table_source import open_source
+    from sswim.training.checkpoints import Checkpoints
+
+    settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
+    with (
+        user_errors(),
+        stop_on_interrupt() as interruption,
+        join_launched(timeout, device) as processes,
+    ):
+        require_folder(out)
+        if resume and checkpoint is None:
+            raise UserError("--resume needs the folder of the checkpoint: give --checkpoint.")
+        checkpoints = None if checkpoint is None else Checkpoints(checkpoint, every, resume)
+        source = open_source(
+            table,
+            target,
+            drop=drop or (),
+            drop_missing=drop_missing,
+            memory=as_bytes(memory),
+            processes=processes,
+        )
+        if processes.is_first:
+            say_left_out(source.n_left_out, source.n_left_out + (source.table.n_rows or 0))
+        regressor = SSWIMRegressor(**settings, verbose=not quiet, callback=interruption)
+        regressor.fit(source, memory=memory, checkpoints=checkpoints, processes=processes)
+        with processes.shared_errors():
+            if processes.is_first:
+                regressor.save(out)
+        if checkpoints is not None and not interruption.requested:
+            checkpoints.remove()
+        if interruption.requested:
+            say(messages, f"Training ended after {regressor.n_iter_} steps.")
+        if processes.is_first:
+            n_rows = round(regressor.n_samples_seen_)
+            say(output, f"Learnt {target!r} from {n_rows} rows and wrote {out}.")

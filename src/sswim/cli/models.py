@@ -1,0 +1,42 @@
+"""Model files and the tables that they can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.tables.schema import Schema
+
+
+def load_model(path: Path) -> tuple[SSWIMRegressor, Schema]:
+    """Read a model file, and how the model reads tables."""
+    from sswim.estimator.regressor import SSWIMRegressor
+
+    regressor = SSWIMRegressor.load(path)
+    return regressor, table_schema(regressor)
+
+
+def table_schema(regressor: SSWIMRegressor) -> Schema:
+    """Return how a model reads tables.
+
+    A model that was fitted in Python on named columns reads numbers by these names.
+    """
+    from sswim.tables.schema import Column, Schema
+    from sswim.tables.table_io import TableError
+
+    if regressor.n_targets_ > 1:
+        raise TableError(
+            f"The command line predicts one target. Got a model of {regressor.n_targets_}; "
+            "use it in Python, or fit one model for each target."
+        )
+    if hasattr(regressor, "table_schema_"):
+        return Schema.from_dict(regressor.table_schema_)
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is None:
+        raise TableError(
+            "The model must know the names of its columns. This one was fitted on arrays without "
+            "names; fit it on a data frame, or with `sswim fit`."
+        )
+    return Schema("", tuple(Column(str(name), "number") for name in names))

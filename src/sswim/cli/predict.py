@@ -1,0 +1,85 @@
+"""The command ``sswim predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sswim.base.byte_size import as_bytes
+from sswim.base.files import require_folder
+from sswim.cli.console import messages, output, say, say_left_out, user_errors
+from sswim.cli.models import load_model
+from sswim.cli.options import Coverage, DropMissing, Memory, ModelPath, TablePath, Timeout
+from sswim.cli.processes import join_launched
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.tables.schema import Schema
+
+
+def predict(
+    model: ModelPath,
+    table: TablePath,
+    out: Annotated[Path, typer.Option(help="File or folder to write, with the predictions.")],
+    coverage: Coverage = 0.9,
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "",
+    drop_missing: DropMissing = False,
+    memory: Memory = "2GiB",
+    timeout: Timeout = 1800.0,
+) -> None:
+    """Add the columns mean, std, median, lower and upper to a table.
+
+    A folder of files becomes a folder of Parquet files with the same names.
+    """
+    from sswim.estimator.table_prediction import predict_table
+    from sswim.tables.open_table import read_small_table
+
+    with user_errors(), join_launched(timeout) as processes:
+        regressor, schema = load_model(model)
+        small = read_small_table(table, as_bytes(memory)) if processes.size == 1 else None
+        if small is not None:
+            n_rows = _predict_small(
+                regressor, schema, small.table, out, coverage, prefix, drop_missing
+            )
+        else:
+            n_rows = predict_table(
+                regressor,
+                schema,
+                table,
+                out,
+                coverage=coverage,
+                prefix=prefix,
+                drop_missing=drop_missing,
+                processes=processes,
+                say=lambda text: say(messages, text),
+            )
+        if processes.is_first:
+            say(output, f"Predicted {n_rows} rows and wrote {out}.")
+
+
+def _predict_small(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    table: pa.Table,
+    out: Path,
+    coverage: float,
+    prefix: str,
+    drop_missing: bool,
+) -> int:
+    """Write a table in memory with its predictions, in any format; return its number of rows."""
+    from sswim.estimator.prediction_columns import predicted_columns
+    from sswim.tables.missing_values import select_complete
+    from sswim.tables.table_io import append_columns, require_writable_suffix, write_table
+
+    require_writable_suffix(out)
+    require_folder(out)
+    names = [column.name for column in schema.columns]
+    rows, n_left_out = select_complete(table, names, drop_missing=drop_missing)
+    say_left_out(n_left_out, table.num_rows)
+    columns = predicted_columns(regressor, schema.encode(rows), coverage)
+    write_table(append_columns(rows, {prefix + name: columns[name] for name in columns}), out)
+    return rows.num_rows

@@ -1,0 +1,133 @@
+"""Errors on the command line: mistakes of users in one line, bugs with their traceback."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import typer
+from builders.commands import invoke, run_python
+from typer.testing import CliRunner
+
+from sswim.base.cholesky import FactorisationError
+from sswim.base.errors import UserError
+from sswim.cli.app import app
+from sswim.cli.console import user_errors
+from sswim.distributed.processes import ProcessError
+from sswim.estimator.model_file import ModelFileError
+from sswim.tables.table_io import TableError, write_table
+from sswim.training.checkpoints import CheckpointError
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        UserError,
+        TableError,
+        ModelFileError,
+        CheckpointError,
+        FileNotFoundError,
+        FactorisationError,
+        ProcessError,
+    ],
+)
+def test_errors_of_users_are_one_line(
+    kind: type[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as caught, user_errors():
+        raise kind("choose [another]")
+    assert caught.value.exit_code == 1
+    assert capsys.readouterr().err == "Error: choose [another]\n"
+
+
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, AssertionError])
+def test_bugs_keep_their_traceback(
+    kind: type[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(kind), user_errors():
+        raise kind("bug")
+    assert capsys.readouterr().err == ""
+
+
+def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with user_errors():
+        warnings.warn("Take [care].", stacklevel=1)
+    assert capsys.readouterr().err == "Warning: Take [care].\n"
+
+
+PROGRAM = """
+import sys
+import sswim.tables.table_source
+from sswim.cli.app import app
+
+def broken(*arguments, **options):
+    raise ValueError("a bug")
+
+sswim.tables.table_source.open_source = broken
+app(sys.argv[1:])
+"""
+
+
+def test_a_bug_in_a_command_shows_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any, **options: Any) -> None:
+        raise ValueError("a bug")
+
+    command = ["fit", "t.csv", "--target", "y", "--out", str(tmp_path / "m.sswim")]
+    shown = run_python("-c", PROGRAM, *command)
+    assert shown.returncode == 1
+    assert "Traceback" in shown.stderr
+    assert "ValueError: a bug" in shown.stderr
+    monkeypatch.setattr("sswim.tables.table_source.open_source", broken)
+    result = CliRunner().invoke(app, command)
+    assert isinstance(result.exception, ValueError)
+    assert "Error: " not in result.output
+
+
+FIT = ["fit", "{table}", "--target", "y", "--out", "{folder}/m.sswim", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*FIT, "--target", "z"], "must have columns 'z'"),
+        ([*FIT, "--drop", "w"], "must have columns 'w'"),
+        ([*FIT, "--kernel", "linear"], "kernel must be one of"),
+        ([*FIT, "--depth", "-1"], "depth must be an integer of at least 0"),
+        ([*FIT, "--length-scale", "0"], "length_scale must be positive"),
+        ([*FIT, "--depth", "1", "--learning-rate", "-1"], "learning_rate and noise_rate positive"),
+        ([*FIT, "--memory", "much"], "memory must be a number of bytes"),
+        ([*FIT, "--device", "tpu9"], "device must be auto, cpu, cuda"),
+        ([*FIT, "--resume"], "--checkpoint"),
+        ([*FIT, "--checkpoint", "{folder}/c", "--every", "0"], "every must be an integer"),
+        (["fit", "{folder}/none.csv", *FIT[2:]], "cannot be found"),
+        (["fit", "{table}", "--target", "y", "--out", "{folder}/no/m"], "folder"),
+        (["predict", "{folder}/none", "{table}", "--out", "{folder}/o.csv"], "cannot be read"),
+        (["predict", "{table}", "{table}", "--out", "{folder}/o.csv"], "not a sswim model"),
+        (["evaluate", "{folder}/none", "{table}"], "cannot be read"),
+        (["info", "{folder}/none"], "cannot be read"),
+        (["datasets", "boston"], "A data set must be one of"),
+        (["bench", "accuracy", "--methods", "xgboost"], "A method must be one of"),
+        (["bench", "accuracy", "--sets", "boston"], "A data set must be one of"),
+        (["bench", "accuracy", "--workers", "0"], "workers must be at least 1"),
+        (["bench", "table", "{folder}/none.csv"], "does not exist"),
+        (["bench", "table", "{table}"], "must start with the columns"),
+        (["reproduce", "table-9"], "An experiment must be one of"),
+        (["reproduce", "all", "--methods", "sswim"], "--sets and --methods"),
+        (["reproduce", "figure-warp-1d", "--sets", "concrete", "--out", "{folder}/p"], "figure"),
+    ],
+)
+def test_typical_mistakes_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    write_table(pa.table({"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]}), table)
+    result = invoke(*(each.format(table=table, folder=tmp_path) for each in arguments))
+    assert result.exit_code == 1
+    *notes, error = result.stderr.splitlines()
+    assert error.startswith("Error: ")
+    assert message in error
+    assert not any(note.startswith(("Error", "Traceback")) for note in notes)
+    assert result.stdout == ""

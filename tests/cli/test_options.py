@@ -1,0 +1,62 @@
+"""Options of the commands, which are spelt out there so that help needs no heavy imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from sswim import SSWIMRegressor
+from sswim.cli.evaluate import evaluate
+from sswim.cli.fit import fit
+from sswim.cli.predict import predict
+from sswim.distributed.processes import TIMEOUT
+from sswim.estimator.settings import DType, ObjectiveName
+from sswim.model.architecture import NoiseName, WarpsName
+from sswim.model.output_warp import OutputWarpName
+from sswim.model.spectrum import Kernel
+from sswim.training.checkpoints import Checkpoints
+
+
+def default(function: Callable[..., Any], name: str) -> Any:
+    return signature(function).parameters[name].default
+
+
+def test_defaults_of_fit_are_those_of_the_estimator() -> None:
+    settings = SSWIMRegressor().get_params()
+    options = signature(fit).parameters.keys()
+    assert settings.keys() - options == {"verbose", "callback", "recipe"}
+    for name in settings.keys() & options:
+        if default(fit, name) is None:  # the option is then left to the estimator
+            assert settings[name] in ("auto", None)
+        else:
+            assert default(fit, name) == settings[name]
+
+
+def test_other_defaults_are_those_of_python() -> None:
+    assert default(fit, "memory") == default(SSWIMRegressor.fit, "memory")
+    assert default(fit, "every") == Checkpoints("folder").every
+    for command in (fit, predict, evaluate):
+        assert default(command, "memory") == default(fit, "memory")
+        assert default(command, "timeout") == TIMEOUT.total_seconds()
+    for command in (predict, evaluate):
+        assert default(command, "coverage") == default(SSWIMRegressor.predict_interval, "coverage")
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("warps", WarpsName),
+        ("kernel", Kernel),
+        ("output_warp", OutputWarpName),
+        ("noise", NoiseName),
+        ("objective", ObjectiveName),
+        ("dtype", DType),
+    ],
+)
+def test_help_names_all_choices(name: str, choices: Any) -> None:
+    option = get_type_hints(fit, include_extras=True)[name].__metadata__[0]
+    words = option.help.partition(":")[0].removesuffix(".").replace(" or ", ", ").split(", ")
+    assert sorted(words) == sorted(get_args(choices))
