@@ -1,1 +1,1 @@
-"""Records, files, factorisations and checks that every room uses."""
+"""Tools that every other package of sswim uses: records, files, factorisations, checks."""

@@ -1,4 +1,4 @@
-"""Cholesky factorisation with bounded, escalating jitter and an error that helps."""
+"""Cholesky factorisation with bounded, escalating jitter, and solutions from the factor."""
 
 from __future__ import annotations
 
@@ -11,48 +11,50 @@ from jaxtyping import Float
 from torch import Tensor
 
 JITTERS = (1e-12, 1e-10, 1e-8, 1e-6)
-"""Tried in turn, each relative to the mean of the matrix's diagonal."""
+"""Jitters that are tried in turn, as fractions of the mean of the matrix's diagonal."""
 
 
 class FactorisationError(ArithmeticError):
-    """A matrix that has to be positive definite is not, even with the largest jitter."""
+    """Raised where a matrix is not positive definite, even with the largest jitter."""
 
 
-_noted: ContextVar[list[Tensor] | None] = ContextVar("noted", default=None)
+_deferred: ContextVar[list[Tensor] | None] = ContextVar("deferred", default=None)
+"""The list that collects failures while they are deferred; None while they are handled at once."""
 
 
 @contextmanager
 def deferred_failures() -> Iterator[list[Tensor]]:
-    """Within, no factorisation is looked at, nor repaired: which failed is noted in the list.
+    """Collect failures of factorisations in a list, instead of repairing them.
 
-    To look would be to wait for the device.
+    Within this context :func:`cholesky` adds no jitter and raises nothing. The caller reads the
+    list afterwards: reading a failure at once would make the CPU wait for the GPU.
     """
     failures: list[Tensor] = []
-    token = _noted.set(failures)
+    token = _deferred.set(failures)
     try:
         yield failures
     finally:
-        _noted.reset(token)
+        _deferred.reset(token)
 
 
 def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*batch F F"]:
-    """Lower Cholesky factor of a symmetric positive definite matrix, or of a batch of them.
+    """Return the lower Cholesky factor of a symmetric positive definite matrix.
 
-    A matrix that fails gets a growing multiple of the identity, at most ``JITTERS[-1]`` of its
-    mean diagonal; those that succeed are not touched.
+    A matrix that cannot be factorised gets jitter: a growing multiple of the identity, at most
+    ``JITTERS[-1]`` of its mean diagonal. Other matrices of the same batch are left as they are.
 
     Args:
-        matrix: Only the lower triangle is read.
-        name: What the matrix is, for the error message.
+        matrix: One matrix or a batch of them; only the lower triangle is read.
+        name: Name of the matrix in the error message.
 
     Raises:
         FactorisationError: The matrix is not finite, or indefinite beyond rounding.
     """
     factor, info = torch.linalg.cholesky_ex(matrix)
     failed = info > 0
-    noted = _noted.get()
-    if noted is not None:
-        noted.append(failed)
+    deferred = _deferred.get()
+    if deferred is not None:
+        deferred.append(failed)
         return factor
     if not failed.any():
         return factor
@@ -66,8 +68,8 @@ def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*
     scale = matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
     identity = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
     for jitter in JITTERS:
-        lift = torch.where(failed, jitter * scale, 0.0)
-        factor, info = torch.linalg.cholesky_ex(matrix + lift[..., None, None] * identity)
+        added = torch.where(failed, jitter * scale, 0.0)
+        factor, info = torch.linalg.cholesky_ex(matrix + added[..., None, None] * identity)
         failed = failed | (info > 0)
         if not (info > 0).any():
             return factor
@@ -79,14 +81,14 @@ def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*
     )
 
 
-_LEAF = 64
-"""The size of triangular matrices that a GPU inverts at once."""
+_LEAF_SIZE = 64
+"""Largest triangular matrix that a GPU inverts in one step, without halving it."""
 
 
 def solve(
     factor: Float[Tensor, "*batch F F"], vector: Float[Tensor, "*batch F"]
 ) -> Float[Tensor, "*batch F"]:
-    """A⁻¹b of A = LLᵀ, differentiable."""
+    """Return A⁻¹b, given the factor L of A = LLᵀ; differentiable."""
     if not factor.is_cuda:
         return torch.cholesky_solve(vector[..., None], factor)[..., 0]
     whitened = torch.linalg.solve_triangular(factor, vector[..., None], upper=False)
@@ -96,19 +98,20 @@ def solve(
 def solve_and_invert(
     factor: Float[Tensor, "*batch F F"], vector: Float[Tensor, "*batch F"]
 ) -> tuple[Float[Tensor, "*batch F"], Float[Tensor, "*batch F F"]]:
-    """A⁻¹b and A⁻¹ of A = LLᵀ."""
+    """Return A⁻¹b and A⁻¹, given the factor L of A = LLᵀ."""
     if not factor.is_cuda:
         return solve(factor, vector), torch.cholesky_inverse(factor)
-    # The libraries' batched routines take several times as long, and some cannot be recorded.
-    root = triangular_inverse(factor)  # L⁻¹
-    solution = (root.mT @ (root @ vector[..., None]))[..., 0]
-    return solution, root.mT @ root
+    # The batched routines of the libraries take several times as long, and some cannot be recorded
+    # in a CUDA graph.
+    inverse_factor = triangular_inverse(factor)  # L⁻¹
+    solution = (inverse_factor.mT @ (inverse_factor @ vector[..., None]))[..., 0]
+    return solution, inverse_factor.mT @ inverse_factor
 
 
 def triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*batch F F"]:
-    """L⁻¹ by halves: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]]."""
+    """Return L⁻¹ by recursion: [[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹BA⁻¹, C⁻¹]]."""
     size = factor.shape[-1]
-    if size <= _LEAF:
+    if size <= _LEAF_SIZE:
         identity = torch.eye(size, dtype=factor.dtype, device=factor.device)
         return torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     half = size // 2

@@ -1,4 +1,4 @@
-"""The device that computes."""
+"""The device on which tensors live: a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name; ``"auto"`` is CUDA where there is one, and the CPU elsewhere."""
+    """Return the named device; ``"auto"`` is a CUDA device if there is one, and else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(device)

@@ -1,4 +1,4 @@
-"""Writing files so that a half-written one never takes the place of a good one."""
+"""Atomic writing: a file is replaced only by a complete one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse a path into a folder that does not exist; before a long job, rather than after."""
+    """Raise unless the folder of a path exists; call it before a long job, not after."""
     folder = Path(path).parent
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"A file can only be written into a folder that exists. Got {os.fspath(path)!r}; "
-            f"make {str(folder)!r} first."
+            f"A file can only be written into a folder that exists. Got {os.fspath(path)!r}. "
+            f"Make the folder {str(folder)!r} first."
         )
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary name beside the path, which takes its place only when all went well.
+    """Yield a temporary path in the same folder, and move it to ``path`` on success.
 
-    On any failure (a full disk, an interruption) the temporary file is removed and whatever stood
-    under the path stays as it was.
+    On any failure (a full disk, an interruption) the temporary file is removed, and a file that
+    already existed under ``path`` stays as it was.
     """
     require_folder(path)
     target = Path(path)
@@ -35,7 +35,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        # mkstemp makes files private; what stands under the path gets the usual permissions.
+        # mkstemp makes private files; the final file gets the usual permissions.
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)

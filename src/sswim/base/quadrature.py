@@ -1,4 +1,4 @@
-"""Gauss-Hermite quadrature: expectations over a standard normal."""
+"""Gauss-Hermite quadrature: expectations over a standard normal distribution."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from torch import Tensor
 from sswim.base.record import Record
 
 N_NODES = 21
-"""Enough for means of output warps: exact for polynomials of degree 41."""
+"""Number of nodes: exact for polynomials of degree 41, enough for means under output warps."""
 
 
 @dataclass(frozen=True)
 class Nodes(Record):
-    """E f(ξ) ≈ Σ_q weights_q f(points_q) for ξ ~ N(0, 1)."""
+    """Nodes of the quadrature E f(ξ) ≈ Σ_q weights_q f(points_q) for ξ ~ N(0, 1)."""
 
     points: Float64[Tensor, " Q"]
+    """Points at which the function is evaluated."""
     weights: Float64[Tensor, " Q"]
+    """Weights of the points; they add up to one."""
     polynomials: Float64[Tensor, "Q Q"]
-    """He_k(points)/√k! for the orders k < Q: orthonormal under the weights."""
+    """He_k(points)/√k!, Hermite polynomials of orders k < Q; orthonormal under the weights."""
 
 
 @functools.cache
 def hermite_nodes() -> Nodes:
-    """The nodes, on the CPU."""
+    """Return the nodes, on the CPU."""
     points, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
     norms = np.sqrt([math.factorial(order) for order in range(N_NODES)])
     polynomials = np.polynomial.hermite_e.hermevander(points, N_NODES - 1).T / norms[:, None]

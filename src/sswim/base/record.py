@@ -1,4 +1,4 @@
-"""Frozen records of tensors: what flows between the stages of the method."""
+"""Frozen records of tensors, which carry data from one stage of the method to the next."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ ResultT = TypeVar("ResultT", bound="Record")
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """Base of frozen dataclasses whose fields are tensors, records, tuples of records or None."""
+    """Base class of frozen dataclasses with fields that are tensors, records or tuples of these.
+
+    A field may also be None.
+    """
 
     def map(self: RecordT, function: Callable[[Tensor], Tensor]) -> RecordT:
-        """Apply a function to every tensor, at any depth, and keep the structure."""
+        """Return a record with a function applied to every tensor, at any depth."""
         changes = {
             field.name: _map(getattr(self, field.name), function)
             for field in dataclasses.fields(self)
@@ -27,7 +30,7 @@ class Record:
         return dataclasses.replace(self, **changes)
 
     def tensors(self) -> list[Tensor]:
-        """Every tensor, at any depth, in the order of the fields."""
+        """Return every tensor, at any depth, in the order of the fields."""
         found: list[Tensor] = []
 
         def collect(tensor: Tensor) -> Tensor:
@@ -40,30 +43,33 @@ class Record:
     def to(
         self: RecordT, *, device: torch.device | None = None, dtype: torch.dtype | None = None
     ) -> RecordT:
-        """Move and convert every tensor; part of the graph if gradients are recorded."""
+        """Move every tensor to a device and convert it to a dtype; differentiable."""
         return self.map(lambda tensor: tensor.to(device=device, dtype=dtype))
 
     def leaves(self: RecordT) -> RecordT:
-        """The same values, cut from their graph, each collecting its own gradient."""
+        """Return a copy whose tensors are leaves: detached, and each with its own gradient."""
         return self.map(lambda tensor: tensor.detach().requires_grad_())
 
 
 CPU_ROWS, GPU_ROWS = 2**12, 2**15
-"""Rows per chunk where no graph is kept, so that memory does not grow with the number of rows."""
+"""Rows per chunk on a CPU and on a GPU where no autograd graph is kept.
+
+Chunks of a fixed size keep memory independent of the number of rows.
+"""
 
 
 def rows_at_once(record: Record) -> int:
-    """Return how many rows of a record fit into one chunk on its device, without a graph."""
+    """Return the number of rows per chunk on the record's device, where no graph is kept."""
     return GPU_ROWS if record.tensors()[0].is_cuda else CPU_ROWS
 
 
 def chunks(record: RecordT, size: int, axis: int = 0) -> Iterator[RecordT]:
-    """Cut a record whose tensors have one entry per row into chunks of at most so many rows.
+    """Cut a record whose tensors have one entry per row into chunks of rows.
 
     Args:
-        record: Of rows.
-        size: The most rows of a chunk.
-        axis: That of the rows, in every tensor; those of members come before it.
+        record: A record of rows.
+        size: Largest number of rows in a chunk.
+        axis: Axis of the rows in every tensor; axes of members come before it.
     """
     before = (slice(None),) * axis
     for start in range(0, record.tensors()[0].shape[axis], size):
@@ -71,32 +77,32 @@ def chunks(record: RecordT, size: int, axis: int = 0) -> Iterator[RecordT]:
 
 
 def map_chunks(function: Callable[[RecordT], ResultT], record: RecordT, size: int) -> ResultT:
-    """Apply a function of rows to chunks of them, and put the results together.
+    """Apply a function to chunks of rows, and join the results.
 
-    They go where they belong at once: small results kept among large temporary ones would keep the
-    memory of the latter from being used again.
+    Results are written into one allocated record at once. A list of small results, allocated
+    between large temporary tensors, would keep the memory of these from being used again.
     """
     n_rows = len(record.tensors()[0])
     if n_rows <= size:
         return function(record)
-    whole: ResultT | None = None
+    joined: ResultT | None = None
     for number, chunk in enumerate(chunks(record, size)):
         part = function(chunk)
-        if whole is None:
-            whole = part.map(lambda tensor: tensor.new_empty((n_rows, *tensor.shape[1:])))
-        for target, values in zip(whole.tensors(), part.tensors(), strict=True):
+        if joined is None:
+            joined = part.map(lambda tensor: tensor.new_empty((n_rows, *tensor.shape[1:])))
+        for target, values in zip(joined.tensors(), part.tensors(), strict=True):
             target[number * size : number * size + len(values)] = values
-    assert whole is not None
-    return whole
+    assert joined is not None
+    return joined
 
 
 def concatenate(records: Iterable[RecordT]) -> RecordT:
-    """Put chunks together again."""
+    """Join chunks along the axis of the rows."""
     return _join(records, torch.cat)
 
 
-def stack(records: Iterable[RecordT]) -> RecordT:
-    """One record of several of the same shape, along a new first axis: that of members."""
+def stack_records(records: Iterable[RecordT]) -> RecordT:
+    """Stack records of the same shape along a new first axis, the axis of members."""
     return _join(records, torch.stack)
 
 

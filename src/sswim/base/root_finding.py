@@ -1,4 +1,4 @@
-"""Roots of increasing functions, one for every entry of a tensor."""
+"""Roots of increasing functions, one root for every entry of a tensor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 _BISECTIONS = 60
-"""Number of halvings that take a bracket below the rounding of float64."""
+"""Number of halvings, which shrink a bracket below the rounding of float64."""
 
 _MAX_STEPS = 200
 """Maximum number of Newton steps; ten are usual."""
@@ -23,7 +23,7 @@ def bisect(
     """Find where an increasing function crosses a level, by bisection.
 
     Args:
-        is_below: Tells for every entry whether the function is still below the level there.
+        is_below: Returns for every entry whether the function is below the level.
         low: Lower ends of the brackets.
         high: Upper ends of the brackets.
     """
@@ -41,29 +41,29 @@ def safeguarded_newton(
     high: Float[Tensor, "*shape"],
     tolerance: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "*shape"]:
-    """Find the roots of increasing functions by Newton's steps within brackets.
+    """Find the roots of increasing functions by Newton steps within brackets.
 
-    A step that leaves its bracket, or follows one that did not halve the error, is replaced by a
-    bisection.
+    A step that leaves its bracket, or follows a step that did not halve the error, is replaced by
+    a bisection.
 
     Args:
         error_and_step: Returns the function's values e and its Newton steps e/e'.
         start: First guesses.
         low: Lower ends of the brackets.
         high: Upper ends of the brackets.
-        tolerance: Largest step at which an entry is done, from its present value.
+        tolerance: Returns the step below which an entry has converged, given its present value.
     """
-    values, last = start, torch.full_like(start, torch.inf)
+    values, last_error = start, torch.full_like(start, torch.inf)
     for _ in range(_MAX_STEPS):
         error, step = error_and_step(values)
         low = torch.where(error < 0, values, low)
         high = torch.where(error > 0, values, high)
         newton = values - step
-        small = tolerance(values)
-        done = ((newton - values).abs() <= small) | (high - low <= small)
+        smallest_step = tolerance(values)
+        done = ((newton - values).abs() <= smallest_step) | (high - low <= smallest_step)
         if bool(done.all()):
             break
-        good = (newton >= low) & (newton <= high) & (error.abs() <= 0.5 * last)
+        good = (newton >= low) & (newton <= high) & (error.abs() <= 0.5 * last_error)
         moved = torch.where(good, newton, 0.5 * (low + high))
-        values, last = torch.where(done, values, moved), error.abs()
+        values, last_error = torch.where(done, values, moved), error.abs()
     return values

@@ -1,6 +1,6 @@
 """Sealed files: tensors and JSON in one safetensors file, with a version and a checksum.
 
-Loading executes nothing: safetensors holds plain arrays, and the rest is JSON.
+Loading a file executes no code: safetensors holds plain arrays, and the rest is JSON.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from sswim.base.files import atomic_write
 
 @dataclass(frozen=True)
 class SealedFormat:
-    """What is in such files."""
+    """A kind of sealed file, with methods that write and read it."""
 
     noun: str
-    """As messages call it, and the file itself."""
+    """Name of the content, such as "model": in messages and in the file itself."""
     version: int
+    """Version of the format; files of another version are not read."""
     error: type[ValueError]
-    """Of a file that cannot be read."""
+    """Type of the error that is raised where a file cannot be read."""
     advice: str
-    """What to do then."""
+    """Last sentence of that error: what the user can do."""
 
     @property
     def key(self) -> str:
-        """Under which the file has all but its tensors.
+        """Metadata key that holds everything but the tensors.
 
-        All of it: safetensors writes several keys in any order, and equal files should be equal.
+        There is only one key because safetensors writes several in any order, and files with equal
+        content should have equal bytes.
         """
         return f"sswim {self.noun}"
 
     def write(
         self, path: str | os.PathLike[str], tensors: dict[str, Tensor], content: dict[str, Any]
     ) -> None:
-        """Write tensors and JSON-able content; the file is whole or not there at all."""
+        """Write tensors and JSON-able content; an incomplete file is never left behind."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         text = json.dumps(content, sort_keys=True)
         digest = _digest(tensors, text)
@@ -52,7 +54,12 @@ class SealedFormat:
             temporary.write_bytes(data)
 
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Read what :meth:`write` wrote, or say why that cannot be done."""
+        """Read the tensors and the content that :meth:`write` wrote.
+
+        Raises:
+            ValueError: The file cannot be read, is damaged or has another version; the error has
+                the type :attr:`error`.
+        """
         name, noun = os.fspath(path), self.noun
         try:
             with open(path, "rb") as file:
@@ -60,7 +67,7 @@ class SealedFormat:
         except OSError as error:
             raise self.error(f"The {noun} file {name!r} cannot be read: {error}.") from error
         try:
-            envelope = self._envelope(data)
+            envelope = self._read_envelope(data)
             tensors = parse_safetensors(data)
         except (SafetensorError, ValueError, TypeError, AttributeError) as error:
             raise self.error(
@@ -76,16 +83,20 @@ class SealedFormat:
             )
         if _digest(tensors, text) != envelope.get("sha256"):
             raise self.error(
-                f"{name!r} has been altered: its checksum does not fit its content. {self.advice}"
+                f"{name!r} has been altered: its checksum does not match its content. {self.advice}"
             )
         return tensors, json.loads(text)
 
-    def _envelope(self, data: bytes) -> dict[str, Any] | None:
-        """Our part of a safetensors header, which is eight bytes of length and then JSON."""
+    def _read_envelope(self, data: bytes) -> dict[str, Any] | None:
+        """Return our part of a safetensors header; None if there is none.
+
+        A safetensors file begins with the length of its header in eight bytes, then the header in
+        JSON.
+        """
         length = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + length])
         if not isinstance(header, dict):
-            raise ValueError("its header is not that of a safetensors file")
+            raise ValueError("it has no safetensors header")
         text = header.get("__metadata__", {}).get(self.key)
         return None if text is None else dict(json.loads(text))
 

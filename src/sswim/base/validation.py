@@ -1,4 +1,4 @@
-"""Checks that more than one module makes of what a caller chose."""
+"""Checks of arguments that several modules share."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, get_args
 
+from sswim.base.errors import UserError
+
 
 def require_choice(name: str, value: object, choices: Any) -> None:
-    """Refuse a value that is not one of a ``Literal``'s."""
+    """Raise unless a value is one of the choices of a ``Literal``."""
     if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {get_args(choices)}. Got {value!r}.")
+        raise UserError(f"{name} must be one of {get_args(choices)}. Got {value!r}.")
 
 
 def require_integer(name: str, value: object, smallest: int) -> None:
-    """Raise unless a value is a whole number, and large enough."""
+    """Raise unless a value is an integer that is not below the smallest allowed one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < smallest:
-        raise ValueError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")
+        raise UserError(f"{name} must be an integer of at least {smallest}. Got {value!r}.")
 
 
 def require_coverage(coverage: float) -> None:
-    """Refuse a coverage that no interval has."""
+    """Raise unless a coverage lies strictly between 0 and 1."""
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie between 0 and 1. Got {coverage}.")
+        raise UserError(f"coverage must lie between 0 and 1. Got {coverage}.")
 
 
 def require_restartable(chunks: Iterable[object]) -> None:
-    """Refuse chunks that can be read only once."""
+    """Raise unless chunks can be read more than once."""
     if iter(chunks) is chunks:
-        raise ValueError(
+        raise UserError(
             "Chunks are read more than once, so they must come in an iterable that can be started "
-            f"again. Got a one-way {type(chunks).__name__}; make a list of it, or a class with "
-            "__iter__."
+            f"again. Got a {type(chunks).__name__}, which can be read once; make a list of it, or "
+            "a class with __iter__."
         )

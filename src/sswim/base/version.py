@@ -1,3 +1,3 @@
-"""The version of sswim."""
+"""Version number of sswim."""
 
 __version__ = "0.2.0"

@@ -1,1 +1,1 @@
-"""Several processes that train one model."""
+"""Several processes that train one model, each with a share of the rows."""

@@ -1,4 +1,4 @@
-"""Long work that several processes do side by side, each at its own pace."""
+"""Long work in several processes at once, with a regular check that all are still running."""
 
 from __future__ import annotations
 
@@ -14,33 +14,38 @@ from sswim.distributed.processes import Processes
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 60.0
-"""After which processes hear of each other: far less than what they wait for an answer."""
+"""Seconds between two checks: far fewer than the timeout of a process that does not answer."""
 
 
 def run_with_heartbeat(processes: Processes, steps: Generator[None, None, None]) -> None:
-    """Go through the steps of this process while the others go through theirs.
+    """Run the steps of this process while the other processes run theirs.
 
-    An error of one is an error in all, soon after it happens. Whoever has no more steps waits for
-    the others, however long they take.
+    An error in one process is raised in all of them, soon after it happens. A process that has
+    finished its steps waits for the others, however long they take.
 
     Args:
-        processes: Which call this together.
-        steps: Of this process, each shorter than a turn.
+        processes: The processes that call this function together.
+        steps: Steps of this process, each shorter than a heartbeat.
     """
 
-    def turn() -> bool:
+    def run_until_heartbeat() -> bool:
+        """Run steps for one heartbeat; return whether there may be more of them."""
         end = perf_counter() + HEARTBEAT_SECONDS
-        return any(perf_counter() >= end for _ in steps)  # whether there may be more
+        return any(perf_counter() >= end for _ in steps)
 
     with closing(steps):
-        while any(processes.run_everywhere(turn)):
+        while any(processes.run_everywhere(run_until_heartbeat)):
             pass
 
 
 def run_in_thread(processes: Processes, work: Callable[[], T]) -> T:
-    """What work gives in this process, that takes as long as it takes while the others do theirs.
+    """Run a function in a thread of this process while the other processes run theirs.
 
-    An error of one, or its end, is an error in all, soon after it happens.
+    The function may take any time. An error in one process, or its death, is raised in all of
+    them, soon after it happens.
+
+    Returns:
+        The result of the function in this process.
     """
     future: Future[T] = Future()
 
@@ -55,7 +60,7 @@ def run_in_thread(processes: Processes, work: Callable[[], T]) -> T:
             yield
         future.result()
 
-    # Not one of a pool, for whose end Python would wait when another process has failed.
+    # Not a thread of a pool: Python would wait for its end when another process has failed.
     Thread(target=run, daemon=True).start()
     run_with_heartbeat(processes, steps())
     return future.result()

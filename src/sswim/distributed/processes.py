@@ -1,8 +1,9 @@
 """Several processes that train one model: each has some of the rows, all have all parameters.
 
-Statistics and gradients are sums over rows, so that the sums of all processes are those of one
-process with all rows. What follows from the sums, every process computes for itself, and the first
-one's numbers stand for all, because the same computation may round differently on two machines.
+Statistics and gradients are sums over rows, so their sums over all processes are the sums of one
+process with all rows. Every process computes for itself what follows from these sums. Then all use
+the numbers of the first process, because the same computation may round differently on two
+machines.
 """
 
 from __future__ import annotations
@@ -28,22 +29,26 @@ T = TypeVar("T")
 RecordT = TypeVar("RecordT", bound=Record)
 
 TIMEOUT = timedelta(minutes=30)
-"""After which a process that does not answer is given up: longer than any pass over its rows."""
+"""Time after which a process that does not answer counts as lost: longer than any pass over its
+rows."""
 
 
-SHARED = "All processes end with this error."
+SHARED_ERROR_NOTE = "All processes end with this error."
+"""Note on an error that was raised in every process, so that only one of them prints it."""
 
 
 class ProcessError(RuntimeError):
-    """Other processes that do not answer, or that do something else than this one."""
+    """Raised where another process does not answer, or was started with other settings."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among all. By default it is alone, and nothing is sent anywhere."""
+    """All processes, as one of them sees them; by default one process, which sends nothing."""
 
     rank: int = 0
+    """Number of this process, from 0."""
     size: int = 1
+    """Number of processes."""
 
     @property
     def share(self) -> Share:
@@ -52,88 +57,97 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that writes and speaks."""
+        """Whether this is the first process, the one that writes files and prints."""
         return self.rank == 0
 
     def all_sum(self, record: RecordT) -> RecordT:
-        """The sum of every process's record of float64 tensors, in one message."""
+        """Add up the processes' records of float64 tensors, in one message."""
         if self.size == 1:
             return record
         summed = iter(self.all_sum_tensors(record.tensors()))
         return record.map(lambda _: next(summed))
 
     def all_sum_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The same of tensors whose shapes are the same in every process."""
+        """Add up the processes' tensors; their shapes must be the same in every process."""
         if self.size == 1 or not tensors:
             return list(tensors)
         buffer = torch.cat([tensor.detach().to(torch.float64).reshape(-1) for tensor in tensors])
-        with self._answered():
+        with self._process_errors():
             dist.all_reduce(buffer)
         parts = buffer.split([tensor.numel() for tensor in tensors])
         return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
     def broadcast_tensor(self, tensor: Tensor) -> Tensor:
-        """The first process's numbers, in place of those that every process computed."""
+        """Overwrite a tensor with the numbers of the first process, and return it."""
         if self.size > 1:
-            with self._answered():
+            with self._process_errors():
                 dist.broadcast(tensor, src=0)
         return tensor
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so."""
+        """Return whether a flag is set in any process."""
         return flag if self.size == 1 else any(self.all_gather(flag))
 
     def all_gather(self, value: T) -> list[T]:
-        """What every process has, in the order of the processes."""
+        """Return the values of all processes, in the order of the processes."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
-        with self._answered():
+        with self._process_errors():
             dist.all_gather_object(values, value)
         return values
 
     def broadcast(self, value: T) -> T:
-        """What the first process has."""
+        """Return the value of the first process."""
         if self.size == 1:
             return value
         values: list[Any] = [value]
-        with self._answered():
+        with self._process_errors():
             dist.broadcast_object_list(values, src=0)
         return values[0]
 
     def run_everywhere(self, function: Callable[[], T]) -> list[T]:
-        """What a function gives in every process; if it fails in one, its error in all."""
+        """Call a function in every process, and return all results.
+
+        An error in one process is raised in all of them.
+        """
         with self.shared_errors():
-            mine = function()
-        return self.all_gather(mine)
+            result = function()
+        return self.all_gather(result)
 
     @contextmanager
     def shared_errors(self) -> Iterator[None]:
-        """An error in one process is an error in all, at the end of what they do."""
+        """Raise an error of one process in all of them, at the end of the context."""
         if self.size == 1:
             yield
             return
         failure = None
         try:
             yield
-        except Exception as error:  # of whatever kind, the others are to hear of it
-            failure = _portable(error)
-        for each in self.all_gather(failure):
-            if each is not None:
-                each.add_note(SHARED)
-                raise each
+        except Exception as error:  # of any type, because the others must learn of it
+            failure = _picklable(error)
+        for shared in self.all_gather(failure):
+            if shared is not None:
+                shared.add_note(SHARED_ERROR_NOTE)
+                raise shared
 
     def require_same(self, what: str, facts: Mapping[str, Any]) -> None:
-        """Refuse to go on with processes that were told something else."""
-        for rank, others in enumerate(self.all_gather(dict(facts))):
-            if unlike := differences(others, facts):
+        """Raise unless all processes have the same settings.
+
+        Args:
+            what: Name of the settings in the error message.
+            facts: Settings of this process.
+        """
+        for rank, other_facts in enumerate(self.all_gather(dict(facts))):
+            if found := differences(other_facts, facts):
                 raise ProcessError(
                     f"All processes must have the same {what}. Process {rank} differs from process "
-                    f"{self.rank}: {'; '.join(unlike)}. Start all with the same command."
+                    f"{self.rank}: {'; '.join(found)}. Start all with the same command."
                 )
 
     @contextmanager
-    def _answered(self) -> Iterator[None]:
+    def _process_errors(self) -> Iterator[None]:
+        """Raise a ``ProcessError`` where communication fails."""
         try:
             yield
         except RuntimeError as error:
@@ -145,18 +159,19 @@ class Processes:
 
 
 ALONE = Processes()
+"""A single process."""
 
 
 @contextmanager
 def join_processes(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterator[Processes]:
-    """Join the processes that torchrun, or anything else that sets its variables, has started.
+    """Join the processes that torchrun, or another launcher with its variables, has started.
 
-    Without these variables the process is alone. A process group that exists already is used and
-    left as it is.
+    Without these variables this is a single process. A process group that already exists is used
+    and left as it is.
 
     Args:
-        device: Where tensors are: NCCL carries them between GPUs, gloo between CPUs.
-        timeout: After which a process that does not answer is given up.
+        device: Device of the tensors: NCCL sends them between GPUs, gloo between CPUs.
+        timeout: Time after which a process that does not answer counts as lost.
     """
     if dist.is_available() and dist.is_initialized():
         yield Processes(dist.get_rank(), dist.get_world_size())
@@ -167,15 +182,15 @@ def join_processes(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterat
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    # Its default arguments would keep the group, and threads that abort Python as it ends, if
-    # something like the first optimiser imported it later.
+    # Imported before there is a group: the default arguments in this module would otherwise keep
+    # the group alive, with threads that abort Python when it exits.
     import_module("torch.distributed.nn.functional")
     try:
         dist.init_process_group(backend, timeout=timeout)
     except RuntimeError as error:
         raise ProcessError(
             f"All {os.environ['WORLD_SIZE']} processes must find each other within the timeout. "
-            f"Process {rank()} did not: {error} Look whether the others were started, and whether "
+            f"Process {rank()} did not: {error} Check that the others were started, and that "
             "MASTER_ADDR and MASTER_PORT are those of the first."
         ) from error
     try:
@@ -185,24 +200,24 @@ def join_processes(device: torch.device, timeout: timedelta = TIMEOUT) -> Iterat
 
 
 def is_launched() -> bool:
-    """Whether torchrun, or anything else that sets its variables, has started this process."""
+    """Return whether torchrun, or another launcher with its variables, started this process."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def rank() -> int:
-    """The number of this process among all that were started with it."""
+    """Return the number of this process among those that were started together, from 0."""
     return int(os.environ.get("RANK", "0"))
 
 
 def local_device(device: torch.device) -> torch.device:
-    """The GPU of this process among those of its machine, if GPUs are meant and none is named."""
+    """Return the GPU of this process on its machine, if ``device`` is CUDA without a number."""
     if device.type != "cuda" or device.index is not None:
         return device
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
-def _portable(error: Exception) -> Exception:
-    """The error, or its words if it cannot be sent."""
+def _picklable(error: Exception) -> Exception:
+    """Return an error that can be sent to other processes: the same one, or one with its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # pickling fails in many ways

@@ -17,5 +17,5 @@ class Share:
         return self.rank * n_rows // self.size, (self.rank + 1) * n_rows // self.size
 
 
-WHOLE = Share()
-"""All rows."""
+ALL_ROWS = Share()
+"""The share of a process that reads all rows."""

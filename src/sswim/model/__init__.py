@@ -1,1 +1,1 @@
-"""The model: warps, features, noise and output warp of one member."""
+"""The model of one member: warps of the inputs, Fourier features, noise and output warp."""

@@ -1,10 +1,11 @@
-"""The choices that fix the shape of a model."""
+"""The architecture of a model: the choices that fix the shapes of its parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from sswim.base.errors import UserError
 from sswim.base.validation import require_choice
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.pseudo_gp import PseudoPrior
@@ -17,46 +18,50 @@ WarpsName = Literal["joint", "separate"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """The choices that fix the shape of a model."""
+    """The choices that fix the shapes of a model's parameters."""
 
     depth: int = 1
-    """J, the number of warps; 0 is the stationary sparse spectrum GP."""
+    """J, the number of warps; 0 gives the stationary sparse spectrum GP."""
     n_frequencies: int = 256
-    """M, at the top; there are F = 2M features."""
+    """M, the number of frequencies of the top level, which has F = 2M features."""
     n_warp_frequencies: int | None = None
-    """Those of every warp; None for as many as at the top."""
+    """Number of frequencies of every warp; None for as many as at the top level."""
     n_pseudo: int = 128
-    """K, the pseudo-points of g and of h in every warp."""
+    """K, the number of pseudo-points of g and of h in every warp."""
     warps: WarpsName = "separate"
-    """g and h of a warp have frequencies and pseudo-inputs of their own, as published; or, joint,
-    they share them, which is half the cost."""
+    """Whether g and h of a warp have their own frequencies and pseudo-inputs, as published, or
+    share them ("joint"), which is half the cost."""
     kernel: Kernel = "matern32"
+    """Stationary kernel that the Fourier features approximate."""
     draw: Draw = "orthogonal"
+    """How the frequencies are drawn (see ``draw_frequencies``)."""
     pseudo_prior: PseudoPrior = "evidence"
-    """The form of the hierarchical prior on the pseudo-targets (see ``PseudoGP``)."""
+    """Form of the hierarchical prior on the pseudo-targets (see ``PseudoGP``)."""
     output_warp: OutputWarpName = "none"
-    """A learnt monotone map of the targets."""
+    """Kind of the output warp T, a learnt monotone map of the targets."""
     n_output_terms: int = 2
-    """How many terms that map has."""
+    """Number of terms of the output warp."""
     noise: NoiseName = "constant"
-    """Input-dependent, it is learnt jointly by ``train``, or after it by ``learn_noise``."""
+    """Whether the noise depends on the input. If it does, it is learnt together with the rest by
+    ``train``, or afterwards by ``learn_noise``."""
     n_noise_frequencies: int = 32
-    """Of the noise where it depends on the inputs."""
+    """Number of frequencies of input-dependent noise."""
     inputs: InputsName = "standardised"
-    """As they are given; or mapped to their normal scores before anything else."""
+    """Whether the model sees the inputs as they are given, or maps them to normal scores first."""
     linear: bool = False
-    """Linear features beside the Fourier features, for a trend; without warps only."""
+    """Whether there are linear features beside the Fourier features, for a trend; only at depth
+    0."""
 
     @property
     def warp_frequencies(self) -> int:
-        """How many frequencies every warp has."""
+        """Number of frequencies of every warp."""
         return self.n_frequencies if self.n_warp_frequencies is None else self.n_warp_frequencies
 
     def __post_init__(self) -> None:
         require_choice("output_warp", self.output_warp, OutputWarpName)
         require_choice("noise", self.noise, NoiseName)
         if self.n_output_terms < 1 or self.n_noise_frequencies < 1:
-            raise ValueError(
+            raise UserError(
                 "n_output_terms and n_noise_frequencies must be at least 1. "
                 f"Got n_output_terms={self.n_output_terms}, "
                 f"n_noise_frequencies={self.n_noise_frequencies}."
@@ -67,17 +72,17 @@ class Architecture:
         require_choice("inputs", self.inputs, InputsName)
         require_choice("warps", self.warps, WarpsName)
         if self.depth < 0 or self.n_frequencies < 1 or self.n_pseudo < 1:
-            raise ValueError(
+            raise UserError(
                 "depth must be at least 0, n_frequencies and n_pseudo at least 1. "
                 f"Got depth={self.depth}, n_frequencies={self.n_frequencies}, "
                 f"n_pseudo={self.n_pseudo}."
             )
         if self.warp_frequencies < 1:
-            raise ValueError(
+            raise UserError(
                 f"n_warp_frequencies must be at least 1, or None. Got {self.n_warp_frequencies}."
             )
         if self.linear and self.depth > 0:
-            raise ValueError(
-                "Linear features are of the raw inputs, which only a model without warps sees. "
-                f"Got linear=True with depth={self.depth}."
+            raise UserError(
+                "Linear features need the raw inputs, which only a model without warps sees. "
+                f"Got linear=True with depth={self.depth}. Set depth=0, or linear=False."
             )

@@ -18,47 +18,54 @@ from sswim.rows.measure import Measure, full_covariance
 def expected_features(
     frequencies: Float[Tensor, "*B M D"], measure: Measure
 ) -> Float[Tensor, "*B N F"]:
-    """Expected features E φ(x) of x ~ N(m, Σ), F = 2M of them.
+    """Return the F = 2M expected features E φ(x) of x ~ N(m, Σ).
 
         E φ = M^{-1/2} exp(−½ diag(ΩΣΩᵀ)) ⊙ [cos Ωm, sin Ωm]
 
     For a point the exponential is one and ‖φ(x)‖² = 1, so that k(x, x) = 1. (The paper prints
     √(2/M), with which k(x, x) = 2.)
 
-    Here and below a measure may be shared by all members, or have one of its rows for each.
+    Here and below, members may share the rows of a measure, or each have rows of its own.
+
+    Args:
+        frequencies: Ω, the frequencies divided by the length-scales.
+        measure: m and Σ of every row.
     """
-    features, _ = _Waves.apply(measure.mean, frequencies, *_spread(frequencies, measure), False)
+    terms = _covariance_terms(frequencies, measure)
+    features, _ = _FourierFeatures.apply(measure.mean, frequencies, *terms, False)
     return features
 
 
 def features_and_norm(
     frequencies: Float[Tensor, "*B M D"], measure: Measure
 ) -> tuple[Float[Tensor, "*B N F"], Float[Tensor, "*B N 1"] | None]:
-    """The expected features, and ‖E φ‖²; None for points, of which it is one."""
-    features, norm = _Waves.apply(measure.mean, frequencies, *_spread(frequencies, measure), True)
+    """Return the expected features and ‖E φ‖²; None in its place for points, where it is one."""
+    terms = _covariance_terms(frequencies, measure)
+    features, norm = _FourierFeatures.apply(measure.mean, frequencies, *terms, True)
     return features, norm
 
 
 def multiply(rows: Tensor, matrix: Tensor) -> Tensor:
-    """XA, the way round in which it is wide: of two that are transposes a CPU is slow in one."""
+    """Return XA, computed as (AᵀXᵀ)ᵀ where A has fewer columns than rows: faster on a CPU."""
     n_before, n_after = matrix.shape[-2:]
     return (matrix.mT @ rows.mT).mT if n_after < n_before else rows @ matrix
 
 
 def transposed_product(left: Tensor, right: Tensor) -> Tensor:
-    """XᵀY of many rows, likewise."""
+    """Return XᵀY, computed as (YᵀX)ᵀ where Y has fewer columns than X: faster on a CPU."""
     narrows = right.shape[-1] < left.shape[-1]
     return (right.mT @ left).mT if narrows else left.mT @ right
 
 
-class _Waves(torch.autograd.Function):
-    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] of phases p = mΩᵀ and log dampings d = −½vQᵀ.
+class _FourierFeatures(torch.autograd.Function):
+    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] with phases p = mΩᵀ and log dampings d = −½vQᵀ.
 
-    The features are their own derivatives, so the backward takes no trigonometry:
+    Derivatives of the features are made of the features themselves, so the backward pass needs no
+    trigonometry. With a bar for the gradient of the objective, and the norm n = Σ c² + s²:
 
         p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄ + 2n̄·(c² + s²)
 
-    with n̄ that of the norm n = Σ c² + s², and from there back through the two products.
+    The two products mΩᵀ and vQᵀ are then differentiated as usual.
     """
 
     @staticmethod
@@ -67,86 +74,90 @@ class _Waves(torch.autograd.Function):
         mean: Tensor,
         frequencies: Tensor,
         variance: Tensor | None,
-        forms: Tensor | None,
-        normed: bool,
+        products: Tensor | None,
+        with_norm: bool,
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
-        kernels = kernels_for(mean)
-        waves = _waves if kernels is None else kernels.waves
-        features = waves(mean, frequencies, variance, forms)
-        ctx.save_for_backward(features, mean, frequencies, variance, forms)
+        kernels = triton_kernels(mean)
+        fourier_features = _fourier_features if kernels is None else kernels.fourier_features
+        features = fourier_features(mean, frequencies, variance, products)
+        ctx.save_for_backward(features, mean, frequencies, variance, products)
         norm = None
-        if normed and variance is not None:
+        if with_norm and variance is not None:
             norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True).square_()
         return features, norm
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, gradient: Tensor | None, of_norm: Tensor | None
+        ctx: Any, gradient: Tensor | None, norm_gradient: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        features, mean, frequencies, variance, forms = ctx.saved_tensors
+        features, mean, frequencies, variance, products = ctx.saved_tensors
         if gradient is None:
             gradient = torch.zeros_like(features)
-        kernels = kernels_for(features)
-        waves_backward = _waves_backward if kernels is None else kernels.waves_backward
+        kernels = triton_kernels(features)
+        gradients = (
+            _fourier_features_backward if kernels is None else kernels.fourier_features_backward
+        )
         damped = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
-        phase, exponent = waves_backward(features, gradient, of_norm, damped)
-        of_mean = of_frequencies = of_variance = of_forms = None
+        phase_gradient, exponent_gradient = gradients(features, gradient, norm_gradient, damped)
+        of_mean = of_frequencies = of_variance = of_products = None
         if ctx.needs_input_grad[0]:
-            of_mean = multiply(phase, frequencies).sum_to_size(mean.shape)
+            of_mean = multiply(phase_gradient, frequencies).sum_to_size(mean.shape)
         if ctx.needs_input_grad[1]:
-            of_frequencies = transposed_product(phase, mean).sum_to_size(frequencies.shape)
-        if exponent is not None and ctx.needs_input_grad[2]:
-            of_variance = multiply(exponent, forms).sum_to_size(variance.shape)
-        if exponent is not None and ctx.needs_input_grad[3]:
-            of_forms = transposed_product(exponent, variance).sum_to_size(forms.shape)
-        return of_mean, of_frequencies, of_variance, of_forms, None
+            of_frequencies = transposed_product(phase_gradient, mean)
+            of_frequencies = of_frequencies.sum_to_size(frequencies.shape)
+        if exponent_gradient is not None and ctx.needs_input_grad[2]:
+            of_variance = multiply(exponent_gradient, products).sum_to_size(variance.shape)
+        if exponent_gradient is not None and ctx.needs_input_grad[3]:
+            of_products = transposed_product(exponent_gradient, variance)
+            of_products = of_products.sum_to_size(products.shape)
+        return of_mean, of_frequencies, of_variance, of_products, None
 
 
-def _waves(
-    mean: Tensor, frequencies: Tensor, variance: Tensor | None, forms: Tensor | None
+def _fourier_features(
+    mean: Tensor, frequencies: Tensor, variance: Tensor | None, products: Tensor | None
 ) -> Tensor:
-    """M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]"""
+    """Return M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]."""
     phase = multiply(mean, frequencies.mT)
     *rows, m = phase.shape
     features = phase.new_empty(*rows, 2 * m)
     cosine, sine = features.chunk(2, dim=-1)
     torch.cos(phase, out=cosine)
     torch.sin(phase, out=sine)
-    if variance is None or forms is None:
+    if variance is None or products is None:
         return features.mul_(m**-0.5)
-    scale = multiply(variance, forms.mT).mul_(-0.5).exp_().mul_(m**-0.5)
+    scale = multiply(variance, products.mT).mul_(-0.5).exp_().mul_(m**-0.5)
     cosine *= scale
     sine *= scale
     return features
 
 
-def _waves_backward(
-    features: Tensor, gradient: Tensor, of_norm: Tensor | None, damped: bool
+def _fourier_features_backward(
+    features: Tensor, gradient: Tensor, norm_gradient: Tensor | None, damped: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """p̄, and −½d̄ where damped."""
+    """Return p̄, and −½d̄ for damped features."""
     cosine, sine = features.chunk(2, dim=-1)
-    of_cosine, of_sine = gradient.chunk(2, dim=-1)
-    phase = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
+    of_cosine, of_sine = gradient.chunk(2, dim=-1)  # c̄, s̄
+    phase_gradient = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
     if not damped:
-        return phase, None
-    exponent = (cosine * of_cosine).addcmul_(sine, of_sine)
-    if of_norm is not None:
-        exponent.addcmul_(2 * of_norm, cosine.square().addcmul_(sine, sine))
-    return phase, exponent.mul_(-0.5)
+        return phase_gradient, None
+    exponent_gradient = (cosine * of_cosine).addcmul_(sine, of_sine)
+    if norm_gradient is not None:
+        exponent_gradient.addcmul_(2 * norm_gradient, cosine.square().addcmul_(sine, sine))
+    return phase_gradient, exponent_gradient.mul_(-0.5)
 
 
-def kernels_for(tensor: Tensor) -> ModuleType | None:
-    """Those of a GPU, where they can be had."""
-    return _gpu_kernels() if tensor.is_cuda else None
+def triton_kernels(tensor: Tensor) -> ModuleType | None:
+    """Return the module of Triton kernels, if the tensor is on a GPU and they can be compiled."""
+    return _load_triton_kernels() if tensor.is_cuda else None
 
 
 @cache
-def _gpu_kernels() -> ModuleType | None:
+def _load_triton_kernels() -> ModuleType | None:
     if find_spec("triton") is None:
         return None
-    from sswim.model import triton_features as kernels  # noqa: PLC0415 (it imports what only a GPU has)
+    from sswim.model import triton_features as kernels  # noqa: PLC0415 (imports Triton)
 
     return kernels if kernels.usable() else None
 
@@ -156,61 +167,75 @@ def feature_slopes(
     features: Float[Tensor, "*B N F"],
     weights: Float[Tensor, "*B F Q"],
 ) -> Float[Tensor, "*B N Q D"]:
-    """∂(Wᵀ E φ)/∂m from the expected features themselves: a derivative turns cosine into −sine."""
+    """Return the slopes ∂(Wᵀ E φ)/∂m of weighted sums of expected features.
+
+    They follow from the features themselves, as the derivative of a cosine is a sine.
+
+    Args:
+        frequencies: Ω.
+        features: E φ of every row.
+        weights: W, one column for every weighted sum.
+    """
     cosine, sine = features.chunk(2, dim=-1)
-    turned = torch.cat((-sine, cosine), dim=-1)
-    twice = torch.cat((frequencies, frequencies), dim=-2)
-    directions = weights[..., None] * twice[..., None, :]  # (F, Q, D)
-    return (turned @ directions.flatten(-2)).unflatten(-1, directions.shape[-2:])
+    derivatives = torch.cat((-sine, cosine), dim=-1)  # ∂φ/∂p
+    frequency_of_feature = torch.cat((frequencies, frequencies), dim=-2)
+    directions = weights[..., None] * frequency_of_feature[..., None, :]  # (F, Q, D)
+    return (derivatives @ directions.flatten(-2)).unflatten(-1, directions.shape[-2:])
 
 
 def expected_quadratic(
     frequencies: Float[Tensor, "*B M D"], measure: Measure, form: Float[Tensor, "*B F F"]
 ) -> Float[Tensor, "*B N"]:
-    """E[φ(x)ᵀ Q φ(x)] over the raw input's uncertainty, for a symmetric Q.
+    """Return E[φ(x)ᵀQφ(x)] over the raw input's uncertainty, for a symmetric matrix Q.
 
     With c and s the cosines and sines of Ωm, e the damping of the expected features and
-    K = ΩPΩᵀ for the input's covariance P, the second moments are closed form:
+    K = ΩPΩᵀ for the input's covariance P, the second moments have a closed form:
 
         E[cos cosᵀ] = eeᵀ ∘ (ccᵀ ∘ cosh K + ssᵀ ∘ sinh K)
         E[sin sinᵀ] = eeᵀ ∘ (ssᵀ ∘ cosh K + ccᵀ ∘ sinh K)
         E[cos sinᵀ] = eeᵀ ∘ (csᵀ ∘ cosh K − scᵀ ∘ sinh K)
+
+    Args:
+        frequencies: Ω.
+        measure: m, the warps' variance and the raw input's covariance P of every row.
+        form: Q.
     """
     assert measure.input_variance is not None
-    variance, products = _spread(frequencies, measure)
+    variance, products = _covariance_terms(frequencies, measure)
     assert variance is not None
     assert products is not None
-    damping = -0.5 * variance @ products.mT
+    log_damping = -0.5 * variance @ products.mT  # log e
     phase = measure.mean @ frequencies.mT
     c, s = phase.cos(), phase.sin()
-    covariance = full_covariance(measure.mean, measure.input_variance)
-    each = frequencies[..., None, :, :]  # the same for every row
-    k = each @ covariance @ each.mT
-    # eeᵀ and the exponentials of K in one exponent: neither alone need be finite.
-    both = damping[..., :, None] + damping[..., None, :]
-    rising, falling = (both + k).exp(), (both - k).exp()
-    even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)
+    covariance = full_covariance(measure.mean, measure.input_variance)  # P
+    row_frequencies = frequencies[..., None, :, :]  # the same for every row
+    k = row_frequencies @ covariance @ row_frequencies.mT
+    # eeᵀ and the exponentials of K have one exponent: each alone may overflow.
+    log_damping_pair = log_damping[..., :, None] + log_damping[..., None, :]
+    rising, falling = (log_damping_pair + k).exp(), (log_damping_pair - k).exp()
+    even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)  # eeᵀ ∘ cosh K, eeᵀ ∘ sinh K
     m = frequencies.shape[-2]
     form = form[..., None, :, :]
     cc, ss, cs = form[..., :m, :m], form[..., m:, m:], form[..., :m, m:]
 
-    def form_of(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
+    def quadratic(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
         return torch.einsum("...i,...ij,...j->...", left, matrix, right)
 
-    cosines = form_of(c, even * cc + odd * ss, c)
-    sines = form_of(s, even * ss + odd * cc, s)
-    crossed = form_of(c, even * cs, s) - form_of(s, odd * cs, c)
+    cosines = quadratic(c, even * cc + odd * ss, c)
+    sines = quadratic(s, even * ss + odd * cc, s)
+    crossed = quadratic(c, even * cs, s) - quadratic(s, odd * cs, c)
     return (cosines + sines + 2 * crossed) / m
 
 
-def _spread(
+def _covariance_terms(
     frequencies: Float[Tensor, "*B M D"], measure: Measure
 ) -> tuple[Float[Tensor, "*N E"] | None, Float[Tensor, "*B M E"] | None]:
-    """v and Q with diag(ΩΣΩᵀ) = vQᵀ, or two Nones for points.
+    """Return v and Q such that diag(ΩΣΩᵀ) = vQᵀ; two Nones for points.
 
-    Of a diagonal Σ its diagonal, and Ω²; of any other its entries in a line, and those of all ωωᵀ.
+    If Σ is diagonal, v is its diagonal and Q holds the squared frequencies. Otherwise v holds all
+    entries of Σ and Q the products of frequencies ωωᵀ, both flattened.
     """
-    parts = [each for each in (measure.variance, measure.input_variance) if each is not None]
+    parts = [part for part in (measure.variance, measure.input_variance) if part is not None]
     if not parts:
         return None, None
     if all(part.ndim == measure.mean.ndim for part in parts):

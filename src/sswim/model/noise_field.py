@@ -15,30 +15,32 @@ from sswim.model.spectrum import Spectrum
 from sswim.rows.measure import Measure
 
 _LIMIT = 8.0
-"""Of |η|, so that the linear part cannot take the noise to zero or infinity far from the rows."""
+"""Bound on |η|, which keeps the linear part from taking the noise to zero or infinity far from the
+rows."""
 
 _PRIOR_VARIANCE = 0.1
-"""Of η, from ψ(x)ᵀu and from xᵀr at a typical input each."""
+"""Prior variance of ψ(x)ᵀu, and also of xᵀr at a typical input."""
 
 
 @dataclass(frozen=True)
 class NoiseFactors(Record):
-    """All that rows need of the noise."""
+    """The tensors that the noise of a row is computed from."""
 
     frequencies: Float[Tensor, "*B M D"]
-    """Those of ψ, features of the raw inputs."""
+    """Frequencies of ψ, Fourier features of the raw inputs."""
     coefficients: Float[Tensor, "*B F T"]
-    """u"""
+    """u, the coefficients of the features."""
     slopes: Float[Tensor, "*B D T"]
-    """r"""
+    """r, the coefficients of the raw inputs."""
     level: Float[Tensor, "*B T"]
-    """c"""
+    """c, the constant part of η."""
     temper: Float[Tensor, "*B T"]
-    """τ: the regression weighs rows by exp(−τη), fully for one and not at all for zero."""
+    """τ, the exponent of the weights exp(−τη) of rows in the regression: with one the weights
+    follow the noise, with zero all rows have the same weight."""
 
 
 def log_noise_ratio(factors: NoiseFactors, inputs: Measure) -> Float64[Tensor, "*B N T"]:
-    """η(x) = log σ²(x)/σ², kept within its limit."""
+    """Return η(x) = log σ²(x)/σ², bounded smoothly."""
     factors = factors.to(dtype=inputs.mean.dtype)
     features = expected_features(factors.frequencies, inputs)  # ψ
     varying = features @ factors.coefficients + inputs.mean @ factors.slopes
@@ -47,9 +49,9 @@ def log_noise_ratio(factors: NoiseFactors, inputs: Measure) -> Float64[Tensor, "
 
 
 class NoiseField(nn.Module):
-    """The parameters of η, for every target; zero is constant noise.
+    """The parameters of η for every target; at zero the noise is constant.
 
-    The prior of u and r keeps the noise constant unless the data ask for more.
+    The prior on u and r keeps the noise nearly constant unless the data show otherwise.
     """
 
     temper: Tensor
@@ -59,7 +61,7 @@ class NoiseField(nn.Module):
     ) -> None:
         super().__init__()
         self.spectrum = Spectrum(n_frequencies, n_inputs, batch)
-        # In units of their prior's standard deviation.
+        # u and r, in units of their prior standard deviations.
         self.coefficients = nn.Parameter(
             torch.zeros(*batch, 2 * n_frequencies, n_targets, dtype=torch.float64)
         )
@@ -68,9 +70,12 @@ class NoiseField(nn.Module):
         self.register_buffer("temper", torch.ones(*batch, n_targets, dtype=torch.float64))
 
     def condition(self) -> tuple[NoiseFactors, Float64[Tensor, "*B"]]:
-        """The factors that rows need, and the negative log prior of u and r, N(0, 1) both here."""
-        standard = torch.cat((self.coefficients, self.slopes), dim=-2)
-        prior = 0.5 * (standard.square() + math.log(2 * math.pi)).sum((-2, -1))
+        """Return the factors of the noise, and the negative log prior of u and r.
+
+        Both have the prior N(0, 1) in the units of the parameters.
+        """
+        standardised = torch.cat((self.coefficients, self.slopes), dim=-2)
+        prior = 0.5 * (standardised.square() + math.log(2 * math.pi)).sum((-2, -1))
         deviation = math.sqrt(_PRIOR_VARIANCE)
         factors = NoiseFactors(
             self.spectrum.frequencies(),

@@ -1,4 +1,7 @@
-"""Normal scores of the inputs: a fixed monotone map of every column, learnt from rows alone."""
+"""Normal scores of the inputs: a monotone map of every column, fixed before training.
+
+It maps the empirical distribution of a column to a standard normal one.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,38 @@ from sswim.base.record import Record
 from sswim.rows.measure import Measure
 
 N_KNOTS = 65
-"""R, of every column."""
+"""R, the number of knots of every column."""
 
 ROWS_PER_KNOT = 8
-"""At least, of a column with many values."""
+"""Smallest number of rows per knot, for a column with many values."""
 
-FEWEST_KNOTS = 9
-"""However few the rows."""
+MIN_KNOTS = 9
+"""Number of knots that a column with many values has even if there are few rows."""
 
 _SAME = 1e-12
-"""Values this close, in units of a column's range, are one: a slope between them means nothing."""
+"""Values closer than this fraction of a column's range count as one value: the slope between them
+would be meaningless."""
 
 _CONSTANT = 1e-9
-"""A range this small, beside the values or one, is rounding: the column is constant."""
+"""A column counts as constant if its range is below this fraction of its largest absolute value, or
+below this number if all values are below one: such a range is rounding."""
 
 
 @dataclass(frozen=True)
 class NormalScores(Record):
-    """A monotone piecewise-linear map of every column; outside it goes on as at its ends."""
+    """A monotone piecewise-linear map of every column, linear beyond its outermost knots."""
 
     knots: Float[Tensor, "*B D R"]
     """Increasing values of the column."""
     scores: Float[Tensor, "*B D R"]
-    """What they are mapped to."""
+    """Normal scores that the knots are mapped to."""
 
     def forward(self, measure: Measure) -> Measure:
-        """Map raw inputs; what is not known of them is mapped by the slopes, to first order.
+        """Map raw inputs; their variances are multiplied by squared slopes, to first order.
 
-        Nothing here collects a gradient: the map is fixed, and so are the inputs.
+        No gradient is recorded: neither the map nor the inputs are learnt.
         """
-        mean, slopes = (each.to(measure.mean.dtype) for each in self._map(measure.mean))
+        mean, slopes = (tensor.to(measure.mean.dtype) for tensor in self._map(measure.mean))
 
         def scaled(variance: Tensor | None) -> Tensor | None:
             if variance is None:
@@ -53,37 +58,37 @@ class NormalScores(Record):
         return Measure(mean, scaled(measure.variance), scaled(measure.input_variance))
 
     def slopes(self, values: Float[Tensor, "*N D"]) -> Float64[Tensor, "*B N D"]:
-        """Of the map, where values are."""
+        """Return the slopes of the map at values of the inputs."""
         return self._map(values)[1]
 
     def _map(
         self, values: Float[Tensor, "*N D"]
     ) -> tuple[Float64[Tensor, "*B N D"], Float64[Tensor, "*B N D"]]:
-        """The scores and the slopes at values."""
-        knots, scores = (each.detach().to(torch.float64) for each in (self.knots, self.scores))
+        """Return the normal scores of values, and the slopes of the map there."""
+        knots, scores = (tensor.detach().to(torch.float64) for tensor in (self.knots, self.scores))
         slopes = scores.diff() / knots.diff()
         columns = values.detach().to(torch.float64).mT
         batch = torch.broadcast_shapes(knots.shape[:-2], columns.shape[:-2])
         knots, scores, slopes, columns = (
-            each.expand(*batch, -1, -1) for each in (knots, scores, slopes, columns)
+            tensor.expand(*batch, -1, -1) for tensor in (knots, scores, slopes, columns)
         )
-        # The inner knots alone: below and above them lie the outermost segments, without an end.
+        # Inner knots only: the first and the last segment have no outer end.
         segment = torch.searchsorted(knots[..., 1:-1].contiguous(), columns.contiguous())
         slope = slopes.gather(-1, segment)
-        beyond = columns - knots.gather(-1, segment)
-        return (scores.gather(-1, segment) + slope * beyond).mT, slope.mT
+        distance = columns - knots.gather(-1, segment)
+        return (scores.gather(-1, segment) + slope * distance).mT, slope.mT
 
 
 def learn_normal_scores(sample: Float[Tensor, "S D"]) -> NormalScores:
-    """The map of every column to its normal scores, standardised over the sample.
+    """Learn the map of every column to its normal scores, standardised over the sample.
 
-    Of the distinct values of a column the r-th has the mid-distribution p = (rows below + half of
-    those that share it)/rows, and the score Φ⁻¹(p). Of many values those at evenly spaced p are
-    knots, the first and the last always. A column of two values is standardised by this, and a
-    constant one is left as it is.
+    A value of a column has the probability p = (rows below it + half of the rows equal to it)/rows,
+    and its normal score is the standard normal quantile of p. If a column has many distinct values,
+    only those at evenly spaced p become knots, always with the first and the last. A column of two
+    values is thereby standardised, and a constant column is left as it is.
     """
-    columns = [_column(column) for column in sample.detach().to(torch.float64).unbind(-1)]
-    knots, scores = (torch.stack(each) for each in zip(*columns, strict=True))
+    columns = [_learn_column(column) for column in sample.detach().to(torch.float64).unbind(-1)]
+    knots, scores = (torch.stack(tensors) for tensors in zip(*columns, strict=True))
     mapped = NormalScores(knots, scores).forward(Measure(sample.detach().to(torch.float64))).mean
     mean, spread = mapped.mean(0), mapped.std(0, correction=0)
     varies = (scores != knots).any(-1)
@@ -91,38 +96,43 @@ def learn_normal_scores(sample: Float[Tensor, "S D"]) -> NormalScores:
     return NormalScores(knots, (scores - mean[:, None]) / spread[:, None])
 
 
-def _column(values: Float64[Tensor, " S"]) -> tuple[Float64[Tensor, " R"], Float64[Tensor, " R"]]:
-    """Knots and normal scores of one column; the identity if it is constant."""
+def _learn_column(
+    values: Float64[Tensor, " S"],
+) -> tuple[Float64[Tensor, " R"], Float64[Tensor, " R"]]:
+    """Return the knots and normal scores of one column; the identity if it is constant."""
     values, counts = values.unique(return_counts=True)
     extent = values[-1] - values[0]
-    step = torch.maximum(extent, values.abs().amax().clamp(min=1.0))  # rounding cannot undo it
+    step = torch.maximum(extent, values.abs().amax().clamp(min=1.0))  # never lost to rounding
     if extent <= _CONSTANT * step:
         knots = values[0] + step * torch.arange(N_KNOTS, device=values.device)
         return knots, knots
-    apart = torch.ones_like(values, dtype=torch.bool)
-    apart[1:] = values.diff() > _SAME * extent
-    values, group = values[apart], apart.cumsum(0) - 1
-    shared = torch.zeros_like(values).index_add_(0, group, counts.to(values.dtype))
-    probability = (shared.cumsum(0) - 0.5 * shared) / shared.sum()
-    # Between few neighbours slopes are those of chance.
-    most = min(max(int(shared.sum()) // ROWS_PER_KNOT, FEWEST_KNOTS), N_KNOTS)
-    if len(values) > most:
+    distinct = torch.ones_like(values, dtype=torch.bool)
+    distinct[1:] = values.diff() > _SAME * extent
+    values, group = values[distinct], distinct.cumsum(0) - 1
+    n_rows = torch.zeros_like(values).index_add_(0, group, counts.to(values.dtype))
+    probability = (n_rows.cumsum(0) - 0.5 * n_rows) / n_rows.sum()
+    # Slopes between knots with few rows would be random.
+    max_knots = min(max(int(n_rows.sum()) // ROWS_PER_KNOT, MIN_KNOTS), N_KNOTS)
+    if len(values) > max_knots:
         first, last = probability[0].item(), probability[-1].item()
-        wanted = torch.linspace(first, last, most, dtype=values.dtype, device=values.device)
+        wanted = torch.linspace(first, last, max_knots, dtype=values.dtype, device=values.device)
         chosen = torch.searchsorted(probability, wanted).clamp(max=len(values) - 1)
         chosen[0], chosen[-1] = 0, len(values) - 1
         chosen = chosen.unique()
         values, probability = values[chosen], probability[chosen]
     scores = torch.special.ndtri(probability)
-    # Further knots on the last segment's line change nothing.
-    further = step * torch.arange(1, N_KNOTS - len(values) + 1, device=values.device)
+    # Every column needs N_KNOTS knots; more of them along the last segment change nothing.
+    padding = step * torch.arange(1, N_KNOTS - len(values) + 1, device=values.device)
     slope = (scores[-1] - scores[-2]) / (values[-1] - values[-2])
-    knots = torch.cat((values, values[-1] + further))
-    return knots, torch.cat((scores, scores[-1] + slope * further))
+    knots = torch.cat((values, values[-1] + padding))
+    return knots, torch.cat((scores, scores[-1] + slope * padding))
 
 
 class InputNormalScores(nn.Module):
-    """The normal scores of a model's inputs: no parameters; the identity until it is started."""
+    """The map of a model's inputs to normal scores, without parameters.
+
+    It is the identity until :meth:`start` learns it.
+    """
 
     knots: Tensor
     scores: Tensor
@@ -135,11 +145,11 @@ class InputNormalScores(nn.Module):
 
     @torch.no_grad()
     def start(self, sample: Float64[Tensor, "S D"]) -> None:
-        """Learn the map from a sample of the inputs, of one member."""
+        """Learn the map of a single member from a sample of the inputs."""
         learnt = learn_normal_scores(sample)
         self.knots.copy_(learnt.knots)
         self.scores.copy_(learnt.scores)
 
     def condition(self) -> NormalScores:
-        """The map that rows need."""
+        """Return the map."""
         return NormalScores(self.knots, self.scores)

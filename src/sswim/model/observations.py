@@ -1,4 +1,4 @@
-"""Rows as the regression sees them: features of warped inputs, warped targets and noise."""
+"""Rows as the regression uses them: features of warped inputs, warped targets and noise."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from sswim.rows.rows import Rows
 
 @dataclass(frozen=True)
 class Observations(Record):
-    """Rows as the regression sees them."""
+    """Rows as the regression uses them."""
 
     features: Float[Tensor, "*B N F"]
-    """Φ"""
+    """Φ, the features."""
     targets: Float64[Tensor, "*#B N T"]
-    """z = T(y)"""
+    """z = T(y), the warped targets."""
     log_slope: Float64[Tensor, "*#B N T"]
-    """log T'(y), which takes a density of z to one of y."""
+    """log T'(y), the log slope of the output warp, which turns a density of z into one of y."""
     log_precision: Float64[Tensor, "*#B N T"] | None = None
-    """log w, where the noise depends on the input."""
+    """log w, the log precision of input-dependent noise σ²/w; None for constant noise."""
     multiplicity: Float64[Tensor, "*#B N"] | None = None
-    """c, how many times each row counts; None for once."""
+    """c, the number of times each row counts; None for once."""
     temper: Float64[Tensor, "*#B T"] | None = None
-    """τ, how far the weights of rows follow the precision; None for one, all the way."""
+    """τ, the exponent of w in the weights of rows; None for one."""
 
     def log_weight(self) -> Float64[Tensor, "*B N T"] | None:
-        """τ·log w, of a row that counts once; None for ones."""
+        """Return τ·log w, the log weight of a row that counts once; None if all weights are one."""
         if self.log_precision is None or self.temper is None:
             return self.log_precision
         return self.temper[..., None, :] * self.log_precision
 
     def weight(self) -> Float64[Tensor, "*B N G"] | None:
-        """c·w^τ, with one column for all targets (G = 1) or one for each; None for ones."""
+        """Return the weights c·w^τ of rows; None if all are one.
+
+        There is one column for all targets (G = 1), or one column for each.
+        """
         multiplicity = None if self.multiplicity is None else self.multiplicity[..., None]
         log_weight = self.log_weight()
         if log_weight is None:
@@ -51,10 +54,11 @@ class Observations(Record):
         return weight if multiplicity is None else multiplicity * weight
 
 
-def warped(factors: Factors, inputs: Measure) -> list[Measure]:
-    """The measures after each warp in turn, beginning with the inputs themselves.
+def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
+    """Return the measure of the inputs, and the measures after each warp in turn.
 
-    A model of scored inputs begins with these, and all measures are in units of the scores.
+    For a model that uses normal scores, the first measure is that of the normal scores, and all
+    measures are in their units.
     """
     n_inputs = factors.frequencies.shape[-1]
     if inputs.mean.shape[-1] != n_inputs:
@@ -62,18 +66,24 @@ def warped(factors: Factors, inputs: Measure) -> list[Measure]:
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
         )
     measures = [inputs if factors.normal_scores is None else factors.normal_scores.forward(inputs)]
-    for factors_of_warp in factors.warps:
-        measures.append(warp(factors_of_warp.to(dtype=inputs.mean.dtype), measures[-1]))
+    for warp_factors in factors.warps:
+        measures.append(warp(warp_factors.to(dtype=inputs.mean.dtype), measures[-1]))
     return measures
 
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
-    """Expected top-level features of rows, in the precision of the inputs."""
-    return top_features(factors, inputs, warped(factors, inputs)[-1])
+    """Return the expected top-level features of rows, in the precision of the inputs."""
+    return top_features(factors, inputs, warped_measures(factors, inputs)[-1])
 
 
 def top_features(factors: Factors, inputs: Measure, top: Measure) -> Float[Tensor, "*B N F"]:
-    """The same, given the last of the warped measures: Fourier features, and linear ones if any."""
+    """Return the expected top-level features: Fourier features, and linear ones if there are any.
+
+    Args:
+        factors: Tensors of the model.
+        inputs: Measure of the raw inputs, for the linear features.
+        top: Measure after the last warp, for the Fourier features.
+    """
     features = expected_features(factors.frequencies.to(top.mean.dtype), top)
     if factors.trend is None:
         return features
@@ -83,27 +93,32 @@ def top_features(factors: Factors, inputs: Measure, top: Measure) -> Float[Tenso
 def expected_top_quadratic(
     factors: Factors, inputs: Measure, top: Measure, form: Float[Tensor, "*B F F"]
 ) -> Float[Tensor, "*B N"]:
-    """E[φᵀQφ] of all top-level features over the raw input's uncertainty, for a symmetric Q."""
+    """Return E[φᵀQφ] of all top-level features φ over the raw input's uncertainty.
+
+    Args:
+        factors: Tensors of the model.
+        inputs: Measure of the raw inputs x, with their covariance P.
+        top: Measure of u, the inputs after the last warp.
+        form: Q, a symmetric matrix.
+    """
     if factors.trend is None:
         return expected_quadratic(factors.frequencies, top, form)
     assert inputs.input_variance is not None
-    covariance = full_covariance(inputs.mean, inputs.input_variance)
+    # Linear features come without warps, so u is x itself or its normal scores, with slopes S:
+    # cov(u, x) = P or SP.
+    cross = full_covariance(inputs.mean, inputs.input_variance)
     if factors.normal_scores is not None:
-        covariance = (
-            factors.normal_scores.slopes(inputs.mean)[..., None] * covariance
-        )  # cov(u, x) = SP
-    return expected_joint_quadratic(
-        factors.frequencies, factors.trend, top, inputs, covariance, form
-    )
+        cross = factors.normal_scores.slopes(inputs.mean)[..., None] * cross
+    return expected_joint_quadratic(factors.frequencies, factors.trend, top, inputs, cross, form)
 
 
 def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "*B N T"] | None:
-    """log w = −η(x), for noise of variance σ²/w; None if it is constant."""
+    """Return log w = −η(x), where the noise has variance σ²/w; None if it is constant."""
     return None if factors.noise is None else -log_noise_ratio(factors.noise, inputs)
 
 
 def observe(factors: Factors, rows: Rows) -> Observations:
-    """Rows as the regression sees them: warped inputs' features, warped targets, noise."""
+    """Compute the features, warped targets and noise of rows."""
     targets, log_slope = factors.output.forward(rows.targets)
     return Observations(
         features=row_features(factors, rows.inputs),

@@ -1,7 +1,7 @@
-"""Output warps: monotone maps z = T(y) of the target, under which it is more nearly Gaussian.
+"""Output warps: monotone maps z = T(y) that make the target more nearly Gaussian.
 
-The regression sees z. By the change of variables the density of y is that of z times T'(y): the log
-evidence of y is that of z plus Σ log T'(y), and densities, quantiles and samples of y are exact.
+The regression models z. By the change of variables p(y) = p(z)·T'(y), the log evidence of y is the
+log evidence of z plus Σ log T'(y), and densities, quantiles and samples of y are exact.
 """
 
 from __future__ import annotations
@@ -20,65 +20,65 @@ from sswim.base.root_finding import safeguarded_newton
 OutputWarpName = Literal["none", "sinh-arcsinh", "tanh"]
 
 _LIMIT = 4.0
-"""Of every parameter: many equal targets ask for a density without bound, and here it ends."""
+"""Bound on every parameter. Without it many equal targets would make the density unbounded."""
 
 _TAIL_LIMIT = math.log(4)
-"""Of log d: the tails are powers of the target, and this keeps their moments within reason."""
+"""Bound on log d: the tails are powers of the target, and this keeps their moments moderate."""
 
 _LARGEST_ANGLE = 200.0
-"""Of a hyperbolic sine, that far values may become huge but never infinite."""
+"""Largest argument of a hyperbolic sine, so that far values become huge but never infinite."""
 
 _ROWS = 8192
-"""Inverted together."""
+"""Number of rows that are inverted together."""
 
 
 @dataclass(frozen=True)
 class OutputMap(Record):
-    """T, one for every target; this one is the identity.
+    """The map T of every target; in this base class, the identity.
 
-    That of several members has their axes in front of its own; they see their own targets, or share
-    them.
+    The maps of a batch have the axes of its members in front. The members may share targets, or
+    each have its own.
     """
 
     def forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
-        """T(y) and log T'(y)."""
+        """Return T(y) and log T'(y)."""
         return targets, torch.zeros_like(targets)
 
     def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        """y of z = T(y)."""
+        """Return y, given z = T(y)."""
         return warped
 
 
 @dataclass(frozen=True)
 class SinhArcsinhMap(OutputMap):
-    """A composition of terms sinh(e + d·arcsinh(a + b·y)), each with an inverse in closed form.
+    """A composition of terms sinh(e + d·arcsinh(a + b·y)), each with a closed-form inverse.
 
-    e makes one tail longer than the other and d > 0 both of them shorter or longer; a and b > 0
-    say where, and on what scale.
+    e makes one tail longer than the other, and d > 0 makes both longer or shorter; a and b > 0 set
+    their location and scale.
 
-    Beyond the targets it was learnt from, l ≤ y ≤ u, a map is continued by its tangents: powers
-    and exponentials of what no target has shown would run away.
+    Outside the range l ≤ y ≤ u of the targets that it was learnt from, a map is continued by its
+    tangents, because powers and exponentials would grow too fast there.
     """
 
     shift: Float[Tensor, "*B K T"]
-    """a"""
+    """a, the shifts."""
     log_scale: Float[Tensor, "*B K T"]
-    """log b"""
+    """log b, the log scales."""
     skewness: Float[Tensor, "*B K T"]
-    """e"""
+    """e, the skewness of the tails."""
     log_tail: Float[Tensor, "*B K T"]
-    """log d"""
+    """log d, where d is the power of the tails."""
     low: Float[Tensor, "*B T"] | None = None
-    """l; None, or −∞, for no tangent."""
+    """l, the lower end of the targets; None, or −∞, for no tangent."""
     high: Float[Tensor, "*B T"] | None = None
-    """u; None, or ∞, for no tangent."""
+    """u, the upper end of the targets; None, or ∞, for no tangent."""
 
     def forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
-        """T(y) and log T'(y): T(t) + T'(t)(y − t) with t = min(max(y, l), u), and log T'(t)."""
+        """Return T(t) + T'(t)(y − t) and log T'(t), where t = min(max(y, l), u)."""
         if self.low is None or self.high is None:
             return self._forward(targets)
         within = targets.clamp(self.low[..., None, :], self.high[..., None, :])  # t
@@ -86,31 +86,31 @@ class SinhArcsinhMap(OutputMap):
         return warped + _slope(log_slope) * (targets - within), log_slope
 
     def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        """y of z = T(y)."""
+        """Return y, given z = T(y)."""
         if self.low is None or self.high is None:
             return self._inverse(warped)
-        below, log_slope_below = self._edge(self.low)
-        above, log_slope_above = self._edge(self.high)
-        within = warped.clamp(below, above)
-        beyond = (warped - below).clamp(max=0) / _slope(log_slope_below)
-        beyond = beyond + (warped - above).clamp(min=0) / _slope(log_slope_above)
-        return self._inverse(within) + beyond
+        warped_low, log_slope_low = self._forward_end(self.low)
+        warped_high, log_slope_high = self._forward_end(self.high)
+        within = warped.clamp(warped_low, warped_high)
+        outside = (warped - warped_low).clamp(max=0) / _slope(log_slope_low)
+        outside = outside + (warped - warped_high).clamp(min=0) / _slope(log_slope_high)
+        return self._inverse(within) + outside
 
-    def _edge(
-        self, edge: Float[Tensor, "*B T"]
+    def _forward_end(
+        self, end: Float[Tensor, "*B T"]
     ) -> tuple[Float[Tensor, "*B 1 T"], Float[Tensor, "*B 1 T"]]:
-        """T and log T' at an end of the range; an infinite one stays so, with any slope."""
-        edge = edge[..., None, :]
-        known = edge.isfinite()
-        warped, log_slope = self._forward(torch.where(known, edge, 0.0))
-        return torch.where(known, warped, edge), log_slope
+        """Return T and log T' at an end of the range; an infinite end stays infinite."""
+        end = end[..., None, :]
+        finite = end.isfinite()
+        warped, log_slope = self._forward(torch.where(finite, end, 0.0))
+        return torch.where(finite, warped, end), log_slope
 
     def _forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
-        """T(y) and log T'(y), without tangents.
+        """Return T(y) and log T'(y) without tangents.
 
-        With v = a + b·y a term's log slope is log bd + log cosh(e + d·arcsinh v) − ½log(1 + v²).
+        A term with v = a + b·y has the log slope log bd + log cosh(e + d·arcsinh v) − ½log(1 + v²).
         """
         warped, log_slope = targets, torch.zeros_like(targets)
         for shift, log_scale, skewness, log_tail in self._terms():
@@ -122,38 +122,39 @@ class SinhArcsinhMap(OutputMap):
         return warped, log_slope
 
     def _inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
+        """Return y, given z = T(y), without tangents."""
         for shift, log_scale, skewness, log_tail in reversed(self._terms()):
             affine = _sinh((warped.asinh() - skewness) * (-log_tail).exp())
             warped = (affine - shift) * (-log_scale).exp()
         return warped
 
     def _terms(self) -> list[tuple[Tensor, ...]]:
-        """Every parameter of a term as (*B, 1, T), to meet the rows of every member."""
+        """Return the parameters of each term, with shapes (*B, 1, T) that broadcast over rows."""
         parameters = (self.shift, self.log_scale, self.skewness, self.log_tail)
         return list(zip(*(tensor.split(1, dim=-2) for tensor in parameters), strict=True))
 
 
 @dataclass(frozen=True)
 class TanhMap(OutputMap):
-    """T(y) = a + y + Σ_k (c_k/b_k)·tanh(b_k(y − m_k)) with b_k > 0 and c_k > −1/K.
+    """A sum of steps, T(y) = a + y + Σ_k (c_k/b_k)·tanh(b_k(y − m_k)), b_k > 0 and c_k > −1/K.
 
-    The slope 1 + Σ c_k sech²(·) is then positive everywhere, and one in the tails.
+    The slope 1 + Σ c_k sech²(·) is positive everywhere, and one in the tails.
     """
 
     shift: Float[Tensor, "*B T"]
-    """a"""
+    """a, the shift of the map."""
     location: Float[Tensor, "*B K T"]
-    """m"""
+    """m, the locations of the steps."""
     log_steepness: Float[Tensor, "*B K T"]
-    """log b"""
+    """log b, the log steepness of the steps."""
     slope: Float[Tensor, "*B K T"]
-    """c"""
+    """c, the slopes of the steps."""
 
     def forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
-        """T(y) and log T'(y)."""
-        # As (*B, 1, K, T), to meet the rows of every member.
+        """Return T(y) and log T'(y)."""
+        # Shapes (*B, 1, K, T), which broadcast over rows.
         location, slope = self.location[..., None, :, :], self.slope[..., None, :, :]
         steepness = self.log_steepness.exp()[..., None, :, :]
         step = (steepness * (targets[..., None, :] - location)).tanh()
@@ -161,15 +162,16 @@ class TanhMap(OutputMap):
         return warped, (slope * (1 - step.square())).sum(-2).log1p()
 
     def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        """y of z = T(y), by Newton's steps within a bracket that |tanh| < 1 gives."""
-        # Some rows at a time: every term of every row is looked at.
+        """Return y, given z = T(y), by Newton steps in brackets that follow from |tanh| < 1."""
+        # A limited number of rows at a time: each step takes memory for every term of every row.
         size = max(1, _ROWS // max(1, math.prod(warped.shape[:-2])))
         return torch.cat([self._inverse(rows) for rows in warped.split(size, dim=-2)], dim=-2)
 
     def _inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        reach = (self.slope.abs() * (-self.log_steepness).exp()).sum(-2)[..., None, :]
+        """Return y of a limited number of rows, given z = T(y)."""
+        half_width = (self.slope.abs() * (-self.log_steepness).exp()).sum(-2)[..., None, :]
         targets = warped - self.shift[..., None, :]
-        low, high = targets - reach, targets + reach
+        low, high = targets - half_width, targets + half_width
 
         def error_and_step(targets: Tensor) -> tuple[Tensor, Tensor]:
             value, log_slope = self.forward(targets)
@@ -182,11 +184,12 @@ class TanhMap(OutputMap):
 
 
 class OutputWarp(nn.Module):
-    """The parameters of a map, for every target; zero is the identity.
+    """The parameters of an output map for every target; at zero the map is the identity.
 
-    Each has a standard normal prior, which keeps the map there unless the data ask, and a limit.
-    The range of the targets says where tangents continue a sinh-arcsinh map; it is infinite until
-    it is set. (The tails of the others are linear as they are.)
+    Each parameter has a standard normal prior, which keeps the map near the identity unless the
+    data show otherwise, and a bound. A sinh-arcsinh map is continued by its tangents outside the
+    range of the targets; the range is infinite until it is set. (Tanh maps have linear tails
+    anyway.)
     """
 
     low: Tensor
@@ -201,47 +204,48 @@ class OutputWarp(nn.Module):
         self.coordinates = nn.Parameter(
             torch.zeros(*batch, n_coordinates, n_targets, dtype=torch.float64)
         )
-        everything = torch.full((*batch, n_targets), torch.inf, dtype=torch.float64)
-        self.register_buffer("low", -everything)
-        self.register_buffer("high", everything)
+        infinity = torch.full((*batch, n_targets), torch.inf, dtype=torch.float64)
+        self.register_buffer("low", -infinity)
+        self.register_buffer("high", infinity)
 
     @torch.no_grad()
     def set_range(self, low: Float64[Tensor, "*#B T"], high: Float64[Tensor, "*#B T"]) -> None:
-        """Say where the targets are, of every member or of all."""
+        """Set the range of the targets, for each member or for all."""
         self.low.copy_(low)
         self.high.copy_(high)
 
     def condition(self) -> tuple[OutputMap, Float64[Tensor, "*B"]]:
-        """The map, and the negative log prior of its parameters."""
+        """Return the map, and the negative log prior of its parameters."""
         prior = 0.5 * (self.coordinates.square() + math.log(2 * math.pi)).sum((-2, -1))
-        bounded = _within(_LIMIT, self.coordinates)
+        bounded = _bounded(_LIMIT, self.coordinates)
         if self.kind == "sinh-arcsinh":
             shift, log_scale, skewness, log_tail = bounded.chunk(4, dim=-2)
-            parameters = (shift, log_scale, skewness, _within(_TAIL_LIMIT, log_tail))
+            parameters = (shift, log_scale, skewness, _bounded(_TAIL_LIMIT, log_tail))
             return SinhArcsinhMap(*parameters, self.low, self.high), prior
         location, log_steepness, log_slope = bounded[..., 1:, :].chunk(3, dim=-2)
-        # At the start the terms differ by where they are, over the bulk of a standardised target.
+        # At the start the steps are spread over the bulk of a standardised target.
         numbers = torch.arange(self.n_terms, dtype=torch.float64, device=location.device)
         quantiles = torch.special.ndtri((numbers + 0.5) / self.n_terms)[:, None]
         slope = log_slope.expm1() / self.n_terms
         return TanhMap(bounded[..., 0, :], location + quantiles, log_steepness, slope), prior
 
 
-def _within(limit: float, values: Tensor) -> Tensor:
-    """Values as they are near zero, and never beyond a limit."""
+def _bounded(limit: float, values: Tensor) -> Tensor:
+    """Bound values smoothly: nearly unchanged near zero, and never beyond the limit."""
     return limit * (values / limit).tanh()
 
 
 def _sinh(angle: Tensor) -> Tensor:
+    """Return sinh t, kept finite."""
     return angle.clamp(-_LARGEST_ANGLE, _LARGEST_ANGLE).sinh()
 
 
 def _slope(log_slope: Tensor) -> Tensor:
-    """T'(y), finite like all else."""
+    """Return T'(y), given its logarithm; kept finite."""
     return log_slope.clamp(-_LARGEST_ANGLE, _LARGEST_ANGLE).exp()
 
 
 def _log_cosh(angle: Tensor) -> Tensor:
-    """log cosh t = |t| + log(1 + e^{−2|t|}) − log 2, which does not overflow."""
+    """Return log cosh t = |t| + log(1 + e^{−2|t|}) − log 2, which does not overflow."""
     size = angle.abs()
     return size + (-2 * size).exp().log1p() - math.log(2)

@@ -1,4 +1,7 @@
-"""Sparse spectrum GPs conditioned on a few learnable pseudo-points: the functions of a warp."""
+"""Sparse spectrum GPs conditioned on a few learnable pseudo-points: the functions of a warp.
+
+The pseudo-points are pairs of a pseudo-input and pseudo-targets, together the pseudo-data.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +31,32 @@ PseudoPrior = Literal["whitened", "evidence"]
 
 @dataclass(frozen=True)
 class PseudoGPFactors(Record):
-    """All that rows need of a process conditioned on its pseudo-data."""
+    """The tensors of a GP conditioned on its pseudo-data, in the notation of :class:`PseudoGP`."""
 
     frequencies: Float[Tensor, "*B M D"]
-    """Ω"""
+    """Ω, the frequencies."""
     projection: Float[Tensor, "*B F K"]
-    """B"""
+    """B, the projection of features onto the pseudo-points."""
     coefficients: Float[Tensor, "*B K Q"]
-    """C⁻¹Y"""
+    """C⁻¹Y, the coefficients of the mean."""
     signal: Float[Tensor, "*B G"]
-    """s² of every function."""
+    """s², the prior variance of every function."""
 
 
 @dataclass(frozen=True)
 class PseudoGPMoments(Record):
-    """The functions of a process at a measure."""
+    """Means and variances of a GP's functions at the rows of a measure."""
 
     mean: Float[Tensor, "*B N Q"]
-    """Of all their outputs."""
+    """Means of all outputs of all functions."""
     variance: Float[Tensor, "*B N G"]
-    """The outputs of a function share their features, hence one variance for all of them."""
+    """Variance of every function; its outputs share their features, and so have one variance."""
     slopes: Float[Tensor, "*B N Q D"] | None = None
-    """∂mean/∂m, where the raw input is uncertain."""
+    """∂mean/∂m, the slopes of the means; None if the raw inputs are known exactly."""
 
 
 def pseudo_gp_moments(factors: PseudoGPFactors, measure: Measure) -> PseudoGPMoments:
-    """Posterior mean and latent variance of a process, from one product φᵀB.
+    """Return the posterior means and latent variances of a GP, from one product φᵀB.
 
     mean (φᵀB)(C⁻¹Y),    variance s²(‖φ‖² − ‖φᵀB‖²)
     """
@@ -68,7 +71,10 @@ def pseudo_gp_moments(factors: PseudoGPFactors, measure: Measure) -> PseudoGPMom
 
 
 class _Projection(torch.autograd.Function):
-    """m = PE and e = ‖P‖² of every row of P = ΦB, with P̄ = m̄Eᵀ + 2ē·P in one tensor."""
+    """The products m = PE and e = ‖P‖² of every row, where P = ΦB and E = C⁻¹Y.
+
+    The gradient of the objective with respect to P is P̄ = m̄Eᵀ + 2ē·P, here in a single tensor.
+    """
 
     @staticmethod
     def forward(
@@ -97,16 +103,17 @@ class _Projection(torch.autograd.Function):
 
 
 class PseudoGP(nn.Module):
-    """G zero-mean functions, sparse spectrum GPs conditioned on the same K learnable pseudo-points.
+    """G zero-mean sparse spectrum GPs, the functions, with K learnable pseudo-points in common.
 
-    The dual form: with Φ_K ∈ R^{K×F} the features of the pseudo-inputs and
-    CCᵀ = Φ_KΦ_Kᵀ + λI, put B = Φ_KᵀC⁻ᵀ. It costs N·F·K where the weight-space form costs N·F².
+    They are computed in the dual form. With Φ_K ∈ R^{K×F} the features of the pseudo-inputs and
+    CCᵀ = Φ_KΦ_Kᵀ + λI, put B = Φ_KᵀC⁻ᵀ. This costs N·F·K where the weight-space form costs N·F².
     The pseudo-targets of a function with prior variance s² have the covariance s²CCᵀ, and so the
     noise σ² = λs²: B is the same for all functions.
 
-    The hierarchical prior on the pseudo-targets Y is their own log evidence. It comes in two
-    forms. ``"evidence"`` learns Y and adds −log N(Y; 0, s²CCᵀ): literal, but unbounded, as Y and σ²
-    can shrink together. ``"whitened"`` learns ε with Y = sCε and adds ½‖ε‖²: bounded.
+    The hierarchical prior on the pseudo-targets Y is their own log evidence. It has two forms.
+    ``"evidence"`` learns Y and adds −log N(Y; 0, s²CCᵀ): the literal form, but without a bound,
+    because Y and σ² can shrink together. ``"whitened"`` learns ε with Y = sCε and adds ½‖ε‖², which
+    is bounded.
     """
 
     def __init__(
@@ -130,7 +137,7 @@ class PseudoGP(nn.Module):
         self.pseudo_inputs = nn.Parameter(
             torch.zeros(*batch, n_pseudo, n_inputs, dtype=torch.float64)
         )
-        # Y (a deviation from the prior mean), or ε if whitened; zero is the identity warp.
+        # Y as deviations from the prior mean, or ε if whitened; at zero the warp is the identity.
         self.pseudo_targets = nn.Parameter(
             torch.zeros(*batch, n_pseudo, n_functions * n_outputs, dtype=torch.float64)
         )
@@ -142,15 +149,21 @@ class PseudoGP(nn.Module):
         spread: Float64[Tensor, " D"],
         generator: torch.Generator,
     ) -> None:
-        """Place the pseudo-inputs near rows of the sample, of one member."""
+        """Place the pseudo-inputs of a single member near rows of a sample.
+
+        Args:
+            sample: Rows of inputs.
+            spread: Standard deviation of each input.
+            generator: A generator on the CPU.
+        """
         n_pseudo, n_inputs = self.pseudo_inputs.shape
         rows = torch.randperm(max(len(sample), n_pseudo), generator=generator)[:n_pseudo]
-        # A little off the rows, because a sample may hold the same row twice.
+        # A little away from the rows, because a sample may contain the same row twice.
         offset = 0.1 * torch.randn(n_pseudo, n_inputs, generator=generator, dtype=torch.float64)
         self.pseudo_inputs.copy_(sample[rows % len(sample)] + offset * spread)
 
     def condition(self) -> tuple[PseudoGPFactors, Float64[Tensor, "*B"]]:
-        """The factors that rows need, and the negative log prior of the pseudo-targets."""
+        """Return the factors of the GP, and the negative log prior of the pseudo-targets."""
         frequencies = self.spectrum.frequencies()
         features = expected_features(frequencies, Measure(self.pseudo_inputs))  # Φ_K
         ridge = (self.log_noise - self.log_signal[..., 0]).exp()  # λ

@@ -1,4 +1,4 @@
-"""Spectral densities of stationary kernels, and draws of frequencies from them."""
+"""Frequencies drawn from the spectral densities of stationary kernels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
 Draw = Literal["iid", "orthogonal", "sobol"]
 
 _DEGREES_OF_FREEDOM: dict[Kernel, int] = {"matern12": 1, "matern32": 3, "matern52": 5}
-"""2ν of the Matérn kernels' spectral density, a multivariate Student-t."""
+"""2ν, the degrees of freedom of a Matérn kernel's spectral density, a multivariate Student-t."""
 
 
 _OPEN_INTERVAL = (2.0**-32, 1 - 2.0**-32)
-"""Uniform numbers are kept off 0 and 1, whose quantiles may be infinite."""
+"""Bounds of uniform random numbers: quantiles at 0 and 1 may be infinite."""
 
 
 def draw_frequencies(
@@ -32,17 +32,19 @@ def draw_frequencies(
 ) -> Float[Tensor, "M D"]:
     """Draw frequencies from a kernel's spectral density at unit length-scale.
 
-    The density of the RBF kernel is N(0, I). That of Matérn-ν is the multivariate Student-t with
-    2ν degrees of freedom, ``ω = z·√(2ν/χ²)`` with *one* ``χ² ~ χ²_{2ν}`` for all coordinates of a
-    frequency: the isotropic kernel. (One χ² per coordinate would give a product of 1-D kernels.)
+    The spectral density of the RBF kernel is N(0, I). The density of Matérn-ν is the multivariate
+    Student-t with 2ν degrees of freedom, ``ω = z·√(2ν/χ²)`` with *one* ``χ² ~ χ²_{2ν}`` for all
+    coordinates of a frequency: the isotropic kernel. (One χ² per coordinate would give a product of
+    1-D kernels.)
 
     Args:
         kernel: The stationary kernel.
-        n_frequencies: M.
-        n_inputs: D.
-        generator: A generator on the CPU, so that every device sees the same draw.
-        draw: ``"iid"``; ``"orthogonal"``: blocks of D frequencies in orthogonal directions;
-            ``"sobol"``: a scrambled Sobol sequence through the inverse distribution functions.
+        n_frequencies: M, the number of frequencies.
+        n_inputs: D, the number of inputs.
+        generator: A generator on the CPU, so that the draw is the same on every device.
+        draw: ``"iid"`` for independent frequencies; ``"orthogonal"`` for blocks of D frequencies in
+            orthogonal directions; ``"sobol"`` for a scrambled Sobol sequence, mapped by quantile
+            functions.
     """
     require_choice("kernel", kernel, Kernel)
     require_choice("draw", draw, Draw)
@@ -54,14 +56,14 @@ def draw_frequencies(
     directions, uniform = {"iid": _iid, "orthogonal": _orthogonal, "sobol": _sobol}[draw](
         n_frequencies, n_inputs, generator
     )
-    return _radius(kernel, uniform, n_inputs)[:, None] * directions
+    return _radii(kernel, uniform, n_inputs)[:, None] * directions
 
 
-def _radius(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Tensor, " M"]:
-    """The quantiles of ‖ω‖: of χ_D for the RBF kernel, else of √(D·F(D, 2ν)).
+def _radii(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Tensor, " M"]:
+    """Return quantiles of ‖ω‖, which has the law χ_D for the RBF kernel, else √(D·F(D, 2ν)).
 
-    (If ‖z‖² ~ χ²_D and χ² ~ χ²_{2ν}, the ratio of their means over degrees is F-distributed, and
-    D·F/(D·F + 2ν) is Beta(D/2, ν).)
+    (If ‖z‖² ~ χ²_D and χ² ~ χ²_{2ν}, then F = (‖z‖²/D)/(χ²/2ν) is F-distributed, and D·F/(D·F + 2ν)
+    is Beta(D/2, ν).)
     """
     if kernel == "rbf":
         return torch.from_numpy(special.gammaincinv(d / 2, uniform.numpy())).mul(2).sqrt()
@@ -72,20 +74,21 @@ def _radius(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[T
 
 
 _Polar = tuple[Float64[Tensor, "M D"], Float64[Tensor, " M"]]
-"""Directions uniform on the sphere, and uniform numbers that become radii."""
+"""Directions, uniform on the sphere, and uniform numbers in (0, 1) that become radii."""
 
 
 def _iid(n: int, d: int, generator: torch.Generator) -> _Polar:
+    """Draw independent directions and radii."""
     normal = torch.randn(n, d, generator=generator, dtype=torch.float64)
     uniform = torch.rand(n, generator=generator, dtype=torch.float64)
     return nn.functional.normalize(normal, dim=-1), uniform.clamp(*_OPEN_INTERVAL)
 
 
 def _orthogonal(n: int, d: int, generator: torch.Generator) -> _Polar:
-    """Orthogonal directions within blocks of D, radii stratified over all frequencies.
+    """Draw orthogonal directions in blocks of D, and radii stratified over all frequencies.
 
-    The Q of a Gaussian matrix, with the signs of R's diagonal made positive, is uniform over the
-    orthogonal group.
+    The factor Q of a Gaussian matrix QR is uniform over the orthogonal group if the signs are
+    chosen such that the diagonal of R is positive.
     """
     blocks = math.ceil(n / d)
     normal = torch.randn(blocks, d, d, generator=generator, dtype=torch.float64)
@@ -97,7 +100,7 @@ def _orthogonal(n: int, d: int, generator: torch.Generator) -> _Polar:
 
 
 def _sobol(n: int, d: int, generator: torch.Generator) -> _Polar:
-    """Scrambled Sobol points: the first coordinate for the radius, the others for the direction."""
+    """Draw scrambled Sobol points: one coordinate for the radius, the others for the direction."""
     seed = int(torch.randint(2**31 - 1, (), generator=generator))
     engine = torch.quasirandom.SobolEngine(d + 1, scramble=True, seed=seed)
     uniform = engine.draw(n, dtype=torch.float64).clamp(*_OPEN_INTERVAL)
@@ -106,7 +109,7 @@ def _sobol(n: int, d: int, generator: torch.Generator) -> _Polar:
 
 
 class Spectrum(nn.Module):
-    """A fixed draw of frequencies with one learnable length-scale per input."""
+    """Frequencies: a fixed draw, divided by one learnable length-scale per input."""
 
     unit_frequencies: Tensor
 
@@ -118,7 +121,7 @@ class Spectrum(nn.Module):
         self.log_length_scales = nn.Parameter(torch.zeros(*batch, n_inputs, dtype=torch.float64))
 
     def frequencies(self) -> Float[Tensor, "*B M D"]:
-        """Ω: the unit frequencies divided by the length-scales."""
+        """Return Ω, the unit frequencies divided by the length-scales."""
         return self.unit_frequencies * (-self.log_length_scales).exp()[..., None, :]
 
     @torch.no_grad()
@@ -129,7 +132,7 @@ class Spectrum(nn.Module):
         length_scales: Float64[Tensor, " D"],
         generator: torch.Generator,
     ) -> None:
-        """Draw the frequencies and set the length-scales, of one member."""
+        """Draw the frequencies and set the length-scales of a single member."""
         n_frequencies, n_inputs = self.unit_frequencies.shape
         self.unit_frequencies.copy_(
             draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)

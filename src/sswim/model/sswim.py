@@ -1,4 +1,4 @@
-"""The model: a stack of warps under a sparse spectrum GP, its noise and its output warp."""
+"""The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from torch import Tensor, nn
 
 from sswim.base.record import Record
 from sswim.model.architecture import Architecture
-from sswim.model.linear_features import (
-    LinearTerms,
-    Trend,
-)
+from sswim.model.linear_features import Trend, TrendFactors
 from sswim.model.noise_field import NoiseFactors, NoiseField
 from sswim.model.normal_scores import InputNormalScores, NormalScores
 from sswim.model.output_warp import OutputMap, OutputWarp
@@ -25,38 +22,42 @@ from sswim.model.warp import WarpFactors, WarpLayer
 
 @dataclass(frozen=True)
 class Factors(Record):
-    """All that rows need of a model: small tensors, whatever the number of rows."""
+    """The tensors of a model that features, targets and noise of rows are computed from.
+
+    They follow from the parameters alone, and their size does not depend on the number of rows.
+    """
 
     warps: tuple[WarpFactors, ...]
+    """Factors of each warp, from the inputs up."""
     frequencies: Float[Tensor, "*B M D"]
-    """Ω of the top level."""
+    """Ω, the frequencies of the top level."""
     output: OutputMap
-    """T"""
+    """T, the output warp."""
     noise: NoiseFactors | None
-    """Of log σ²(x)/σ²; None if the noise is constant."""
+    """Factors of the noise, η(x) = log σ²(x)/σ²; None if it is constant."""
     normal_scores: NormalScores | None = None
-    """Of the inputs; None if they are seen as they are."""
-    trend: LinearTerms | None = None
-    """Of the linear features, if there are any."""
+    """Map of the inputs to normal scores; None if the model uses the inputs as they are."""
+    trend: TrendFactors | None = None
+    """Factors of the linear features; None if there are none."""
 
 
 @dataclass(frozen=True)
 class NegativeLogPrior(Record):
-    """Of the parameters that have a prior."""
+    """Negative log prior of the parameters, in two parts."""
 
     warps: Float64[Tensor, "*B"]
-    """Of all pseudo-targets."""
+    """Negative log prior of all pseudo-targets."""
     density: Float64[Tensor, "*B"]
-    """Of the output warp and the noise."""
+    """Negative log prior of the output warp and of the noise."""
 
 
 class SSWIM(nn.Module):
-    """The parameters: of the warps, and of the sparse spectrum GP on the warped inputs.
+    """The parameters of the warps and of the sparse spectrum GP on the warped inputs, in float64.
 
-    Parameters are in float64. Start a new model with :func:`start`.
+    Make a new model with :func:`sswim.start`.
 
-    A batch of members has their axes *B in front of every parameter, and so of all that is made of
-    them; see :func:`sswim.model.member_batch.stack`.
+    In a batch of members every parameter has the members' axes *B in front, and so has everything
+    that is computed from it; see :func:`sswim.model.member_batch.stack_models`.
     """
 
     calibration: Tensor
@@ -87,7 +88,7 @@ class SSWIM(nn.Module):
         self.log_noise = nn.Parameter(
             torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
         )
-        # c: what the noise of observations turned out to be, on rows that training did not see.
+        # c: observations have noise e^c·σ², with c learnt on rows that training left out.
         self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
         self.output_warp = (
             OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets, batch)
@@ -106,28 +107,28 @@ class SSWIM(nn.Module):
 
     @property
     def n_inputs(self) -> int:
-        """D"""
+        """D, the number of inputs."""
         return self.spectrum.unit_frequencies.shape[-1]
 
     @property
     def n_targets(self) -> int:
-        """T"""
+        """T, the number of targets."""
         return self.log_noise.shape[-1]
 
     def warp_layers(self) -> list[WarpLayer]:
-        """The warps, from the inputs up."""
+        """Return the warps, from the inputs up."""
         return [cast(WarpLayer, layer) for layer in self.layers]
 
     def signal(self) -> Float64[Tensor, "*B T"]:
-        """s², the prior variance of the top-level weights, for every target."""
+        """Return s², the prior variance of the top-level weights, for every target."""
         return self.log_signal.exp()
 
     def noise(self) -> Float64[Tensor, "*B T"]:
-        """σ², the variance of the noise, for every target; that of σ²(x) where η(x) = 0."""
+        """Return σ², the noise variance of every target; with σ²(x), its value where η(x) = 0."""
         return self.log_noise.exp()
 
     def condition(self) -> tuple[Factors, NegativeLogPrior]:
-        """The factors that rows need, and the negative log prior."""
+        """Return the factors of the model, and the negative log prior of its parameters."""
         warps_prior = torch.zeros(self.batch, dtype=torch.float64, device=self.log_noise.device)
         density_prior = warps_prior
         warps: list[WarpFactors] = []

@@ -1,4 +1,4 @@
-"""A model before training: every warp the identity."""
+"""New models before training, and trained models with more frequencies."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def start(
     signal: Float[Tensor, " T"] | None = None,
     noise: Float[Tensor, " T"] | None = None,
 ) -> SSWIM:
-    """A model before training, on the CPU: every warp the identity.
+    """Make a model for training, on the CPU; every warp starts as the identity.
 
     Args:
-        architecture: Its shape.
-        sample: Some rows of the inputs (all, or a random choice), for the starts of length-scales
-            and pseudo-inputs, and for what is fixed then: normal scores, and the range of linear
-            features. Inputs and targets should be standardised.
-        n_targets: T.
-        generator: A generator on the CPU; it alone decides every draw.
-        length_scale: Where all length-scales start, in units of each input's spread; √D by
-            default, because distances between standardised rows grow like √D and shorter
-            length-scales would make all rows strangers to each other. A function that oscillates
-            many times over the rows wants a shorter start.
-        signal: Where s² starts, for every target; one by default.
-        noise: Where σ² starts, for every target; a tenth by default.
+        architecture: Architecture of the model.
+        sample: Rows of the inputs (all, or a random sample). They give the starting values of
+            length-scales and pseudo-inputs, and they fix the normal scores and the range of the
+            linear features. Inputs and targets should be standardised.
+        n_targets: T, the number of targets.
+        generator: A generator on the CPU; all draws come from it.
+        length_scale: Starting value of all length-scales, in units of each input's spread. The
+            default is √D, because distances between standardised rows grow like √D, and with
+            shorter length-scales all rows would be nearly uncorrelated. A function that oscillates
+            many times over the rows needs a shorter one.
+        signal: Starting value of s² for every target; one by default.
+        noise: Starting value of σ² for every target; 0.1 by default.
     """
     raw = sample = sample.detach().to("cpu", torch.float64)
     model = SSWIM(architecture, sample.shape[1], n_targets)
@@ -60,31 +60,32 @@ def start(
             gp.start(sample, spread, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)
     if model.noise_field is not None:
-        # The noise sees the raw inputs.
+        # The noise depends on the raw inputs.
         raw_scales = start_length_scales(raw, length_scale)
         model.noise_field.spectrum.start(kernel, draw, raw_scales, generator)
     return model
 
 
 def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
-    """A copy of a trained model with more frequencies at the top, all parameters kept.
+    """Copy a trained model, and add frequencies to the top level of the copy.
 
-    The frequencies are a sample of the kernel that the parameters describe; more of them resolve
-    more of that kernel, with an error that falls like M^{-1/2}. Parameters learnt with few fit the
-    same kernel with many. So the many need not be paid for at every step of training: they cost
-    one conditioning on the rows, after it. The warps are what they were.
+    The parameters describe a kernel, and the frequencies are a sample from its spectral density.
+    With M frequencies the kernel is approximated with an error that falls like M^{-1/2}. Parameters
+    that were learnt with few frequencies are also good with many. So training can be cheap: many
+    frequencies are only needed when the model is conditioned on the rows. The warps do not change.
 
     Args:
-        model: Not a batch.
-        n_more: How many frequencies to add.
-        generator: A generator on the CPU, for their draw.
+        model: A single trained model, not a batch.
+        n_more: Number of frequencies to add.
+        generator: A generator on the CPU, for the draw of the frequencies.
     """
     if model.batch:
         raise ValueError(
-            f"A batch of models {model.batch} cannot be enriched; take it apart with unstack first."
+            "Only a single model can be enriched. Got a batch of models with axes "
+            f"{model.batch}; take it apart with unstack_models first."
         )
     old = model.architecture
-    further = draw_frequencies(old.kernel, n_more, model.n_inputs, generator, old.draw)
+    added = draw_frequencies(old.kernel, n_more, model.n_inputs, generator, old.draw)
     architecture = replace(
         old,
         n_frequencies=old.n_frequencies + n_more,
@@ -93,7 +94,7 @@ def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
     device = model.log_noise.device
     richer = SSWIM(architecture, model.n_inputs, model.n_targets).to(device)
     state = model.state_dict()
-    frequencies = (model.spectrum.unit_frequencies, further.to(device))
+    frequencies = (model.spectrum.unit_frequencies, added.to(device))
     richer.load_state_dict({**state, "spectrum.unit_frequencies": torch.cat(frequencies)})
     return richer
 
@@ -101,11 +102,12 @@ def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
 def start_length_scales(
     sample: Float[Tensor, "S D"], length_scale: float | None
 ) -> Float64[Tensor, " D"]:
-    """Where length-scales start; see :func:`start`."""
+    """Return the starting values of the length-scales; see :func:`start`."""
     sample = sample.detach().to("cpu", torch.float64)
     return _spread(sample) * (math.sqrt(sample.shape[1]) if length_scale is None else length_scale)
 
 
 def _spread(sample: Float64[Tensor, "S D"]) -> Float64[Tensor, " D"]:
+    """Return the standard deviation of each column; one for a constant column."""
     spread = sample.std(0, correction=0)
-    return torch.where(spread > 0, spread, 1.0)  # a constant column has none
+    return torch.where(spread > 0, spread, 1.0)

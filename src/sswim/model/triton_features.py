@@ -1,7 +1,8 @@
-"""The features on a GPU in one pass over memory each way, where PyTorch would take many.
+"""Triton kernels for the Fourier features on a GPU, and for their gradients.
 
-Written in Triton, which comes with PyTorch for CUDA and needs a C compiler; :func:`usable` says
-whether both are at hand. The plain path is in :mod:`sswim.model.features`, with the equations.
+Each takes one pass over memory where plain PyTorch takes many. Triton comes with PyTorch for CUDA
+and needs a C compiler; :func:`usable` returns whether both are available. The plain path, with the
+equations, is in :mod:`sswim.model.features`.
 """
 
 from __future__ import annotations
@@ -16,50 +17,56 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 _ROWS, _COLUMNS = 16, 64
-"""Of a block: the fastest of those tried, in both precisions."""
+"""Rows and columns of a block of features: the fastest sizes that were tried, in both precisions.
+"""
 
 _NUMBERS = 1024
-"""Of a block without columns."""
+"""Numbers per block in the backward pass, where rows and columns play no role."""
 
 
 @cache
 def usable() -> bool:
-    """Whether kernels can be compiled and run here."""
+    """Return whether Triton kernels can be compiled and run here."""
     try:
         for dtype in (torch.float32, torch.float64):
             one = torch.ones(1, 1, dtype=dtype, device="cuda")
-            waves_backward(waves(one, one, one, one), torch.ones_like(one).expand(1, 2), None, True)
+            features = fourier_features(one, one, one, one)
+            fourier_features_backward(features, torch.ones_like(one).expand(1, 2), None, True)
         torch.cuda.synchronize()
     except Exception:  # each part of the tool chain has errors of its own
         return False
     return True
 
 
-def waves(
-    mean: Tensor, frequencies: Tensor, variance: Tensor | None, forms: Tensor | None
+def fourier_features(
+    mean: Tensor, frequencies: Tensor, variance: Tensor | None, products: Tensor | None
 ) -> Tensor:
-    """M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]."""
+    """Return M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]."""
     m, d = frequencies.shape[-2:]
     n = mean.shape[-2]
     batch = torch.broadcast_shapes(mean.shape[:-2], frequencies.shape[:-2])
-    mean, frequencies = _flat(mean, batch), _flat(frequencies, batch)
+    mean, frequencies = (
+        _with_one_member_axis(mean, batch),
+        _with_one_member_axis(frequencies, batch),
+    )
     features = mean.new_empty(*batch, n, 2 * m)
-    damped = variance is not None and forms is not None
+    damped = variance is not None and products is not None
     if damped:
         assert variance is not None
-        assert forms is not None
-        variance, forms = _flat(variance, batch), _flat(forms, batch)
+        assert products is not None
+        variance = _with_one_member_axis(variance, batch)
+        products = _with_one_member_axis(products, batch)
     else:
-        variance, forms = mean, frequencies  # not read
-    _waves[(triton.cdiv(n, _ROWS), triton.cdiv(m, _COLUMNS), math.prod(batch))](
+        variance, products = mean, frequencies  # not read
+    _features_kernel[(triton.cdiv(n, _ROWS), triton.cdiv(m, _COLUMNS), math.prod(batch))](
         mean,
         mean.stride(0),
         frequencies,
         frequencies.stride(0),
         variance,
         variance.stride(0),
-        forms,
-        forms.stride(0),
+        products,
+        products.stride(0),
         features,
         n,
         m,
@@ -73,30 +80,33 @@ def waves(
     return features
 
 
-def waves_backward(
-    features: Tensor, gradient: Tensor, of_norm: Tensor | None, damped: bool
+def fourier_features_backward(
+    features: Tensor, gradient: Tensor, norm_gradient: Tensor | None, damped: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """p̄ = c ⊙ s̄ − s ⊙ c̄, and −½d̄ with d̄ = c ⊙ c̄ + s ⊙ s̄ + 2n̄·(c² + s²) where damped."""
+    """Return p̄, and −½d̄ for damped features.
+
+    p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄ + 2n̄·(c² + s²)
+    """
     *rows, f = features.shape
-    phase = features.new_empty(*rows, f // 2)
-    exponent = torch.empty_like(phase) if damped else None
-    _waves_backward[(triton.cdiv(phase.numel(), _NUMBERS),)](
+    phase_gradient = features.new_empty(*rows, f // 2)
+    exponent_gradient = torch.empty_like(phase_gradient) if damped else None
+    _backward_kernel[(triton.cdiv(phase_gradient.numel(), _NUMBERS),)](
         features,
         gradient.contiguous(),
-        features if of_norm is None else of_norm.contiguous(),
-        phase,
-        phase if exponent is None else exponent,
-        phase.numel(),
+        features if norm_gradient is None else norm_gradient.contiguous(),
+        phase_gradient,
+        phase_gradient if exponent_gradient is None else exponent_gradient,
+        phase_gradient.numel(),
         f // 2,
         DAMPED=damped,
-        NORMED=of_norm is not None,
+        NORMED=norm_gradient is not None,
         NUMBERS=_NUMBERS,
     )
-    return phase, exponent
+    return phase_gradient, exponent_gradient
 
 
-def _flat(tensor: Tensor, batch: torch.Size) -> Tensor:
-    """With one axis of members in front, along which the stride is zero where they share."""
+def _with_one_member_axis(tensor: Tensor, batch: torch.Size) -> Tensor:
+    """Return a tensor with a single axis of members; its stride is zero if they share the rows."""
     matrix = tensor.shape[-2:]
     if math.prod(tensor.shape[:-2]) == 1:
         return tensor.reshape(matrix).contiguous().expand(math.prod(batch), *matrix)
@@ -104,15 +114,15 @@ def _flat(tensor: Tensor, batch: torch.Size) -> Tensor:
 
 
 @triton.jit
-def _waves(
+def _features_kernel(
     mean,
     mean_stride,
     frequencies,
     frequencies_stride,
     variance,
     variance_stride,
-    forms,
-    forms_stride,
+    products,
+    products_stride,
     features,
     n,
     m,
@@ -123,46 +133,47 @@ def _waves(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    kind = tl.float64 if DOUBLE else tl.float32
+    """Compute a block of features: ROWS rows and COLUMNS frequencies of one member."""
+    precision = tl.float64 if DOUBLE else tl.float32
     member = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     in_rows, in_columns = row < n, column < m
     mean += member * mean_stride
     frequencies += member * frequencies_stride
-    phase = tl.zeros((ROWS, COLUMNS), dtype=kind)
+    phase = tl.zeros((ROWS, COLUMNS), dtype=precision)
     for i in range(d):
         x = tl.load(mean + row * d + i, mask=in_rows, other=0.0)
         w = tl.load(frequencies + column * d + i, mask=in_columns, other=0.0)
         phase += x[:, None] * w[None, :]
-    # Computed here, because a number that is passed to a kernel has single precision.
-    size = libdevice.rsqrt(tl.full((ROWS, COLUMNS), m, dtype=kind))
+    # Computed here, because a number that is passed to a Triton kernel has single precision.
+    scale = libdevice.rsqrt(tl.full((ROWS, COLUMNS), m, dtype=precision))
     if DAMPED:
         variance += member * variance_stride
-        forms += member * forms_stride
-        exponent = tl.zeros((ROWS, COLUMNS), dtype=kind)
+        products += member * products_stride
+        exponent = tl.zeros((ROWS, COLUMNS), dtype=precision)
         for i in range(e):
             v = tl.load(variance + row * e + i, mask=in_rows, other=0.0)
-            q = tl.load(forms + column * e + i, mask=in_columns, other=0.0)
+            q = tl.load(products + column * e + i, mask=in_columns, other=0.0)
             exponent += v[:, None] * q[None, :]
-        size *= libdevice.exp(-0.5 * exponent)
+        scale *= libdevice.exp(-0.5 * exponent)
     if DOUBLE:
         cosine, sine = _cosine_and_sine(phase)
     else:
         cosine, sine = libdevice.cos(phase), libdevice.sin(phase)
     place = features + member * n * 2 * m + row[:, None] * 2 * m + column[None, :]
     inside = in_rows[:, None] & in_columns[None, :]
-    tl.store(place, cosine * size, mask=inside)
-    tl.store(place + m, sine * size, mask=inside)
+    tl.store(place, cosine * scale, mask=inside)
+    tl.store(place + m, sine * scale, mask=inside)
 
 
 @triton.jit
 def _cosine_and_sine(angle):
-    """Both in double precision for the price of one: a common reduction to |r| ≤ π/4.
+    """Return cosine and sine in double precision, with one reduction of the angle for both.
 
-    With angle = kπ/2 + r, π/2 in two parts, and Taylor series with the coefficients of the usual
-    minimax polynomials of degrees 13 and 14. The library reduces the angle for each of its two
-    functions, and for angles of any size.
+    The angle is kπ/2 + r with |r| ≤ π/4 and π/2 in two parts; polynomials of degrees 13 and 14,
+    with the usual minimax coefficients, give both functions of r. The library functions take
+    longer: each reduces the angle by itself, and for angles of any size.
     """
     k = libdevice.rint(angle * 0.6366197723675814)
     r = angle - k * 1.5707963267948966  # fused, hence exact
@@ -189,18 +200,19 @@ def _cosine_and_sine(angle):
 
 
 @triton.jit
-def _waves_backward(
+def _backward_kernel(
     features,
     gradient,
-    of_norm,
-    phase,
-    exponent,
+    norm_gradient,
+    phase_gradient,
+    exponent_gradient,
     total,
     m,
     DAMPED: tl.constexpr,
     NORMED: tl.constexpr,
     NUMBERS: tl.constexpr,
 ):
+    """Compute NUMBERS entries of p̄, and of −½d̄ for damped features."""
     number = tl.program_id(0).to(tl.int64) * NUMBERS + tl.arange(0, NUMBERS)
     inside = number < total
     row = number // m
@@ -209,10 +221,10 @@ def _waves_backward(
     sine = tl.load(features + place + m, mask=inside)
     of_cosine = tl.load(gradient + place, mask=inside)
     of_sine = tl.load(gradient + place + m, mask=inside)
-    tl.store(phase + number, cosine * of_sine - sine * of_cosine, mask=inside)
+    tl.store(phase_gradient + number, cosine * of_sine - sine * of_cosine, mask=inside)
     if DAMPED:
-        total_slope = cosine * of_cosine + sine * of_sine
+        damping_gradient = cosine * of_cosine + sine * of_sine
         if NORMED:
-            n = tl.load(of_norm + row, mask=inside)
-            total_slope += 2 * n * (cosine * cosine + sine * sine)
-        tl.store(exponent + number, -0.5 * total_slope, mask=inside)
+            n = tl.load(norm_gradient + row, mask=inside)
+            damping_gradient += 2 * n * (cosine * cosine + sine * sine)
+        tl.store(exponent_gradient + number, -0.5 * damping_gradient, mask=inside)

@@ -1,7 +1,7 @@
 """Warps: measures of g(x) ⊙ x + h(x), with g and h conditioned on learnable pseudo-data.
 
-g = 1 + δ. Both δ and h are zero-mean multi-output sparse spectrum GPs whose outputs share the
-features, so a warp falls back to the identity away from its pseudo-points.
+g = 1 + δ. Both δ and h are zero-mean multi-output sparse spectrum GPs, so a warp is the identity
+away from its pseudo-points. The outputs of each share their features.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ from sswim.rows.measure import Measure, full_covariance
 
 @dataclass(frozen=True)
 class WarpFactors(Record):
-    """All that rows need of a warp."""
+    """The tensors that a warp of rows is computed from."""
 
     gps: tuple[PseudoGPFactors, ...]
-    """δ = g − 1 and h: of a process each, or the two functions of one."""
+    """Factors of δ = g − 1 and of h: two GPs, or one GP whose two functions they are."""
 
 
 def warp(factors: WarpFactors, measure: Measure) -> Measure:
-    """The measure of g(x) ⊙ x + h(x) for x ~ N(m, diag v), by its first two moments.
+    """Return the measure of g(x) ⊙ x + h(x) for x ~ N(m, diag v), by its first two moments.
 
         m' = ĝ ⊙ m + ĥ,    v' = m²·v_g + v_h + v·(v_g + ĝ²)
 
-    Exact in the moments for a point (v = 0), where the warped input is Gaussian; for the output
-    of another warp under independence of x, g and h, with ĝ, ĥ, v_g, v_h from expected features.
+    For a point (v = 0) the warped input is Gaussian with exactly these moments. For the output of
+    another warp they hold if x, g and h are independent, with ĝ, ĥ, v_g and v_h from expected
+    features.
 
-    Where the raw input is uncertain with covariance P, g(x) and h(x) move with x, and independence
-    would be wrong however small P is. With the expected slope J = E ∂(g(x) ⊙ x + h(x))/∂x instead,
+    If the raw input is uncertain with covariance P, then g(x) and h(x) vary with x, and
+    independence would be wrong however small P is. The expected slope
+    J = E ∂(g(x) ⊙ x + h(x))/∂x gives instead
 
         m' = ĝ ⊙ m + ĥ + diag(P (∂ĝ/∂m)ᵀ),    P' = JPJᵀ,    v' = … + diag(P)·v_g.
     """
-    g, h = _functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
+    g, h = _split_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
     scale = 1 + g.mean  # ĝ
     mean = scale * measure.mean + h.mean
     variance = measure.mean.square() * g.variance + h.variance
@@ -61,19 +63,19 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
     return Measure(mean, variance, slopes @ covariance @ slopes.mT)
 
 
-def _functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, PseudoGPMoments]:
-    """δ and h, of two processes or of one."""
+def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, PseudoGPMoments]:
+    """Return the moments of δ and of h, given those of two GPs or of one GP for both."""
     if len(moments) == 2:
         return moments[0], moments[1]
     [both] = moments
     means, variances = both.mean.chunk(2, dim=-1), both.variance.chunk(2, dim=-1)
     slopes = (None, None) if both.slopes is None else both.slopes.chunk(2, dim=-2)
-    g, h = (PseudoGPMoments(*each) for each in zip(means, variances, slopes, strict=True))
+    g, h = (PseudoGPMoments(*parts) for parts in zip(means, variances, slopes, strict=True))
     return g, h
 
 
 class WarpLayer(nn.Module):
-    """The parameters of one warp: of δ = g − 1 and h, each a process or both functions of one."""
+    """The parameters of one warp: two GPs for δ = g − 1 and for h, or one GP for both."""
 
     def __init__(
         self,
@@ -90,10 +92,10 @@ class WarpLayer(nn.Module):
         self.parts = nn.ModuleList(PseudoGP(*sizes, prior, batch) for _ in range(n_gps))
 
     def gps(self) -> list[PseudoGP]:
-        """Those of δ and h, or that of both."""
+        """Return the GPs of δ and of h, or the one GP of both."""
         return [cast(PseudoGP, gp) for gp in self.parts]
 
     def condition(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
-        """The factors that rows need, and the negative log prior of the pseudo-targets."""
+        """Return the factors of the warp, and the negative log prior of the pseudo-targets."""
         factors, priors = zip(*(gp.condition() for gp in self.gps()), strict=True)
         return WarpFactors(factors), sum(priors[1:], priors[0])

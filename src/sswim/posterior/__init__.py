@@ -1,1 +1,1 @@
-"""A member conditioned on rows, its predictions, and mixtures of members."""
+"""Members conditioned on rows: their predictions, densities and mixtures."""

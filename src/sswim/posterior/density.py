@@ -18,60 +18,72 @@ from sswim.rows.scaling import Scaling
 
 @dataclass(frozen=True)
 class Density(Record):
-    """What is said of y, one density for every row and target: T(standardised y) is Gaussian."""
+    """One member's predictive density of y, for every row and target.
+
+    z = T((y − mean)/spread) is Gaussian, with the output warp T and the mean and spread of the
+    scaling.
+    """
 
     gaussian: Prediction
-    """Of z = T((y − mean)/spread)."""
+    """Gaussian prediction of z."""
     output: OutputMap
-    """T"""
+    """T, the output warp."""
     scaling: Scaling
+    """Means and spreads that standardise the data."""
 
     @property
     def mean(self) -> Float64[Tensor, "N T"]:
-        """E y, by quadrature where T is not the identity."""
-        return self._observed[0]
+        """E y, by quadrature unless T is the identity."""
+        return self._observation_moments[0]
 
     @property
     def observation_variance(self) -> Float64[Tensor, "N T"]:
-        """Of a new observation."""
-        return self._observed[1]
+        """Variance of a new observation."""
+        return self._observation_moments[1]
 
-    def function(self) -> Density:
-        """The density of the function itself, T⁻¹ of the latent one: the median of observations."""
+    def without_noise(self) -> Density:
+        """Return the density of the function itself.
+
+        The function is T⁻¹ of the latent function of z: the median of observations.
+        """
         latent = self.gaussian.latent_variance
         return replace(self, gaussian=Prediction(self.gaussian.mean, latent, latent))
 
     @property
     def noise_variance(self) -> Float64[Tensor, "N T"]:
-        """Of an observation whose function is known to be the Gaussian's mean."""
+        """Variance of an observation if the latent function equals the Gaussian's mean."""
         gaussian = self.gaussian
         return self._moments(gaussian.observation_variance - gaussian.latent_variance)[1]
 
     def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        """log p(y) = log p(z) + log T'(·) − log spread of an observation."""
+        """Return log p(y) = log p(z) + log T'(·) − log spread of observations y."""
         warped, log_slope = self.output.forward(self.scaling.targets(targets))
         return self.gaussian.log_density(warped) + log_slope - self.scaling.target_spread.log()
 
     def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        """The probability that an observation is at most y."""
+        """Return the probability that an observation is at most y."""
         warped, _ = self.output.forward(self.scaling.targets(targets))
         deviation = self.gaussian.observation_variance.sqrt()
         return torch.special.ndtr((warped - self.gaussian.mean) / deviation)
 
     def quantile(self, probability: float) -> Float64[Tensor, "N T"]:
-        """What an observation stays below with a probability; the median for one half."""
+        """Return the value that an observation stays below with a probability."""
         level = torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
-        return self.original(self.gaussian.mean + level * self.gaussian.observation_variance.sqrt())
+        return self.unwarp(self.gaussian.mean + level * self.gaussian.observation_variance.sqrt())
 
-    def original(self, warped: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
-        """y of z."""
+    def unwarp(self, warped: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
+        """Return y, in the units of the data, given z."""
         return self.scaling.original_targets(self.output.inverse(warped))
 
     def covariance(self, warped: Float64[Tensor, "T N N"]) -> Float64[Tensor, "T N N"]:
-        """Joint covariance of values of y from that of their z, around the Gaussian's mean.
+        """Return the joint covariance of values of y, given the joint covariance of their z.
 
-        With z = m + dξ and y = E y + Σ_{k≥1} a_k He_k(ξ)/√k!, two values whose ξ have the
-        correlation ρ have the covariance Σ_k a_k a'_k ρᵏ (Mehler). For the identity a_1 = d alone.
+        With z = m + dξ and y = E y + Σ_{k≥1} a_k He_k(ξ)/√k!, where m is the Gaussian's mean, two
+        values whose ξ have the correlation ρ have the covariance Σ_k a_k a'_k ρᵏ (Mehler's
+        formula). If T is the identity, only a_1 = d·spread is not zero.
+
+        Args:
+            warped: Joint covariance of z, for every target.
         """
         deviation = warped.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()  # (T, N)
         scale = torch.where(deviation > 0, deviation, 1.0)
@@ -83,30 +95,30 @@ class Density(Record):
         return total
 
     def _expansion(self, deviation: Float64[Tensor, "N T"]) -> Float64[Tensor, "orders N T"]:
-        """a_k of y, k ≥ 1; their squares add up to the variance that quadrature gives."""
-        if self._affine:
+        """Return the coefficients a_k of y for k ≥ 1; their squares add up to its variance."""
+        if self._is_affine:
             return (deviation * self.scaling.target_spread)[None]
         nodes = hermite_nodes().to(device=deviation.device)
-        values = self.original(self.gaussian.mean + deviation * nodes.points[:, None, None])
+        values = self.unwarp(self.gaussian.mean + deviation * nodes.points[:, None, None])
         return torch.einsum("kq,qnt->knt", nodes.polynomials[1:] * nodes.weights, values)
 
     @cached_property
-    def _observed(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance of an observation, kept because quadrature takes its time."""
+    def _observation_moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of an observation; cached, because quadrature takes time."""
         return self._moments(self.gaussian.observation_variance)
 
     def _moments(self, variance: Float64[Tensor, "N T"]) -> tuple[Tensor, Tensor]:
-        """Mean and variance of y for z ~ N(m, variance), m the Gaussian's mean."""
+        """Return the mean and variance of y for z ~ N(m, variance), m the Gaussian's mean."""
         spread = self.scaling.target_spread
         centre = self.output.inverse(self.gaussian.mean)
-        first, second = torch.zeros_like(centre), torch.zeros_like(centre)
-        if self._affine:
+        first, second = torch.zeros_like(centre), torch.zeros_like(centre)  # around the centre
+        if self._is_affine:
             second = variance
         else:
             deviation = variance.sqrt()
             nodes = hermite_nodes()
             for point, weight in zip(nodes.points.tolist(), nodes.weights.tolist(), strict=True):
-                # One node at a time, so that memory is that of the rows.
+                # One node at a time, so that memory does not grow with the number of nodes.
                 value = self.output.inverse(self.gaussian.mean + point * deviation) - centre
                 first += weight * value
                 second += weight * value.square()
@@ -114,5 +126,6 @@ class Density(Record):
         return mean, (second - first.square()).clamp(min=0) * spread.square()
 
     @property
-    def _affine(self) -> bool:
+    def _is_affine(self) -> bool:
+        """Whether T is the identity, so that y is an affine function of z."""
         return type(self.output) is OutputMap

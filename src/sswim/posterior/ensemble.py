@@ -1,4 +1,4 @@
-"""Members trained on the same rows, combined as a mixture, in the units of the data."""
+"""The ensemble: members trained on the same rows, combined as a mixture, in units of the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
 from sswim.posterior.linear_regression import negative_log_evidence
 from sswim.posterior.mixture import Mixture
-from sswim.posterior.prediction import Mean, Prediction
+from sswim.posterior.prediction import MeanPrediction, Prediction
 from sswim.posterior.predictor import Predictor
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
@@ -23,57 +23,66 @@ from sswim.rows.scaling import Scaling
 
 @dataclass(frozen=True)
 class Ensemble(Record):
-    """Predictors of standardised rows that differ in their draws; one is enough."""
+    """Members that predict standardised rows, with weights and the scaling of the data.
+
+    Inputs and targets are in the units of the data; there may be any number of rows, which are cut
+    into chunks.
+    """
 
     scaling: Scaling
+    """Means and spreads that standardise the data."""
     members: tuple[Predictor, ...]
+    """Members, conditioned on standardised rows."""
     weights: Float64[Tensor, " members"]
-    """Of the mixture, adding up to one."""
+    """Weights of the members in the mixture; they add up to one."""
 
     def predict(self, inputs: Measure) -> Mixture:
-        """Predict the targets of inputs, certain or not."""
-        return self._mixture([self._predict(member, inputs) for member in self.members])
+        """Predict the targets at inputs, which may be uncertain."""
+        return self._mixture([self._predict_member(member, inputs) for member in self.members])
 
     def predict_mean(self, inputs: Measure) -> Float64[Tensor, "N T"]:
-        """The means alone: cheaper, unless a mean needs the variance as it does under a warp."""
+        """Predict the means alone: cheaper, except with output warps, which need the variances."""
         if any(type(member.factors.output) is not OutputMap for member in self.members):
             return self.predict(inputs).mean
-        predicted = map_chunks(self._predict_mean, inputs, rows_at_once(inputs))
+        predicted = map_chunks(self._predict_mean_chunk, inputs, rows_at_once(inputs))
         return self.scaling.original_targets(predicted.mean)
 
-    def _predict_mean(self, inputs: Measure) -> Mean:
+    def _predict_mean_chunk(self, inputs: Measure) -> MeanPrediction:
+        """Predict the standardised means of one chunk of inputs."""
         standardised = self.scaling.inputs(inputs)
-        means = torch.stack([member.predict_mean(standardised).mean for member in self.members])
-        return Mean(torch.einsum("m,mnt->nt", self.weights, means))
+        means = torch.stack([member.predict_mean_chunk(standardised) for member in self.members])
+        return MeanPrediction(torch.einsum("m,mnt->nt", self.weights, means))
 
-    def _predict(self, member: Predictor, inputs: Measure) -> Prediction:
-        # In chunks, so that no second copy of all inputs is made.
+    def _predict_member(self, member: Predictor, inputs: Measure) -> Prediction:
+        """Predict by one member; inputs are standardised by chunks, without a copy of them all."""
         return map_chunks(
-            lambda chunk: member.predict(self.scaling.inputs(chunk)), inputs, rows_at_once(inputs)
+            lambda chunk: member.predict_chunk(self.scaling.inputs(chunk)),
+            inputs,
+            rows_at_once(inputs),
         )
 
     def leave_one_out(self, rows: Rows) -> Mixture:
-        """Predict each of the rows this was conditioned on from all the others."""
+        """Predict each row that the members are conditioned on from all other rows."""
         standardised = self.scaling.rows(rows)
         return self._mixture([member.leave_one_out(standardised) for member in self.members])
 
     def update(self, rows: Rows) -> Ensemble:
-        """Condition on more rows as well; exact, parameters kept, old rows not needed."""
+        """Condition the members on more rows: exactly, with the same parameters."""
         standardised = self.scaling.rows(rows)
         return replace(self, members=tuple(m.update(standardised) for m in self.members))
 
-    def covariance(self, inputs: Measure, *, noisy: bool) -> Float64[Tensor, "T N N"]:
-        """Joint covariance of the function's values, or of observations.
+    def covariance(self, inputs: Measure, *, include_noise: bool) -> Float64[Tensor, "T N N"]:
+        """Return the joint covariance of the function at inputs, or of observations.
 
-        That of the members, and of their means.
+        It has a part within the members and a part between their means.
         """
         standardised = self.scaling.inputs(inputs)
         mixture = self.predict(inputs)
-        densities = (mixture if noisy else mixture.function()).members
+        densities = (mixture if include_noise else mixture.without_noise()).members
         means = torch.stack([density.mean for density in densities])
         average = torch.einsum("m,mnt->nt", self.weights, means)
         centred = (means - average).permute(2, 1, 0)  # (T, N, members)
-        total = (centred * self.weights) @ centred.mT  # between the members
+        total = (centred * self.weights) @ centred.mT  # between the means
         for member, density, weight in zip(self.members, densities, self.weights, strict=True):
             within = member.covariance(standardised)
             noise = density.gaussian.observation_variance - density.gaussian.latent_variance
@@ -82,17 +91,21 @@ class Ensemble(Record):
         return total
 
     def sample(
-        self, n: int, generator: torch.Generator, *, noisy: bool = False
+        self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions, each from a member chosen by its weight; or observations of them."""
+        """Draw n functions, each from a member that is drawn by its weight; or observations.
+
+        Returns:
+            A function of inputs that returns the values of all n draws there.
+        """
         weights = self.weights.cpu()
         chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
         counts = chosen.bincount(minlength=len(self.members)).tolist()
         draws = [
-            member.sample(count, generator, noisy=noisy)
+            member.sample(count, generator, include_noise=include_noise)
             for member, count in zip(self.members, counts, strict=True)
         ]
-        place = chosen.argsort(stable=True).argsort()  # from members in turn to the order drawn
+        order = chosen.argsort(stable=True).argsort()  # from sorted by member to the order drawn
 
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             standardised = self.scaling.inputs(inputs)
@@ -100,14 +113,15 @@ class Ensemble(Record):
                 member.factors.output.inverse(draw(standardised))
                 for member, draw in zip(self.members, draws, strict=True)
             ]
-            return self.scaling.original_targets(torch.cat(values)[place])
+            return self.scaling.original_targets(torch.cat(values)[order])
 
         return functions
 
     def warp(self, inputs: Measure, member: int) -> list[Measure]:
-        """The inputs after each warp of a member in turn, beginning with themselves.
+        """Return the measure of the inputs, and the measures after each warp of a member.
 
-        In the units of the inputs; of a member that sees their scores, in those of the scores.
+        They are in the units of the inputs, or in those of the normal scores if the member uses
+        them.
         """
         measures = self.members[member].warp(self.scaling.inputs(inputs))
         if self.members[member].factors.normal_scores is not None:
@@ -115,7 +129,7 @@ class Ensemble(Record):
         return [self.scaling.original_warps(measure) for measure in measures]
 
     def log_evidence(self) -> Float64[Tensor, ""]:
-        """log p(y) of all rows, under the mixture of the members."""
+        """Return log p(y) of all rows under the mixture of the members."""
         evidences = [
             -negative_log_evidence(member.statistics, member.posterior.noise, member.signal)
             for member in self.members
@@ -125,6 +139,7 @@ class Ensemble(Record):
         return mixture - self.members[0].statistics.count * self.scaling.target_spread.log().sum()
 
     def _mixture(self, predictions: list[Prediction]) -> Mixture:
+        """Combine the members' predictions of standardised rows."""
         densities = (
             Density(prediction, member.factors.output, self.scaling)
             for prediction, member in zip(predictions, self.members, strict=True)

@@ -1,6 +1,7 @@
-"""The part of the log evidence that depends on the statistics, with a closed-form gradient.
+"""The part of the log evidence with a matrix factorisation, and its closed-form gradient.
 
-All tensors may have axes *B of members in front; see :mod:`sswim.posterior.linear_regression`.
+The notation is that of :mod:`sswim.posterior.linear_regression`. All tensors may have axes *B of
+members in front.
 """
 
 from __future__ import annotations
@@ -15,36 +16,46 @@ from torch.autograd.function import once_differentiable
 from sswim.base.cholesky import cholesky, solve_and_invert
 
 
-def regularised(
+def regularise(
     gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
 ) -> Float64[Tensor, "*B T F F"]:
-    """A = ΦᵀWΦ + λI, for every target's λ."""
+    """Return A = ΦᵀWΦ + λI for every target's λ."""
     matrix = gram.expand(*ridge.shape, *gram.shape[-2:]).clone()
     matrix.diagonal(dim1=-2, dim2=-1).add_(ridge[..., None])
     return matrix
 
 
-def factorised(
+def factorise(
     gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
 ) -> Float64[Tensor, "*B T F F"]:
-    """L of A = LLᵀ."""
-    return cholesky(regularised(gram, ridge), name="matrix ΦᵀΦ + λI of the top-level regression")
+    """Return the Cholesky factor L of A = LLᵀ for every target's λ."""
+    return cholesky(regularise(gram, ridge), name="matrix ΦᵀΦ + λI of the top-level regression")
 
 
-def evidence(
+def quadratic_and_determinant(
     gram: Float64[Tensor, "*B G F F"],
     moment: Float64[Tensor, "*B F T"],
     energy: Float64[Tensor, "*B T"],
     noise: Float64[Tensor, "*B T"],
     signal: Float64[Tensor, "*B T"],
 ) -> Float64[Tensor, "*B T"]:
-    """½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ, with b = ΦᵀWz."""
-    value: Tensor = _Evidence.apply(gram, moment, energy, noise, signal)
+    """Return the quadratic and the determinant term of the negative log evidence.
+
+        ½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ,    b = ΦᵀWz
+
+    Args:
+        gram: ΦᵀWΦ.
+        moment: b.
+        energy: zᵀWz.
+        noise: σ².
+        signal: s².
+    """
+    value: Tensor = _QuadraticAndDeterminant.apply(gram, moment, energy, noise, signal)
     return value
 
 
-class _Evidence(torch.autograd.Function):
-    """The gradient in closed form, where autograd would go back through the factorisation.
+class _QuadraticAndDeterminant(torch.autograd.Function):
+    """The two terms with a closed-form gradient, so that autograd skips the factorisation.
 
     With r = zᵀWz − bᵀα the derivatives of the value v are
 
@@ -57,13 +68,13 @@ class _Evidence(torch.autograd.Function):
         ctx: Any, gram: Tensor, moment: Tensor, energy: Tensor, noise: Tensor, signal: Tensor
     ) -> Tensor:
         ridge = noise / signal  # λ
-        factor = factorised(gram, ridge)
+        factor = factorise(gram, ridge)
         mean, inverse = solve_and_invert(factor, moment.mT)  # α, (*B, T, F), and A⁻¹
         residual = energy - (moment.mT * mean).sum(-1)  # r
-        log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
+        half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
         ctx.save_for_backward(inverse, mean, residual, noise, signal)
-        ctx.shared = gram.shape[-3] < noise.shape[-1]
-        return 0.5 * residual / noise + log_root - 0.5 * factor.shape[-1] * ridge.log()
+        ctx.targets_share_gram = gram.shape[-3] < noise.shape[-1]
+        return 0.5 * residual / noise + half_log_determinant - 0.5 * factor.shape[-1] * ridge.log()
 
     @staticmethod
     @once_differentiable
@@ -76,7 +87,7 @@ class _Evidence(torch.autograd.Function):
         ridge = noise / signal
         of_ridge = trace - 0.5 * inverse.shape[-1] * gradient / ridge
         return (
-            of_matrix.sum(-3, keepdim=True) if ctx.shared else of_matrix,
+            of_matrix.sum(-3, keepdim=True) if ctx.targets_share_gram else of_matrix,
             (-2 * of_residual[..., None] * mean).mT,
             of_residual,
             of_ridge / signal - of_residual * residual / noise,

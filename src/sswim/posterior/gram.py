@@ -1,4 +1,4 @@
-"""The products ΦᵀWΦ and ΦᵀWz of many rows, with their own gradients.
+"""The products ΦᵀWΦ and ΦᵀWz over many rows, with gradients of their own.
 
 Training spends most of its time here. All tensors may have axes *B of members in front.
 """
@@ -14,13 +14,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _PANELS = 4
-"""Of a symmetric product, whose lower blocks are copies: 5/8 of the operations."""
+"""Number of panels of a symmetric product. Blocks below the diagonal are copies, so 5/8 of the
+operations are needed."""
 
-_FEWEST_FEATURES = 128
-"""For which panels pay."""
+_MIN_FEATURES = 128
+"""Smallest number of features for which panels save time."""
 
-_FEWEST_ROWS_ON_GPU = 100_000
-"""Of all members: a GPU is not filled by panels of fewer."""
+_MIN_ROWS_ON_GPU = 100_000
+"""Smallest number of rows, over all members, for which panels save time on a GPU."""
 
 
 def weighted_sums(
@@ -29,16 +30,23 @@ def weighted_sums(
     weight: Float[Tensor, "*#B N G"] | None = None,
     gradients_only: bool = False,
 ) -> tuple[Float64[Tensor, "*B G F F"], Float64[Tensor, "*B F T"]]:
-    """ΦᵀWΦ, the one product of size N·F² that cannot be avoided, and ΦᵀWz from Wz.
+    """Return ΦᵀWΦ, which takes N·F² operations, and ΦᵀWz.
 
-    Where nothing but the gradient is wanted it can be: then ΦᵀWΦ is zero, its gradient the same.
+    Args:
+        features: Φ.
+        weighted: Wz, the weighted targets.
+        weight: Weights of the rows, the diagonal of W; None if all are one.
+        gradients_only: Return zeros in place of ΦᵀWΦ, to save time where only the gradient matters;
+            the gradient is the same.
     """
     gram, moment = _WeightedSums.apply(features, weighted, weight, gradients_only)
     return gram, moment
 
 
 class _WeightedSums(torch.autograd.Function):
-    """ΦᵀWΦ and ΦᵀWz, with one product of size N·F² as their backward where autograd takes two.
+    """ΦᵀWΦ and ΦᵀWz, with one product of size N·F² in the backward pass; autograd takes two.
+
+    With G = ΦᵀWΦ, m = ΦᵀWz and a bar for the gradient of the objective:
 
     Φ̄ = WΦ(Ḡ + Ḡᵀ) + (Wz)m̄ᵀ
     """
@@ -61,7 +69,7 @@ class _WeightedSums(torch.autograd.Function):
         else:
             products = [_symmetric(features, features * column) for column in _columns(weight)]
             product = torch.stack(products, dim=-3)
-        moment = (weighted.mT @ features).mT  # much faster than the product ΦᵀWz as it stands
+        moment = (weighted.mT @ features).mT  # much faster than features.mT @ weighted
         return product.to(torch.float64), moment.to(torch.float64)
 
     @staticmethod
@@ -73,30 +81,31 @@ class _WeightedSums(torch.autograd.Function):
         of_weight = None
         if weight is None:
             [matrix] = symmetric
-            slopes = _add_product(_outer(weighted, of_moment), features, matrix)
+            of_features = _add_product(_outer(weighted, of_moment), features, matrix)
         else:
             products = [features @ matrix for matrix in symmetric]  # Φ(Ḡ + Ḡᵀ)
-            slopes = _outer(weighted, of_moment)
+            of_features = _outer(weighted, of_moment)
             for product, column in zip(products, _columns(weight), strict=True):
-                slopes = slopes.addcmul_(product, column)
+                of_features = of_features.addcmul_(product, column)
             if ctx.needs_input_grad[2]:
-                each = [0.5 * (product * features).sum(-1) for product in products]
-                of_weight = torch.stack(each, dim=-1).sum_to_size(weight.shape)
+                columns = [0.5 * (product * features).sum(-1) for product in products]
+                of_weight = torch.stack(columns, dim=-1).sum_to_size(weight.shape)
         of_weighted = None
         if ctx.needs_input_grad[1]:
             of_weighted = (of_moment.mT @ features.mT).mT.sum_to_size(weighted.shape)
-        return slopes, of_weighted, of_weight, None
+        return of_features, of_weighted, of_weight, None
 
 
 def _columns(weight: Tensor) -> tuple[Tensor, ...]:
+    """Return the columns of the weights, each with an axis of features."""
     return weight[..., None].unbind(-2)
 
 
 def _symmetric(left: Float[Tensor, "*B N F"], right: Float[Tensor, "*B N F"]) -> Tensor:
-    """LᵀR that is known to be symmetric, in panels of rows from the diagonal to the right."""
+    """Return LᵀR, which must be symmetric, in panels that reach from the diagonal to the right."""
     n_features = left.shape[-1]
-    few = left.is_cuda and left.numel() // n_features < _FEWEST_ROWS_ON_GPU
-    if few or n_features < _FEWEST_FEATURES:
+    few_rows = left.is_cuda and left.numel() // n_features < _MIN_ROWS_ON_GPU
+    if few_rows or n_features < _MIN_FEATURES:
         return left.mT @ right
     product = left.new_empty(*left.shape[:-2], n_features, n_features)
     width = math.ceil(n_features / _PANELS)
@@ -109,14 +118,14 @@ def _symmetric(left: Float[Tensor, "*B N F"], right: Float[Tensor, "*B N F"]) ->
 
 
 def _outer(weighted: Float[Tensor, "*#B N T"], moment: Float[Tensor, "*B F T"]) -> Tensor:
-    """(Wz)m̄ᵀ"""
+    """Return (Wz)m̄ᵀ."""
     if weighted.shape[-1] == 1:
         return weighted * moment.mT
     return weighted @ moment.mT
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """T + LR in the memory of T."""
+    """Return T + LR, written into the memory of T."""
     flat = total.flatten(0, -3) if total.ndim > 2 else total[None]
     flat.baddbmm_(left.reshape(flat.shape), right.reshape(-1, *right.shape[-2:]))
     return total

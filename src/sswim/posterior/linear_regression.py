@@ -1,17 +1,17 @@
-"""Bayesian linear regression on features: statistics, posterior, evidence, leave-one-out.
+"""Bayesian linear regression on features: posterior, evidence, leave-one-out.
 
-Weights N(0, s²I), features Φ ∈ R^{N×F}, targets z = T(y) ∈ R^{N×T}, their noise σ²/w(x): constant
-where w = 1. A row may count c times, and W = diag(c·w). The targets are independent given the
-features, each with its own s², σ², w and T. (Where rows are weighed less than their noise says, w^τ
-stands for w in W alone.) With λ = σ²/s²,
+The weights have the prior N(0, s²I), the features are Φ ∈ R^{N×F}, the targets z = T(y) ∈ R^{N×T},
+and the noise has variance σ²/w(x), with w = 1 if it is constant. A row may count c times, and
+W = diag(c·w). (If the weights of rows follow the noise only in part, W has w^τ in place of w.) The
+targets are independent given the features, each with its own s², σ², w and T. With λ = σ²/s²,
+everything below follows from
 
-    A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz,
+    A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz.
 
-everything below follows. The data enter through sums over rows alone, the ``Statistics``. They are
-kept and factorised in float64, whatever the precision of the features.
+The regression depends on the data only through sums over rows, the ``Statistics``. These are
+accumulated and factorised in float64, whatever the precision of the features.
 
-Several members are looked at together: all tensors may have further axes *B in front, and rows that
-lack them are shared by all members.
+All tensors may have axes *B of members in front; rows without these axes are shared by all members.
 """
 
 from __future__ import annotations
@@ -27,30 +27,36 @@ from torch import Tensor
 from sswim.base.cholesky import solve, triangular_inverse
 from sswim.base.record import Record
 from sswim.model.observations import Observations
-from sswim.posterior.evidence import evidence, factorised
+from sswim.posterior.evidence import factorise, quadratic_and_determinant
 from sswim.posterior.prediction import Prediction
 from sswim.posterior.statistics import Statistics
 
 
 @dataclass(frozen=True)
 class Posterior(Record):
-    """The weights given the rows: N(α, σ²A⁻¹) for every target."""
+    """The posterior N(α, σ²A⁻¹) of the weights, for every target."""
 
     mean: Float64[Tensor, "*B F T"]
-    """α"""
+    """α, the mean of the weights."""
     factor: Float64[Tensor, "*B T F F"]
-    """L"""
+    """L, the Cholesky factor of A."""
     noise: Float64[Tensor, "*B T"]
-    """σ²"""
+    """σ², the noise variance in the regression."""
     calibration: Float64[Tensor, "*B T"] | None = None
-    """c: observations turned out to have the noise e^c·σ², while rows are weighed by σ²."""
+    """c, a correction of the noise: observations are predicted with e^c·σ² in place of σ²; None for
+    zero."""
 
     def predict(
         self,
         features: Float[Tensor, "*B N F"],
         log_precision: Float64[Tensor, "*B N T"] | None = None,
     ) -> Prediction:
-        """Mean φᵀα, latent variance σ²φᵀA⁻¹φ, and with the noise σ²/w that of an observation."""
+        """Predict rows: mean φᵀα, latent variance σ²φᵀA⁻¹φ, observation variance + e^c·σ²/w.
+
+        Args:
+            features: Φ.
+            log_precision: log w; None for constant noise.
+        """
         features = features.to(torch.float64)
         latent = self.noise[..., None, :] * self.leverage(features)
         return Prediction(features @ self.mean, latent, latent + self.noise_at(log_precision))
@@ -58,25 +64,26 @@ class Posterior(Record):
     def noise_at(
         self, log_precision: Float64[Tensor, "*B N T"] | None
     ) -> Float64[Tensor, "*B N T"] | Float64[Tensor, "*B 1 T"]:
-        """e^c·σ²/w, the variance of the noise where an input is."""
+        """Return e^c·σ²/w, the noise variance of rows; one row for all if it is constant."""
         noise = self.noise[..., None, :]
         if self.calibration is not None:
             noise = noise * self.calibration.exp()[..., None, :]
         return noise if log_precision is None else noise * (-log_precision).exp()
 
     def leverage(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B N T"]:
-        """φᵀA⁻¹φ = ‖L⁻¹φ‖² of every row."""
+        """Return the leverage φᵀA⁻¹φ = ‖L⁻¹φ‖² of every row."""
         return self._whiten(features).square().sum(-2).mT
 
     def covariance(self, features: Float[Tensor, "*B N F"]) -> Float64[Tensor, "*B T N N"]:
-        """Joint latent covariance σ²ΦA⁻¹Φᵀ of the rows."""
+        """Return the joint latent covariance σ²ΦA⁻¹Φᵀ of rows."""
         whitened = self._whiten(features.to(torch.float64))
         return self.noise[..., None, None] * (whitened.mT @ whitened)
 
     def sample_weights(self, n: int, generator: torch.Generator) -> Float64[Tensor, "n F T"]:
-        """Draw weights α + σL⁻ᵀz of one member; a draw is a function, φᵀw wherever evaluated.
+        """Draw weights w = α + σL⁻ᵀξ of a single member, with ξ ~ N(0, I).
 
-        The generator lives on the CPU, so that every device sees the same draw.
+        Each draw is a function, φᵀw at any input. The generator is on the CPU, so that draws are
+        the same on every device.
         """
         n_targets, n_features, _ = self.factor.shape
         normal = torch.randn(n_targets, n_features, n, generator=generator, dtype=torch.float64).to(
@@ -87,16 +94,16 @@ class Posterior(Record):
         return self.mean + deviation.permute(2, 1, 0)
 
     def _whiten(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B T F N"]:
-        """L⁻¹Φᵀ"""
-        each = features.mT[..., None, :, :]  # the same for every target
-        # On a GPU a product is many times as fast as a solution.
+        """Return L⁻¹Φᵀ for every target."""
+        transposed = features.mT[..., None, :, :]  # the same for every target
+        # On a GPU a product is many times as fast as a triangular solution.
         if self.factor.is_cuda and not self.factor.requires_grad:
-            return self._root @ each
-        return torch.linalg.solve_triangular(self.factor, each, upper=False)
+            return self._inverse_factor @ transposed
+        return torch.linalg.solve_triangular(self.factor, transposed, upper=False)
 
     @cached_property
-    def _root(self) -> Float64[Tensor, "*B T F F"]:
-        """L⁻¹"""
+    def _inverse_factor(self) -> Float64[Tensor, "*B T F F"]:
+        """L⁻¹, the inverse of the Cholesky factor."""
         return triangular_inverse(self.factor)
 
 
@@ -106,9 +113,9 @@ def posterior(
     signal: Float64[Tensor, "*B T"],
     calibration: Float64[Tensor, "*B T"] | None = None,
 ) -> Posterior:
-    """Condition the weights on the rows behind the statistics.
+    """Return the posterior of the weights, given the statistics of rows.
 
-    Conditioning on new rows as well is ``posterior(old + new, …)``: exact, and without old rows.
+    New rows can be added later with ``posterior(old + new, …)``: exactly, and without the old rows.
 
     Args:
         statistics: Sums over all rows.
@@ -117,7 +124,7 @@ def posterior(
         calibration: c of every target; None for zero.
     """
     _check_targets(statistics, noise)
-    factor = factorised(statistics.gram, noise / signal)
+    factor = factorise(statistics.gram, noise / signal)
     mean = solve(factor, statistics.moment.mT).mT
     return Posterior(mean=mean, factor=factor, noise=noise, calibration=calibration)
 
@@ -125,30 +132,31 @@ def posterior(
 def negative_log_evidence(
     statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
 ) -> Float64[Tensor, "*B"]:
-    """−log N(z; 0, s²ΦΦᵀ + σ²W⁻¹) − Σ log T'(y), summed over the targets.
+    """Return −log N(z; 0, s²ΦΦᵀ + σ²W⁻¹) − Σ log T'(y), summed over the targets.
 
         ½σ⁻²(zᵀWz − ‖L⁻¹ΦᵀWz‖²) + Σ log L_ii − ½F log λ + ½N log 2πσ² − Σ c(½log w + log T'(y))
 
-    A row counts c times; N = Σc.
-    (The paper's line has D where F belongs, and M where N belongs.)
+    A row counts c times, and N = Σ c. (The paper's equation has D in place of F, and M in place of
+    N.)
     """
     _check_targets(statistics, noise)
     sums = statistics.gram, statistics.moment, statistics.energy
     return (
-        evidence(*sums, noise, signal)
+        quadratic_and_determinant(*sums, noise, signal)
         + 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
         - statistics.log_scale
     ).sum(-1)
 
 
 def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
-    """Predict z of every row from all others, in closed form.
+    """Predict z of every row from all other rows, in closed form.
 
-    With the leverage h = φᵀA⁻¹φ of a row among the posterior's, taking weight u of it away leaves
+    The posterior is conditioned on all rows. With the leverage h = φᵀA⁻¹φ of a row, reducing its
+    weight by u gives
 
         residual (z − φᵀα)/(1 − uh),    latent variance σ²h/(1 − uh).
 
-    One observation is left out, u = min(c, 1)·w; for c = 1 its variance is σ²/w/(1 − wh).
+    One observation is left out, u = min(c, 1)·w; for c = 1 it has the variance σ²/w/(1 − wh).
     """
     features = rows.features.to(torch.float64)
     leverage = posterior.leverage(features)
@@ -166,6 +174,7 @@ def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
 
 
 def _check_targets(statistics: Statistics, noise: Float64[Tensor, "*B T"]) -> None:
+    """Raise unless rows have as many targets as the model."""
     n_targets, given = noise.shape[-1], statistics.moment.shape[-1]
     if given != n_targets:
         raise ValueError(f"Rows must have the model's {n_targets} targets. Got {given}.")

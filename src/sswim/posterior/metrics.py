@@ -1,4 +1,4 @@
-"""How good predictions are: the two metrics of the paper."""
+"""The two metrics of the paper: root mean square error and mean negative log probability."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sswim.posterior.prediction import Prediction
 
 
 def rmse(prediction: Prediction, targets: Float[Tensor, "N T"]) -> float:
-    """Root mean square error."""
+    """Return the root mean square error of the means."""
     return (prediction.mean - targets).square().mean().sqrt().item()
 
 
 def mnlp(prediction: Prediction, targets: Float[Tensor, "N T"]) -> float:
-    """Mean negative log probability of the observations, in nats."""
+    """Return the mean negative log probability of the observations, in nats."""
     return -prediction.log_density(targets).mean().item()

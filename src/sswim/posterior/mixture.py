@@ -1,4 +1,4 @@
-"""Predictions of several members, combined as a mixture."""
+"""Mixtures: the predictive densities of several members, combined with weights."""
 
 from __future__ import annotations
 
@@ -15,51 +15,48 @@ from sswim.posterior.density import Density
 
 @dataclass(frozen=True)
 class Mixture(Record):
-    """The members' densities, weighted; that of the member if there is one."""
+    """A weighted mixture of the members' predictive densities, for every row and target."""
 
     members: tuple[Density, ...]
+    """Predictive density of each member."""
     weights: Float64[Tensor, " members"]
-    """Adding up to one."""
+    """Weights of the members; they add up to one."""
 
     @property
     def mean(self) -> Float64[Tensor, "N T"]:
-        """The mean of the members' means."""
+        """Mean of an observation: the weighted mean of the members' means."""
         return self._average(self._means())
 
     @property
     def observation_variance(self) -> Float64[Tensor, "N T"]:
-        """Of a new observation: the members' variances, and how much their means disagree."""
-        variances = torch.stack([member.observation_variance for member in self.members])
+        """Variance of a new observation: within the members, and between their means."""
+        within = torch.stack([member.observation_variance for member in self.members])
         between = (self._means() - self.mean).square()
-        return self._average(variances + between)
+        return self._average(within + between)
 
-    def function(self) -> Mixture:
-        """The mixture for the function itself, without the noise."""
-        return Mixture(tuple(member.function() for member in self.members), self.weights)
-
-    @property
-    def latent_variance(self) -> Float64[Tensor, "N T"]:
-        """Of the function."""
-        return self.function().observation_variance
+    def without_noise(self) -> Mixture:
+        """Return the mixture of the members' densities of the function itself."""
+        return Mixture(tuple(member.without_noise() for member in self.members), self.weights)
 
     @property
     def noise_variance(self) -> Float64[Tensor, "N T"]:
-        """Of the noise alone: the mean of the members'."""
+        """Variance of the noise alone: the weighted mean of the members' noise variances."""
         return self._average(torch.stack([member.noise_variance for member in self.members]))
 
     def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        """log p(y) of an observation under the mixture, exactly."""
+        """Return log p(y) of observations y."""
         densities = torch.stack([member.log_density(targets) for member in self.members])
         return (densities + self.weights.log()[:, None, None]).logsumexp(0)
 
     def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        """The probability that an observation is at most y."""
+        """Return the probability that an observation is at most y."""
         return self._average(torch.stack([member.cdf(targets) for member in self.members]))
 
     def quantile(self, probability: float) -> Float64[Tensor, "N T"]:
-        """The value that an observation stays below with a probability.
+        """Return the value that an observation stays below with a probability.
 
-        A member's in closed form; a mixture's by bisection between those of its members.
+        A single member has it in closed form; for several it is found by bisection between the
+        quantiles of the members.
         """
         candidates = torch.stack([member.quantile(probability) for member in self.members])
         low, high = candidates.amin(0), candidates.amax(0)
@@ -75,5 +72,5 @@ class Mixture(Record):
 
 
 def equal_weights(n_members: int) -> Float64[Tensor, " members"]:
-    """Each member as good as another."""
+    """Return equal weights for members, which add up to one."""
     return torch.full((n_members,), 1 / n_members, dtype=torch.float64)

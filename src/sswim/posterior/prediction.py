@@ -1,4 +1,4 @@
-"""What is said of rows whose target is not known."""
+"""Gaussian predictions of targets."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ class Prediction(Record):
     """Gaussian predictions, one for every row and target."""
 
     mean: Float[Tensor, "*B N T"]
+    """Mean of the function, and of a new observation."""
     latent_variance: Float[Tensor, "*B N T"]
-    """Of the function itself."""
+    """Variance of the function itself."""
     observation_variance: Float[Tensor, "*B N T"]
-    """Of a new observation: the latent variance and the noise."""
+    """Variance of a new observation: the latent variance plus that of the noise."""
 
     def log_density(self, targets: Float[Tensor, "*#B N T"]) -> Float[Tensor, "*B N T"]:
-        """log p(y) of an observation under the prediction."""
+        """Return log p(y) of observations y."""
         squared = (targets - self.mean).square() / self.observation_variance
         return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
 
 
 @dataclass(frozen=True)
-class Mean(Record):
-    """A prediction without its variances."""
+class MeanPrediction(Record):
+    """A prediction without variances."""
 
     mean: Float[Tensor, "N T"]
+    """Mean of the function."""

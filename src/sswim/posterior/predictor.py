@@ -1,4 +1,4 @@
-"""A trained model conditioned on rows, ready to predict."""
+"""The predictor: a trained model conditioned on rows."""
 
 from __future__ import annotations
 
@@ -17,55 +17,64 @@ from sswim.model.observations import (
     observe,
     row_features,
     top_features,
-    warped,
+    warped_measures,
 )
 from sswim.model.sswim import SSWIM, Factors
 from sswim.posterior.linear_regression import Posterior, leave_one_out, posterior
-from sswim.posterior.prediction import Mean, Prediction
+from sswim.posterior.prediction import Prediction
 from sswim.posterior.statistics import Statistics, total_statistics
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 
 PAIRS = 2**22
-"""Pairs of frequencies looked at together where inputs are uncertain, for the same reason."""
+"""Largest number of pairs of frequencies, over all rows of a chunk, where inputs are uncertain; it
+limits the memory."""
 
 
 @dataclass(frozen=True)
 class Predictor(Record):
-    """All that predictions and further rows need; none of the rows it was made of."""
+    """A trained model conditioned on rows.
+
+    It holds all that predictions and updates need, and none of the rows. It predicts the warped
+    targets z = T(y) of standardised rows. There may be any number of rows, which are cut into
+    chunks, except in the methods with ``chunk`` in their names.
+    """
 
     factors: Factors
+    """Tensors of the model that features, targets and noise are computed from."""
     signal: Float64[Tensor, " T"]
-    """s²"""
+    """s², the prior variance of the weights."""
     statistics: Statistics
+    """Sums over all rows, to which further rows can be added."""
     posterior: Posterior
+    """Posterior of the weights."""
+
+    def predict(self, inputs: Measure) -> Prediction:
+        """Predict z at inputs; for uncertain inputs, its first two moments."""
+        if inputs.input_variance is not None:
+            return self.predict_chunk(inputs)  # which cuts uncertain inputs into smaller chunks
+        return map_chunks(self.predict_chunk, inputs, rows_at_once(inputs))
 
     @torch.no_grad()
-    def predict(self, inputs: Measure) -> Prediction:
-        """Predict the warped targets of inputs; of uncertain ones by the first two moments."""
+    def predict_chunk(self, inputs: Measure) -> Prediction:
+        """Predict z at one chunk of inputs; see :meth:`predict`."""
         if inputs.input_variance is not None:
             return self._predict_uncertain(inputs)
-        return map_chunks(
-            lambda chunk: self.posterior.predict(
-                row_features(self.factors, chunk), log_precision(self.factors, chunk)
-            ),
-            inputs,
-            rows_at_once(inputs),
+        return self.posterior.predict(
+            row_features(self.factors, inputs), log_precision(self.factors, inputs)
         )
 
     @torch.no_grad()
-    def predict_mean(self, inputs: Measure) -> Mean:
-        """The means alone, for a fraction of the cost."""
-
-        def predict(chunk: Measure) -> Mean:
-            return Mean(row_features(self.factors, chunk).to(torch.float64) @ self.posterior.mean)
-
-        return map_chunks(predict, inputs, rows_at_once(inputs))
+    def predict_mean_chunk(self, inputs: Measure) -> Float64[Tensor, "N T"]:
+        """Predict the mean of z at one chunk of inputs, for a fraction of the cost."""
+        return row_features(self.factors, inputs).to(torch.float64) @ self.posterior.mean
 
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
-        """Mean φ̄ᵀα and latent variance E[φᵀ(σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)², φ̄ the expected features.
+        """Predict z at uncertain inputs, with the expected features φ̄.
 
-        It includes how much the function varies over where the input may be.
+            mean φ̄ᵀα,    latent variance E[φᵀ(σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)²
+
+        The latent variance includes how much the function varies with the uncertain input.
         """
         alpha, noise = self.posterior.mean.mT, self.posterior.noise
         forms = noise[:, None, None] * torch.cholesky_inverse(self.posterior.factor)
@@ -74,19 +83,19 @@ class Predictor(Record):
         size = max(1, PAIRS // len(factors.frequencies) ** 2)
 
         def predict(chunk: Measure) -> Prediction:
-            top = warped(factors, chunk)[-1].to(dtype=torch.float64)
+            top = warped_measures(factors, chunk)[-1].to(dtype=torch.float64)
             raw = chunk.to(dtype=torch.float64)
             mean = top_features(factors, raw, top) @ self.posterior.mean
-            second = [expected_top_quadratic(factors, raw, top, form) for form in forms]
-            latent = (torch.stack(second, dim=-1) - mean.square()).clamp(min=0)
-            observed = self.posterior.noise_at(log_precision(factors, chunk))
-            return Prediction(mean, latent, latent + observed)
+            second_moments = [expected_top_quadratic(factors, raw, top, form) for form in forms]
+            latent = (torch.stack(second_moments, dim=-1) - mean.square()).clamp(min=0)
+            row_noise = self.posterior.noise_at(log_precision(factors, chunk))
+            return Prediction(mean, latent, latent + row_noise)
 
         return map_chunks(predict, inputs, size)
 
     @torch.no_grad()
     def leave_one_out(self, rows: Rows) -> Prediction:
-        """Predict each of the rows this was conditioned on from all the others."""
+        """Predict z of each row that the model is conditioned on from all other rows."""
         return map_chunks(
             lambda chunk: leave_one_out(observe(self.factors, chunk), self.posterior),
             rows,
@@ -95,28 +104,30 @@ class Predictor(Record):
 
     @torch.no_grad()
     def covariance(self, inputs: Measure) -> Float64[Tensor, "T N N"]:
-        """Joint latent covariance of the inputs' function values, for every target."""
+        """Return the joint latent covariance of z at inputs, for every target."""
         covariance = self.posterior.covariance(row_features(self.factors, inputs))
         if inputs.input_variance is not None:
-            # Inputs are uncertain independently of each other: only the diagonal knows of it.
+            # Inputs are uncertain independently of each other, which changes only the diagonal.
             latent = self.predict(inputs).latent_variance
             covariance.diagonal(dim1=-2, dim2=-1).copy_(latent.mT)
         return covariance
 
     @torch.no_grad()
     def sample(
-        self, n: int, generator: torch.Generator, *, noisy: bool = False
+        self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions of the posterior, to be evaluated anywhere and any number of times.
+        """Draw n functions from the posterior of z, or observations of them.
 
-        They are functions of the warped target; observations of them, if noisy.
+        Returns:
+            A function of inputs that returns the values of all n draws there. It can be called any
+            number of times; with noise, each call draws new noise.
         """
         weights = self.posterior.sample_weights(n, generator)
 
         @torch.no_grad()
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             values = [
-                self._draw(chunk, weights, generator if noisy else None)
+                self._draw(chunk, weights, generator if include_noise else None)
                 for chunk in chunks(inputs, rows_at_once(inputs))
             ]
             return torch.cat(values, dim=1)
@@ -129,6 +140,13 @@ class Predictor(Record):
         weights: Float64[Tensor, "n F T"],
         generator: torch.Generator | None,
     ) -> Float64[Tensor, "n N T"]:
+        """Evaluate functions with given weights at a chunk of inputs; add noise if asked to.
+
+        Args:
+            inputs: One chunk of inputs.
+            weights: Weights of the functions.
+            generator: Generator of the noise; None for no noise.
+        """
         values = row_features(self.factors, inputs).to(torch.float64) @ weights
         if generator is None:
             return values
@@ -138,13 +156,18 @@ class Predictor(Record):
 
     @torch.no_grad()
     def warp(self, inputs: Measure) -> list[Measure]:
-        """The measures after each warp in turn, beginning with the inputs; see ``warped``."""
-        parts = [warped(self.factors, chunk) for chunk in chunks(inputs, rows_at_once(inputs))]
+        """Return the measure of the inputs, and the measures after each warp in turn.
+
+        See :func:`sswim.model.observations.warped_measures`.
+        """
+        parts = [
+            warped_measures(self.factors, chunk) for chunk in chunks(inputs, rows_at_once(inputs))
+        ]
         return [concatenate(measures) for measures in zip(*parts, strict=True)]
 
     @torch.no_grad()
     def update(self, rows: Rows) -> Predictor:
-        """Condition on more rows as well; exact, parameters kept, old rows not needed."""
+        """Condition the model on more rows: exactly, with the same parameters."""
         total = self.statistics + total_statistics(self.factors, rows)
         old = self.posterior
         updated = posterior(total, old.noise, self.signal, old.calibration)
@@ -153,21 +176,23 @@ class Predictor(Record):
 
 @torch.no_grad()
 def condition(model: SSWIM, rows: Rows | Iterable[Rows], processes: Processes = ALONE) -> Predictor:
-    """Condition a model on rows; the model may change afterwards without effect on the result.
+    """Condition a model on rows.
+
+    Later changes of the model do not change the predictor.
 
     Args:
-        model: Not a batch.
-        rows: Rows in memory, or chunks of them in any iterable that can be started again.
-        processes: Whose rows all count.
+        model: A single model, not a batch.
+        rows: Rows in memory, or chunks of rows in an iterable that can be started again.
+        processes: Processes whose rows are added up.
     """
     factors, _ = model.condition()
-    return predictor(model, total_statistics(factors, rows, processes))
+    return condition_on_statistics(model, total_statistics(factors, rows, processes))
 
 
 @torch.no_grad()
-def predictor(model: SSWIM, statistics: Statistics) -> Predictor:
-    """Condition a model on the rows behind statistics that were taken with its parameters."""
-    factors = model.condition()[0].map(torch.clone)  # some are parameters of the model themselves
+def condition_on_statistics(model: SSWIM, statistics: Statistics) -> Predictor:
+    """Condition a model on rows whose statistics were computed with its present parameters."""
+    factors = model.condition()[0].map(torch.clone)  # some of them are the model's parameters
     signal, noise, calibration = model.signal(), model.noise(), model.calibration.clone()
     conditioned = posterior(statistics, noise, signal, calibration)
     return Predictor(factors, signal, statistics, conditioned)

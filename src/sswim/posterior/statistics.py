@@ -1,4 +1,7 @@
-"""Sufficient statistics of the regression: sums over rows, and all that it needs of them."""
+"""Sufficient statistics of the regression: the sums over rows that it depends on.
+
+The notation is that of :mod:`sswim.posterior.linear_regression`.
+"""
 
 from __future__ import annotations
 
@@ -23,36 +26,37 @@ from sswim.rows.smaller_chunks import SmallerChunks
 
 @dataclass(frozen=True)
 class Statistics(Record):
-    """Sums over rows; those of two sets of rows add up to those of their union."""
+    """Sums over a set of rows; the statistics of several sets add up."""
 
     gram: Float64[Tensor, "*B G F F"]
-    """ΦᵀWΦ, one for all targets (G = 1) or one for each."""
+    """ΦᵀWΦ, the Gram matrix; one for all targets (G = 1), or one for each."""
     moment: Float64[Tensor, "*B F T"]
-    """ΦᵀWz"""
+    """ΦᵀWz, the products of features and targets."""
     energy: Float64[Tensor, "*B T"]
-    """zᵀWz"""
+    """zᵀWz, the sum of squared targets."""
     log_scale: Float64[Tensor, "*B T"]
-    """Σ c·(½τ log w + log T'(y)), what the log evidence of y has beyond that of z, noise σ²."""
+    """Σ c·(½τ log w + log T'(y)): the log evidence of y is that of z with noise σ², plus this."""
     count: Float64[Tensor, "*B"]
-    """Σc, the number of rows when each counts once."""
+    """Σ c, the number of rows if each counts once."""
 
     def __add__(self, other: Statistics) -> Statistics:
-        """The statistics of both sets of rows together."""
+        """Return the statistics of both sets of rows together."""
         pairs = zip(self.tensors(), other.tensors(), strict=True)
         return Statistics(*(mine + theirs for mine, theirs in pairs))
 
     def __sub__(self, other: Statistics) -> Statistics:
-        """The statistics without some of the rows."""
+        """Return the statistics without those of a subset of the rows."""
         pairs = zip(self.tensors(), other.tensors(), strict=True)
         return Statistics(*(mine - theirs for mine, theirs in pairs))
 
 
 def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:
-    """Sum rows up. Differentiable in features, targets and weights alike.
+    """Compute the statistics of rows; differentiable in features, targets and weights.
 
     Args:
         rows: Features, targets and weights.
-        gradients_only: Leave ΦᵀWΦ zero, with its gradient; for rows that were summed up before.
+        gradients_only: Return zeros in place of ΦᵀWΦ, with the right gradient; for rows whose
+            statistics are already known.
     """
     features, targets = rows.features, rows.targets
     weight, log_weight, multiplicity = rows.weight(), rows.log_weight(), rows.multiplicity
@@ -68,7 +72,7 @@ def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:
         log_scale = log_scale + 0.5 * log_weight
     if multiplicity is not None:
         log_scale = log_scale * multiplicity[..., None]
-    batch = features.shape[:-2]  # what members share is a sum for each of them
+    batch = features.shape[:-2]  # sums over rows that members share are repeated for each member
     return Statistics(
         gram=gram,
         moment=moment,
@@ -84,16 +88,25 @@ def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:
 def total_statistics(
     factors: Factors, rows: Rows | Iterable[Rows], processes: Processes = ALONE
 ) -> Statistics:
-    """Sum the statistics of rows up, a chunk at a time and without a graph."""
-    [total] = all_statistics([factors], rows, processes)
+    """Compute the statistics of any number of rows, chunk by chunk and without a graph.
+
+    Args:
+        factors: Tensors of the member.
+        rows: Rows in memory, or chunks of rows in an iterable that can be started again.
+        processes: Processes whose rows are added up.
+    """
+    [total] = member_statistics([factors], rows, processes)
     return total
 
 
 @torch.no_grad()
-def all_statistics(
+def member_statistics(
     members: Sequence[Factors], rows: Rows | Iterable[Rows], processes: Processes = ALONE
 ) -> list[Statistics]:
-    """The same for several members in one pass over the rows."""
+    """Compute the statistics of several members in one pass over the rows.
+
+    The arguments are those of :func:`total_statistics`, with the factors of several members.
+    """
     totals: list[Statistics] = []
     for chunk in SmallerChunks([rows] if isinstance(rows, Rows) else rows, rows_at_once):
         parts = [statistics(observe(factors, chunk)) for factors in members]
@@ -103,13 +116,14 @@ def all_statistics(
 
 
 def sum_statistics(parts: Iterable[Statistics]) -> Statistics:
-    """Add up the statistics of at least one chunk, one at a time."""
+    """Add up the statistics of chunks one after another; there must be at least one chunk."""
     parts = iter(parts)
-    summed = [reduce(add, parts, first) for first in islice(parts, 1)]
-    _require_chunks(summed)
-    return summed[0]
+    totals = [reduce(add, parts, first) for first in islice(parts, 1)]
+    _require_chunks(totals)
+    return totals[0]
 
 
-def _require_chunks(summed: Sequence[Statistics]) -> None:
-    if not summed:
+def _require_chunks(totals: Sequence[Statistics]) -> None:
+    """Raise unless there was a chunk of rows."""
+    if not totals:
         raise ValueError("There must be at least one chunk of rows. Got none.")
