@@ -170,7 +170,7 @@ def test_the_surface_has_a_hill_and_a_valley_in_a_corner() -> None:
     torch.testing.assert_close(gramacy_surface(x), expected, atol=1e-12, rtol=1e-12)
 
 
-def test_gathering_is_measured() -> None:
+def test_the_concentration_of_points_is_measured() -> None:
     at_hill = np.array([[1.0, 0], [0, 2], [-2, -2]])
     flat = np.array([[4.0, 4], [5, 4], [6, 6], [3, 1], [-1, 6]])
     near, mirrored, distance, spacing = measure_concentration([at_hill])
@@ -180,7 +180,9 @@ def test_gathering_is_measured() -> None:
     near, mirrored, _, spacing = measure_concentration([flat])
     assert (near, mirrored) == (0, 0.4)
     assert spacing == pytest.approx(5**0.5)
-    assert measure_concentration([at_hill, at_hill])[:3] == pytest.approx(gathering([at_hill])[:3])
+    assert measure_concentration([at_hill, at_hill])[:3] == pytest.approx(
+        measure_concentration([at_hill])[:3]
+    )
     # A point is compared with those of its own function.
     assert measure_concentration([at_hill, at_hill])[3] == pytest.approx(5**0.5)
 

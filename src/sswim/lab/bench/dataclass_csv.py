@@ -35,7 +35,7 @@ def append_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
 
 
 def read_rows(path: Path, row_type: type[RowT]) -> list[RowT]:
-    """Read the rows of a file; a missing file has none, a damaged line raises ValueError."""
+    """Read the rows of a file; a missing file has none, a damaged line raises UserError."""
     if not path.exists():
         return []
     names, rows = columns(row_type), []

@@ -99,7 +99,7 @@ MODULES = {"scikit-learn": "sklearn.ensemble"}
 
 
 def require_method(name: str, data_set: str | None = None) -> Method:
-    """Return a method and import its libraries; raise ValueError if that is impossible.
+    """Return a method and import its libraries; raise UserError if that is impossible.
 
     Args:
         name: One of ``METHODS``, ``VARIANTS`` or ``QUICK``.

@@ -51,7 +51,7 @@ class DataSet:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the facts about a data set; raise ValueError if there is none of that name."""
+    """Return the facts about a data set; raise UserError if there is none of that name."""
     if name not in DATA_SETS:
         raise UserError(f"A data set must be one of {', '.join(DATA_SETS)}. Got {name!r}.")
     return DATA_SETS[name]

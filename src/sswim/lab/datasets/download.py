@@ -64,7 +64,7 @@ def _fetch(name: str, url: str, file: Path, folder: Path) -> None:
 
 
 def _parse(wanted: DataSet, original: Original, file: Path) -> pa.Table:
-    """Read an original file; raise ValueError unless it is the expected one."""
+    """Read an original file; raise UserError unless it is the expected one."""
     rule = f"{file.name} must be the original of {wanted.name}, from {original.url}"
     try:
         table = original.parse(file)
