@@ -92,7 +92,7 @@ def test_moments_and_intervals_against_draws(fitted: FittedWarpedGP) -> None:
     predictive = fitted.predict(x)
     density = predictive.density
     deviations = np.random.default_rng(0).normal(size=(20000, 5, 1))
-    draws = density.original(
+    draws = density.unwarp(
         density.gaussian.mean
         + density.gaussian.observation_variance.sqrt() * torch.as_tensor(deviations)
     )[..., 0].numpy()
