@@ -49,7 +49,7 @@ ON_GPU: dict[str, Switch] = {
     "kernels for the features": partial(
         patch, "sswim.model.features.triton_kernels", lambda tensor: None
     ),
-    "recorded steps": partial(patch, "sswim.training.training._Run.can_record", False),
+    "recorded steps": partial(patch, "sswim.training.training_run.TrainingRun.can_record", False),
 }
 
 

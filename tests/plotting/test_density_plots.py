@@ -97,7 +97,7 @@ def test_the_output_map_can_show_one_member(member: int) -> None:
 
 @pytest.mark.parametrize("member", [-1, 2])
 def test_the_output_map_of_a_missing_member_raises(member: int) -> None:
-    with pytest.raises(ValueError, match=f"one of the 2 of the model.*Got {member}"):
+    with pytest.raises(ValueError, match=f"one of the model's 2 members.*Got {member}"):
         plot_output_map(one_input_model(), draw_rows(1)[1], member=member)
 
 

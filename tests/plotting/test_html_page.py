@@ -154,5 +154,5 @@ def test_a_page_is_written_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_page_needs_a_folder_that_exists(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"make .* first"):
+    with pytest.raises(FileNotFoundError, match=r"Make the folder .* first"):
         write_page(tmp_path / "missing" / "page.html", "")

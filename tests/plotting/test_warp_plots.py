@@ -70,5 +70,5 @@ def test_a_model_without_warps_has_none_to_draw() -> None:
 
 @pytest.mark.parametrize("member", [-1, 2])
 def test_a_member_that_is_not_there_is_refused(member: int) -> None:
-    with pytest.raises(ValueError, match=f"one of the 2 of the model.*Got {member}"):
+    with pytest.raises(ValueError, match=f"one of the model's 2 members.*Got {member}"):
         plot_warps(one_input_model(), draw_rows(1)[0], member=member)
