@@ -30,7 +30,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException) -
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with (
-        pytest.raises(FileNotFoundError, match=r"make .*missing"),
+        pytest.raises(FileNotFoundError, match=r"Make the folder .*missing"),
         atomic_write(tmp_path / "missing" / "file"),
     ):
         pass

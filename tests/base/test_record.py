@@ -7,7 +7,7 @@ import torch
 from builders.models import small_rows
 from torch import Tensor
 
-from sswim.base.record import Record, chunks, concatenate, map_chunks, stack
+from sswim.base.record import Record, chunks, concatenate, map_chunks, stack_records
 from sswim.rows.rows import Rows
 
 
@@ -86,11 +86,11 @@ def test_results_of_chunks_are_put_together(generator: torch.Generator, size: in
 
 def test_rows_of_members_are_cut_along_their_own_axis(generator: torch.Generator) -> None:
     each = [small_rows(generator, 7, weighted=True, uncertain=True) for _ in range(2)]
-    together = stack(each)
+    together = stack_records(each)
     assert len(together) == 7
     assert (each[0].axis, together.axis) == (0, 1)
     cut = list(chunks(together, 3, together.axis))
     for number, expected in enumerate(zip(*(chunks(rows, 3) for rows in each), strict=True)):
-        parts = zip(cut[number].tensors(), stack(expected).tensors(), strict=True)
+        parts = zip(cut[number].tensors(), stack_records(expected).tensors(), strict=True)
         assert all(torch.equal(ours, theirs) for ours, theirs in parts)
     assert len(cut) == 3

@@ -1,4 +1,4 @@
-"""Several processes on this machine, for tests of what they do together."""
+"""Several processes on this machine, for tests of their communication."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ import torch.distributed as dist
 from sswim.distributed.processes import Processes
 
 PATIENCE = 120.0
-"""Seconds for which a test waits for processes: many times what they take."""
+"""Seconds for which a test waits for processes: many times more than they need."""
 
 
 def run_processes(
     n: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60.0
 ) -> list[Any]:
-    """What a function of ``Processes`` and of arguments gives in each of n processes.
+    """Call a function in each of n processes, and return all results.
 
-    In place of what fails there are its error's type and words. The function is a module's.
+    The result of a call that fails is the error's type and text.
+
+    Args:
+        n: Number of processes.
+        function: A function of a module, which takes ``Processes`` and the arguments.
+        *arguments: Further arguments of the function.
+        timeout: Seconds after which a process that does not answer counts as lost.
     """
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sswim.distributed import heartbeat as turns
+from sswim.distributed import heartbeat
 from sswim.distributed.heartbeat import run_in_thread, run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
 
 T = TypeVar("T")
 
 
-class Room:
-    """Where two threads that stand for processes meet; nobody waits for long."""
+class Exchange:
+    """Exchanges values between two threads that stand for processes; none waits for long."""
 
     def __init__(self) -> None:
         self.values: list[Any] = [None, None]
@@ -26,20 +26,22 @@ class Room:
 
 @dataclass(frozen=True)
 class Thread(Processes):
-    size: int = 2
-    room: Room = field(default_factory=Room)
+    """A thread that stands for one of two processes."""
 
-    def gather(self, value: T) -> list[T]:
-        self.room.values[self.rank] = value
-        self.room.barrier.wait()
-        values = list(self.room.values)
-        self.room.barrier.wait()
+    size: int = 2
+    exchange: Exchange = field(default_factory=Exchange)
+
+    def all_gather(self, value: T) -> list[T]:
+        self.exchange.values[self.rank] = value
+        self.exchange.barrier.wait()
+        values = list(self.exchange.values)
+        self.exchange.barrier.wait()
         return values
 
 
 @dataclass
 class Work:
-    """Steps that take their time; the last may fail."""
+    """Steps that take some time; the last may fail."""
 
     n_steps: int
     failing: bool = False
@@ -59,22 +61,22 @@ class Work:
 
 
 def errors_of(*works: Work) -> list[BaseException | None]:
-    """The errors of two processes."""
-    room = Room()
+    """Run work in two processes, and return the error of each."""
+    exchange = Exchange()
     with ThreadPoolExecutor(2) as pool:
         futures = [
-            pool.submit(run_with_heartbeat, Thread(rank, room=room), work.steps())
+            pool.submit(run_with_heartbeat, Thread(rank, exchange=exchange), work.steps())
             for rank, work in enumerate(works)
         ]
         return [future.exception() for future in futures]
 
 
 @pytest.fixture(autouse=True)
-def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "HEARTBEAT_SECONDS", 0.05)
+def _short_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.05)
 
 
-def test_one_may_have_more_to_do_than_the_other_would_wait_for() -> None:
+def test_one_process_may_have_much_more_work_than_the_other() -> None:
     much, little = Work(150), Work(3)
     assert errors_of(much, little) == [None, None]
     assert (much.done, little.done) == (150, 3)
@@ -97,23 +99,23 @@ def test_alone_all_steps_are_taken() -> None:
     assert work.closed
 
 
-def test_work_side_by_side() -> None:
-    room = Room()
+def test_functions_run_in_threads_of_all_processes() -> None:
+    exchange = Exchange()
 
     def run(rank: int) -> str:
         def work() -> str:
             time.sleep(0.3 * rank)
             return f"of {rank}"
 
-        return run_in_thread(Thread(rank, 2, room), work)
+        return run_in_thread(Thread(rank, 2, exchange), work)
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, (0, 1))) == ["of 0", "of 1"]
 
 
-def test_who_works_on_hears_of_an_error_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "HEARTBEAT_SECONDS", 0.1)
-    room, ended = Room(), []
+def test_an_error_ends_the_wait_for_a_thread_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_SECONDS", 0.1)
+    exchange, ended = Exchange(), []
 
     def run(rank: int) -> None:
         def work() -> None:
@@ -123,7 +125,7 @@ def test_who_works_on_hears_of_an_error_elsewhere(monkeypatch: pytest.MonkeyPatc
             ended.append(rank)
 
         with pytest.raises(ValueError, match="row 7"):
-            run_in_thread(Thread(rank, 2, room), work)
+            run_in_thread(Thread(rank, 2, exchange), work)
         assert not ended
 
     with ThreadPoolExecutor(2) as pool:

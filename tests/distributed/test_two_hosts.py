@@ -1,4 +1,4 @@
-"""A training on two hosts, which are network namespaces; where there can be none, it is skipped."""
+"""Training on two hosts, which are network namespaces; skipped where these cannot be made."""
 
 from __future__ import annotations
 

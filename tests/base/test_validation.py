@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from sswim.base.validation import (
+    require_choice,
+    require_coverage,
+    require_integer,
+    require_restartable,
+)
+
+Colour = Literal["red", "blue"]
+
+
+class Restartable:
+    def __iter__(self) -> Iterator[int]:
+        return iter([1, 2])
+
+
+def test_choices_are_those_of_the_literal() -> None:
+    require_choice("colour", "red", Colour)
+    with pytest.raises(
+        ValueError, match=r"colour must be one of \('red', 'blue'\)\. Got 'green'\."
+    ):
+        require_choice("colour", "green", Colour)
+
+
+@pytest.mark.parametrize("value", [2, 3, np.int64(2)])
+def test_integers_that_are_large_enough_pass(value: object) -> None:
+    require_integer("n", value, 2)
+
+
+@pytest.mark.parametrize("value", [1, -5, 2.0, "2", True, None])
+def test_other_numbers_are_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"n must be an integer of at least 2\. Got "):
+        require_integer("n", value, 2)
+
+
+@pytest.mark.parametrize("coverage", [1e-9, 0.5, 0.999])
+def test_coverages_between_zero_and_one_pass(coverage: float) -> None:
+    require_coverage(coverage)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90.0, float("nan")])
+def test_other_coverages_are_refused(coverage: float) -> None:
+    with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1\. Got "):
+        require_coverage(coverage)
+
+
+@pytest.mark.parametrize("chunks", [[], [1], (1, 2), Restartable()], ids=str)
+def test_iterables_that_can_be_restarted_pass(chunks: Iterable[object]) -> None:
+    require_restartable(chunks)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kind"), [(iter([1]), "list_iterator"), ((i for i in range(3)), "generator")]
+)
+def test_iterators_are_refused(chunks: Iterable[object], kind: str) -> None:
+    with pytest.raises(ValueError, match=f"Got a {kind}, which can be read once; make a list"):
+        require_restartable(chunks)
