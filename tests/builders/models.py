@@ -1,9 +1,10 @@
-"""Small models and rows, and what more than one test compares with."""
+"""Small models and rows, and helpers that several tests share."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from sswim.model.architecture import Architecture
 from sswim.model.observations import Observations
 from sswim.model.output_warp import OutputWarp, OutputWarpName
+from sswim.model.pseudo_gp import PseudoGP
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
 from sswim.rows.rows import Rows, as_rows
@@ -24,7 +26,7 @@ DENSITIES: dict[str, dict[str, Any]] = {
     "sinh-arcsinh": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
     "tanh": {"output_warp": "tanh", "noise": "input-dependent"},
 }
-"""What an observation is, given the function."""
+"""Settings of the output warp and of the noise, by name."""
 OUTPUT_WARPS: list[tuple[OutputWarpName, int]] = [
     ("sinh-arcsinh", 1),
     ("sinh-arcsinh", 2),
@@ -58,13 +60,26 @@ def small_rows(
 def small_model(
     rows: Rows, generator: torch.Generator, perturb: float = 0.3, **changes: Any
 ) -> SSWIM:
-    """A model away from its start, so that no term vanishes."""
+    """Make a model with random parameters, so that no term vanishes."""
     architecture = dataclasses.replace(SMALL, **changes)
     model = start(architecture, rows.inputs.mean, rows.targets.shape[1], generator)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(perturb * normal(generator, *parameter.shape))
     return model
+
+
+def move_gp(gp: PseudoGP, generator: torch.Generator) -> PseudoGP:
+    """Give a GP random frequencies, pseudo-inputs and pseudo-targets, and return it."""
+    n_inputs = gp.pseudo_inputs.shape[1]
+    scales = 0.5 + torch.rand(n_inputs, generator=generator, dtype=torch.float64)
+    gp.spectrum.start("matern32", "orthogonal", scales, generator)
+    gp.start(normal(generator, 40, n_inputs), torch.ones_like(scales), generator)
+    with torch.no_grad():
+        gp.pseudo_targets.copy_(normal(generator, *gp.pseudo_targets.shape))
+        gp.log_signal.fill_(math.log(0.4))
+        gp.log_noise.fill_(math.log(0.03))
+    return gp
 
 
 def observations(
@@ -74,7 +89,7 @@ def observations(
     log_precision: Tensor | None = None,
     temper: Tensor | None = None,
 ) -> Observations:
-    """Rows whose targets are not warped."""
+    """Make observations whose targets are not warped."""
     no_slope = torch.zeros_like(targets)
     return Observations(features, targets, no_slope, log_precision, weight, temper)
 
@@ -86,7 +101,7 @@ def random_warp(
     n_targets: int = 3,
     spread: float = 1.0,
 ) -> OutputWarp:
-    """An output warp whose coordinates are drawn with a standard deviation."""
+    """Make an output warp whose coordinates are drawn with the standard deviation ``spread``."""
     module = OutputWarp(kind, n_terms, n_targets)
     with torch.no_grad():
         module.coordinates.copy_(spread * normal(generator, *module.coordinates.shape))
@@ -94,7 +109,7 @@ def random_warp(
 
 
 def target_scaling(mean: list[float], spread: list[float]) -> Scaling:
-    """Of targets alone."""
+    """Make a scaling that changes targets and leaves one input as it is."""
     unit = torch.ones(1, dtype=torch.float64)
     return Scaling(
         0 * unit,
@@ -117,7 +132,7 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def unchecked(function: Callable[..., Any], **arguments: Any) -> Any:
-    """Call as users do, without the type checks that the tests add to the package."""
+    """Call a function as users do, without the type checks that the tests add to the package."""
     if inspect.isclass(function):
         instance = function.__new__(function)
         inspect.unwrap(function.__init__)(instance, **arguments)

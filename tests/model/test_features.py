@@ -79,7 +79,7 @@ def test_gradients(kind: str, generator: torch.Generator) -> None:
 def test_gradients_of_members_in_whatever_is_asked_for(
     asked: int, own: bool, generator: torch.Generator
 ) -> None:
-    """With rows that members share, or of their own."""
+    """With rows that members share, or rows of their own."""
     rows = (2,) if own else ()
     given = [normal(generator, 2, 3, 2), *normal(generator, 2, *rows, 4, 2)]
     given[2] = given[2].square()
@@ -144,7 +144,7 @@ def test_slopes_are_derivatives(generator: torch.Generator) -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_second_moments_against_draws(full: bool, generator: torch.Generator) -> None:
-    """Of the features damped by the warps' uncertainty, over where the raw input may be."""
+    """Over the uncertainty of the raw input, with features damped by that of the warps."""
     mean, frequencies = normal(generator, 3, 2), normal(generator, 4, 2)
     warps, covariance = 0.2 * normal(generator, 3, 2).square(), covariances(generator, 3, 2)
     given = covariance if full else covariance.diagonal(dim1=-2, dim2=-1)

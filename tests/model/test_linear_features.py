@@ -8,7 +8,7 @@ from builders.models import normal, relative_error, small_model, small_rows
 
 from sswim.model.architecture import Architecture
 from sswim.model.features import expected_features
-from sswim.model.linear_features import LinearTerms, expected_joint_quadratic, linear_features
+from sswim.model.linear_features import TrendFactors, expected_joint_quadratic, linear_features
 from sswim.model.normal_scores import N_KNOTS
 from sswim.model.observations import row_features
 from sswim.model.sswim import SSWIM
@@ -19,9 +19,9 @@ from sswim.rows.rows import Rows, as_rows
 from sswim.training.objective import MAP, backward
 
 
-def terms(low: float = -1.0, high: float = 2.0) -> LinearTerms:
+def terms(low: float = -1.0, high: float = 2.0) -> TrendFactors:
     ends = torch.ones(3, dtype=torch.float64)
-    return LinearTerms(torch.tensor([2.0, 0.5], dtype=torch.float64), low * ends, high * ends)
+    return TrendFactors(torch.tensor([2.0, 0.5], dtype=torch.float64), low * ends, high * ends)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -88,7 +88,7 @@ def test_the_amplitudes_gradient_against_finite_differences(generator: torch.Gen
 def test_expected_quadratics_against_a_million_draws(
     full: bool, generator: torch.Generator
 ) -> None:
-    """Of features of u and x that are jointly Gaussian, the range not in play."""
+    """With jointly Gaussian u and x, and a range so wide that it has no effect."""
     frequencies, mean = normal(generator, 4, 3), normal(generator, 2, 3)
     wide = terms(-100, 100)
     root = normal(generator, 12, 12)
@@ -124,7 +124,7 @@ def trained(generator: torch.Generator, **changes: Any) -> tuple[SSWIM, Rows]:
 
 @pytest.mark.parametrize("inputs", ["standardised", "normal-scores"])
 def test_uncertain_inputs_against_perturbed_ones(inputs: str, generator: torch.Generator) -> None:
-    """Exact, while the range is not in play and the scores have no kink nearby."""
+    """Exact where the range has no effect and the normal scores have no kink nearby."""
     model, rows = trained(generator, inputs=inputs)
     assert model.trend is not None
     model.trend.low.fill_(-100)
@@ -158,11 +158,11 @@ def test_the_trend_is_not_uncertain_out_of_range(generator: torch.Generator) -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("normal-scores", [False, True])
+@pytest.mark.parametrize("inputs", ["standardised", "normal-scores"])
 def test_no_variance_predicts_as_points(
-    dtype: torch.dtype, scored: bool, generator: torch.Generator
+    dtype: torch.dtype, inputs: str, generator: torch.Generator
 ) -> None:
-    model, rows = trained(generator, inputs="normal-scores" if scored else "standardised")
+    model, rows = trained(generator, inputs=inputs)
     predictor = condition(model, rows)
     x = normal(generator, 11, 3).to(dtype)
     ours = predictor.predict(Measure(x, input_variance=torch.zeros_like(x)))

@@ -1,4 +1,4 @@
-"""A batch of members is its members, each as it is alone."""
+"""A batch of members computes what its members compute alone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import torch
 from builders.models import DENSITIES, gradients, normal, small_model, small_rows
 from torch import Tensor
 
-from sswim.base.record import Record
-from sswim.base.record import stack as stack_records
+from sswim.base.record import Record, stack_records
 from sswim.model.features import expected_quadratic
-from sswim.model.member_batch import stack, unstack
-from sswim.model.observations import expected_top_quadratic, observe, warped
+from sswim.model.member_batch import stack_models, unstack_models
+from sswim.model.observations import expected_top_quadratic, observe, warped_measures
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.sswim import SSWIM
 from sswim.posterior.linear_regression import leave_one_out, negative_log_evidence, posterior
@@ -34,10 +33,10 @@ SHAPES: list[dict[str, Any]] = [
     {"depth": 0, "linear": True, "inputs": "normal-scores"},
     {"depth": 1, "n_warp_frequencies": 4, "inputs": "normal-scores"},
 ]
-"""Depths, priors of the warps, and what there is beside."""
+"""Depths, priors of the warps, linear features and normal scores."""
 
 CASES = [(name, True) for name in DENSITIES] + [("plain", False)]
-"""Densities, and whether there are weights, uncertain inputs and two targets."""
+"""Output warps and noise, and whether there are weights, uncertain inputs and two targets."""
 
 TRAINED: list[tuple[dict[str, Any], Objective]] = [
     *((shape, MAP) for shape in SHAPES),
@@ -45,7 +44,7 @@ TRAINED: list[tuple[dict[str, Any], Objective]] = [
     ({"depth": 1, "pseudo_prior": "whitened"}, LEAVE_ONE_OUT),
     ({"depth": 0, "linear": True, "inputs": "normal-scores"}, LEAVE_ONE_OUT),
 ]
-"""The same, and objectives."""
+"""Architectures and objectives."""
 
 of_all_shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 of_all_cases = pytest.mark.parametrize(("density", "extras"), CASES)
@@ -60,7 +59,7 @@ def members(
     n: int = 11,
     **changes: Any,
 ) -> tuple[list[SSWIM], list[Rows], Rows]:
-    """Models, the rows of each, and all of them as a batch sees them."""
+    """Make models, the rows of each, and the rows of their batch."""
 
     def rows() -> Rows:
         n_targets = 2 if extras else 1
@@ -72,7 +71,7 @@ def members(
 
 
 def assert_same(actual: Record, expected: Sequence[Record]) -> None:
-    """What members share may lack their axis, but not its values."""
+    """Compare a record of a batch with those of its members; shared tensors may lack their axis."""
     theirs = stack_records(expected).tensors()
     for ours, each in zip(actual.tensors(), theirs, strict=True):
         assert_close(ours.expand_as(each), each)
@@ -99,15 +98,15 @@ def test_every_record_of_a_batch_is_that_of_its_members(
     generator: torch.Generator,
 ) -> None:
     models, each, rows = members(generator, own=own, extras=extras, **shape, **DENSITIES[density])
-    batch = stack(models)
+    batch = stack_models(models)
     factors, prior_of_batch = batch.condition()
     conditioned = [model.condition() for model in models]
     assert_same(factors, [pair[0] for pair in conditioned])
     assert_same(prior_of_batch, [pair[1] for pair in conditioned])
     pairs = [(pair[0], given) for pair, given in zip(conditioned, each, strict=True)]
     for ours, *theirs in zip(
-        warped(factors, rows.inputs),
-        *(warped(own_factors, given.inputs) for own_factors, given in pairs),
+        warped_measures(factors, rows.inputs),
+        *(warped_measures(own_factors, given.inputs) for own_factors, given in pairs),
         strict=True,
     ):
         assert_same(ours, theirs)
@@ -152,7 +151,7 @@ def test_values_and_gradients_of_a_batch_are_those_of_its_members(
     generator: torch.Generator,
 ) -> None:
     models, each, rows = members(generator, own=own, extras=extras, **shape, **DENSITIES[density])
-    batch = stack(models)
+    batch = stack_models(models)
     pairs = zip(models, each, strict=True)
     values = torch.stack([backward(*pair, objective, len(rows)) for pair in pairs])
     expected = [gradients(model) for model in models]
@@ -167,7 +166,7 @@ def test_values_and_gradients_of_a_batch_are_those_of_its_members(
 
 def test_members_may_have_more_than_one_axis(generator: torch.Generator) -> None:
     models, each, _ = members(generator, own=True, extras=True, output_warp="tanh")
-    batch = stack([stack(models), stack(models[::-1])])
+    batch = stack_models([stack_models(models), stack_models(models[::-1])])
     rows = stack_records([stack_records(each), stack_records(each[::-1])])
     assert batch.batch == (2, MEMBERS)
     for size in (len(rows), 6):
@@ -181,13 +180,13 @@ def test_members_may_have_more_than_one_axis(generator: torch.Generator) -> None
 def test_expected_quadratics_of_a_batch(own: bool, generator: torch.Generator) -> None:
     models, each, rows = members(generator, own=own, extras=True)
     measures = [
-        warped(model.condition()[0], given.inputs)[-1]
+        warped_measures(model.condition()[0], given.inputs)[-1]
         for model, given in zip(models, each, strict=True)
     ]
     root = normal(generator, MEMBERS, 12, 12)
     forms = root @ root.mT
-    batch = stack(models)
-    top = warped(batch.condition()[0], rows.inputs)[-1]
+    batch = stack_models(models)
+    top = warped_measures(batch.condition()[0], rows.inputs)[-1]
     expected = [
         expected_quadratic(model.spectrum.frequencies(), measure, form)
         for model, measure, form in zip(models, measures, forms, strict=True)
@@ -211,13 +210,13 @@ def test_expected_quadratics_of_a_batch_with_a_trend(
 
     def quadratic(model: SSWIM, measure: Measure, form: Tensor) -> Tensor:
         factors = model.condition()[0]
-        return expected_top_quadratic(factors, measure, warped(factors, measure)[-1], form)
+        return expected_top_quadratic(factors, measure, warped_measures(factors, measure)[-1], form)
 
     expected = [
         quadratic(model, given.inputs, form)
         for model, given, form in zip(models, each, forms, strict=True)
     ]
-    assert_close(quadratic(stack(models), rows.inputs, forms), torch.stack(expected))
+    assert_close(quadratic(stack_models(models), rows.inputs, forms), torch.stack(expected))
 
 
 @pytest.mark.parametrize("kind", ["sinh-arcsinh", "tanh"])
@@ -228,7 +227,7 @@ def test_output_maps_of_a_batch_are_inverted(
 ) -> None:
     models, each, rows = members(generator, own=own, extras=True, output_warp=kind)
     maps = [model.condition()[0].output for model in models]
-    together = stack(models).condition()[0].output
+    together = stack_models(models).condition()[0].output
     inverses = [one.inverse(given.targets) for one, given in zip(maps, each, strict=True)]
     assert_close(together.inverse(rows.targets), torch.stack(inverses))
 
@@ -242,13 +241,13 @@ def test_what_is_stacked_can_be_taken_apart(
     density: dict[str, Any], generator: torch.Generator
 ) -> None:
     models, _, _ = members(generator, own=False, extras=False, **density)
-    batch = stack(models)
+    batch = stack_models(models)
     assert batch.batch == (MEMBERS,)
     assert (batch.n_inputs, batch.n_targets) == (3, 1)
-    again = unstack(batch)
+    again = unstack_models(batch)
     with torch.no_grad():
         for parameter in batch.parameters():
-            parameter.zero_()  # copies are not changed with what they were made of
+            parameter.zero_()  # copies do not change with the batch
     for ours, theirs in zip(again, models, strict=True):
         assert ours.batch == ()
         assert ours.architecture == theirs.architecture
@@ -261,10 +260,10 @@ def test_what_does_not_belong_together_is_refused(generator: torch.Generator) ->
     rows = small_rows(generator)
     model, deeper = (small_model(rows, generator, depth=depth) for depth in (1, 2))
     refused: list[tuple[Callable[[], object], str]] = [
-        (lambda: stack([]), "at least one"),
-        (lambda: stack([model, deeper]), "same architecture"),
-        (lambda: stack([model, stack([model])]), "same architecture"),
-        (lambda: unstack(model), "single model"),
+        (lambda: stack_models([]), "at least one"),
+        (lambda: stack_models([model, deeper]), "same architecture"),
+        (lambda: stack_models([model, stack_models([model])]), "same architecture"),
+        (lambda: unstack_models(model), "single model"),
     ]
     for call, message in refused:
         with pytest.raises(ValueError, match=message):

@@ -16,7 +16,7 @@ from sswim.rows.measure import Measure
 def random_field(
     generator: torch.Generator, n_targets: int = 2, n_frequencies: int = 4
 ) -> NoiseField:
-    """Away from its start."""
+    """Make a noise field with random parameters."""
     field = NoiseField(3, n_frequencies, n_targets)
     field.spectrum.start("matern32", "orthogonal", torch.ones(3, dtype=torch.float64), generator)
     with torch.no_grad():
@@ -99,7 +99,7 @@ def test_the_prior_is_standard_normal_in_all_but_the_level(generator: torch.Gene
 
 @torch.no_grad()
 def test_under_the_prior_each_part_has_the_variance_it_says(generator: torch.Generator) -> None:
-    """That of the features everywhere, that of standardised inputs in the mean."""
+    """The features have it everywhere, the linear part on average over standardised inputs."""
     field = random_field(generator, n_targets=40_000)
     field.coefficients.copy_(normal(generator, *field.coefficients.shape))
     field.slopes.copy_(normal(generator, *field.slopes.shape))

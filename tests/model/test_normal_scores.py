@@ -5,7 +5,7 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.base.record import stack
+from sswim.base.record import stack_records
 from sswim.model.normal_scores import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
 from sswim.rows.measure import Measure
 
@@ -16,7 +16,7 @@ def mapped(scores: NormalScores, values: Tensor) -> Tensor:
 
 @pytest.fixture
 def sample(generator: torch.Generator) -> Tensor:
-    """Columns that are skewed, heavy-tailed, of few values, binary and constant."""
+    """Columns: skewed, heavy-tailed, with few values, binary, constant."""
     x = normal(generator, 2000, 5)
     x[:, 0] = x[:, 0].exp()
     x[:, 1] = x[:, 1] ** 3
@@ -114,8 +114,8 @@ def test_a_batch_is_its_members(
         return Measure(normal(generator, 7, 5), input_variance=variance[kind])
 
     inputs = [measure() for _ in members] if own else [measure()] * 3
-    together = stack(members).forward(stack(inputs) if own else inputs[0])
-    expected = stack([one.forward(each) for one, each in zip(members, inputs, strict=True)])
+    together = stack_records(members).forward(stack_records(inputs) if own else inputs[0])
+    expected = stack_records([one.forward(each) for one, each in zip(members, inputs, strict=True)])
     for ours, theirs in zip(together.tensors(), expected.tensors(), strict=True):
         assert torch.equal(ours, theirs)
 

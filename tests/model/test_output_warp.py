@@ -12,19 +12,19 @@ from torch import Tensor
 from sswim.model.output_warp import OutputMap, OutputWarp, OutputWarpName, SinhArcsinhMap, TanhMap
 
 SPREADS = [1.0, 10.0]
-"""Of the coordinates: the prior's, and one that takes them to their limits."""
+"""Standard deviations of the parameters: that of the prior, and one that reaches their bounds."""
 
 
 def many_maps(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator, spread: float
 ) -> OutputMap:
-    """One for each of forty targets."""
+    """Make random maps for forty targets."""
     with torch.no_grad():
         return random_warp(kind, n_terms, generator, n_targets=40, spread=spread).condition()[0]
 
 
 def values(*, far: bool) -> Tensor:
-    """The same for forty targets: where standardised ones are, or up to a million of spreads."""
+    """Return the same values for forty targets: near those of the data, or up to a million."""
     if far:
         column = torch.logspace(1, 6, 50, dtype=torch.float64)
         column = torch.cat((-column.flip(0), column))
@@ -34,7 +34,7 @@ def values(*, far: bool) -> Tensor:
 
 
 def slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    """By autograd; zero where a hyperbolic sine, at any stage, has been kept from overflowing."""
+    """Return slopes by autograd; zero where a hyperbolic sine was kept from overflowing."""
     leaf = at.clone().requires_grad_()
     return torch.autograd.grad(function(leaf).sum(), leaf)[0]
 
@@ -85,7 +85,7 @@ def test_the_maps_against_their_formulas(generator: torch.Generator) -> None:
 def test_maps_are_strictly_increasing(
     kind: OutputWarpName, n_terms: int, spread: float, far: bool, generator: torch.Generator
 ) -> None:
-    """Short of an overflow, and there they do not decrease."""
+    """Strictly below the limit of overflow; beyond it they do not decrease."""
     output, y = many_maps(kind, n_terms, generator, spread), values(far=far)
     z, _ = output.forward(y)
     moving = slopes(lambda y: output.forward(y)[0], y) > 0
@@ -119,10 +119,10 @@ def test_the_inverse_undoes_the_map_and_the_map_the_inverse(
 def test_inverses_at_the_limits_of_the_parameters(
     kind: OutputWarpName, n_terms: int, far: bool, generator: torch.Generator
 ) -> None:
-    """There slopes are far below one, or far above.
+    """With slopes far below one, or far above.
 
-    Where T is flat the rounding of z is many roundings of y, and where T is steep the other way
-    round: no inverse can do better. So an error counts by the smaller of the two.
+    Where T is flat, one rounding error of z equals many of y, and where T is steep one of y equals
+    many of z: no inverse can do better. So the smaller of the two errors counts.
     """
     output = many_maps(kind, n_terms, generator, spread=10.0)
 
@@ -144,7 +144,7 @@ def test_inverses_at_the_limits_of_the_parameters(
 
 @torch.no_grad()
 def test_the_inverse_of_a_steep_step_does_not_go_round_in_circles() -> None:
-    """Newton's steps alone go back and forth between either side of the step, for ever."""
+    """Newton steps alone would jump back and forth across the step for ever."""
     column = [torch.tensor([[value]], dtype=torch.float64) for value in (-0.035, 0.8878, 7.0738)]
     output = TanhMap(torch.tensor([0.1036], dtype=torch.float64), *column)
     y = torch.linspace(-6, 6, 1001, dtype=torch.float64)[:, None]
@@ -170,9 +170,10 @@ def test_the_log_slope_is_that_of_the_derivative(
 def test_gradients(
     kind: OutputWarpName, n_terms: int, spread: float, generator: torch.Generator
 ) -> None:
-    """In the targets, and in the coordinates by way of their prior and limit.
+    """With respect to the targets and the parameters, through their prior and bound.
 
-    A steep map is one for differences by its arcsinh alone; at the limits by its log slope alone.
+    Finite differences of a steep map are accurate only for its arcsinh, and at the bounds only for
+    its log slope.
     """
     module = random_warp(kind, n_terms, generator, n_targets=2, spread=spread)
 
@@ -228,7 +229,7 @@ def test_several_targets_are_those_apart(
 def test_no_target_is_too_large_for_an_answer(
     kind: OutputWarpName, n_terms: int, spread: float, generator: torch.Generator
 ) -> None:
-    """Powers of 1e30 would overflow; they are kept huge, but finite and on their own side."""
+    """Powers of 1e30 would overflow; results stay finite, huge, and of the right sign."""
     output = many_maps(kind, n_terms, generator, spread)
     y = torch.tensor([[-1e30], [1e30]], dtype=torch.float64).expand(-1, 40)
     z, log_slope = output.forward(y)
@@ -267,7 +268,7 @@ def test_parameters_have_a_limit(kind: OutputWarpName, n_terms: int, sign: int) 
 
 
 def ranged(n_terms: int, generator: torch.Generator, n_targets: int) -> tuple[OutputWarp, Tensor]:
-    """A warp with a range, and targets within it that touch its ends."""
+    """Make a warp with a range, and targets that fill it exactly."""
     module = random_warp("sinh-arcsinh", n_terms, generator, n_targets, spread=0.5)
     y = normal(generator, 50, n_targets)
     module.set_range(y.amin(0), y.amax(0))
@@ -278,7 +279,7 @@ def ranged(n_terms: int, generator: torch.Generator, n_targets: int) -> tuple[Ou
 def test_within_the_range_of_the_targets_nothing_changes(
     n_terms: int, generator: torch.Generator
 ) -> None:
-    """The values, and the gradients that training follows, at the ends of the range as well."""
+    """Neither values nor gradients change, not even at the ends of the range."""
     module, y = ranged(n_terms, generator, 3)
     gradients = []
     results = []

@@ -21,7 +21,7 @@ NU = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 
 def exact(kernel: Kernel, x: Tensor, length_scales: Tensor) -> Tensor:
-    """Scikit-learn's kernel."""
+    """Return the kernel matrix of scikit-learn."""
     scales = length_scales.numpy()
     reference = RBF(scales) if kernel == "rbf" else Matern(scales, nu=NU[kernel])
     return torch.from_numpy(reference(x.numpy()))
@@ -35,7 +35,7 @@ def approximate(frequencies: Tensor, x: Tensor) -> Tensor:
 def mean_errors(
     kernel: Kernel, draw: Draw, n_frequencies: int, n_inputs: int, repeats: int
 ) -> tuple[float, float]:
-    """The largest and the root mean square error over pairs of rows, averaged over draws."""
+    """Return the largest and the root mean square error over pairs of rows, averaged over draws."""
     x = normal(torch.Generator().manual_seed(5), 50, n_inputs)
     x = 0.7 * x * (2 / n_inputs) ** 0.5  # kernel values spread over (0, 1) whatever D
     truth = exact(kernel, x, torch.ones(n_inputs))
@@ -68,7 +68,7 @@ def test_better_draws_are_better_at_equal_number(kernel: Kernel, n_inputs: int, 
 
 
 def rotation_p_value(frequencies: Tensor) -> float:
-    """Of the hypothesis that the frequencies' law is the same along an axis and a diagonal."""
+    """Return the p-value of "frequencies have the same law along an axis and a diagonal"."""
     n_inputs = frequencies.shape[1]
     half = len(frequencies) // 2
     along_axis = frequencies[:half, 0]

@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 import torch
-from builders.models import SMALL, normal, small_model, small_rows, unchecked
+from builders.models import small_model, small_rows
 
-from sswim.model.architecture import Architecture
 from sswim.model.features import expected_features
-from sswim.model.member_batch import stack
-from sswim.model.observations import row_features, warped
-from sswim.model.spectrum import Draw, Kernel
-from sswim.model.start import enrich, start
-from sswim.posterior.predictor import condition
-from sswim.rows.measure import Measure
+from sswim.model.observations import row_features
 
 
 @torch.no_grad()
@@ -28,159 +21,18 @@ def test_depth_zero_is_the_stationary_ssgp(generator: torch.Generator) -> None:
     assert torch.equal(row_features(factors, rows.inputs), expected)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 3])
-@torch.no_grad()
-def test_the_stack_has_a_measure_after_every_warp(depth: int, generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    model = small_model(rows, generator, depth=depth)
-    measures = warped(model.condition()[0], rows.inputs)
-    assert len(measures) == depth + 1
-    assert measures[0] is rows.inputs
-    for measure in measures[1:]:
-        assert measure.variance is not None
-        assert (measure.variance >= 0).all()
-
-
-@torch.no_grad()
-def test_a_started_model_warps_nothing(generator: torch.Generator) -> None:
-    x = normal(generator, 40, 3)
-    model = start(Architecture(depth=2, n_frequencies=8, n_pseudo=6), x, 1, generator)
-    measures = warped(model.condition()[0], Measure(x))
-    assert torch.equal(measures[-1].mean, x)
-
-
-def test_length_scales_start_in_units_of_the_inputs_spread(generator: torch.Generator) -> None:
-    x = normal(generator, 500, 2) * torch.tensor([1.0, 10.0], dtype=torch.float64)
-    spread = x.std(0, correction=0)
-    default = start(SMALL, x, 1, generator).spectrum.log_length_scales.exp()
-    assert torch.allclose(default, math.sqrt(2) * spread)
-    short = start(SMALL, x, 1, generator, length_scale=0.1).spectrum.log_length_scales.exp()
-    assert torch.allclose(short, 0.1 * spread)
-
-
-def test_a_constant_column_does_no_harm(generator: torch.Generator) -> None:
-    x = normal(generator, 30, 2)
-    x[:, 1] = 5.0
-    model = start(SMALL, x, 1, generator)
-    assert all(parameter.isfinite().all() for parameter in model.parameters())
-
-
-def test_the_generator_alone_decides_the_start(generator: torch.Generator) -> None:
-    x = normal(generator, 30, 2)
-    first, again, other = (
-        start(SMALL, x, 1, torch.Generator().manual_seed(seed)).state_dict() for seed in (1, 1, 2)
-    )
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
-
-
-def test_signal_and_noise_start_where_they_are_told(generator: torch.Generator) -> None:
-    x, values = normal(generator, 30, 2), torch.tensor([0.5, 3.0], dtype=torch.float64)
-    model = start(SMALL, x, 2, generator, signal=values, noise=values.flip(0))
-    assert torch.allclose(model.signal(), values)
-    assert torch.allclose(model.noise(), values.flip(0))
-    default = start(SMALL, x, 2, generator)
-    assert torch.equal(default.signal(), torch.ones(2, dtype=torch.float64))
-    assert torch.allclose(default.noise(), torch.full((2,), 0.1, dtype=torch.float64))
-
-
-@torch.no_grad()
-def test_a_model_of_scored_inputs_starts_from_them(generator: torch.Generator) -> None:
-    x = normal(generator, 400, 2).mul(2).exp()
-    architecture = Architecture(
-        n_frequencies=8, n_pseudo=100, inputs="normal-scores", noise="input-dependent"
-    )
-    model = start(architecture, x, 1, generator)
-    factors = model.condition()[0]
-    scored, top = warped(factors, Measure(x))
-    assert torch.allclose(scored.mean.std(0, correction=0), torch.ones(2, dtype=torch.float64))
-    assert torch.equal(top.mean, scored.mean)
-    two = torch.full((2,), 2.0, dtype=torch.float64)
-    assert torch.allclose(model.spectrum.log_length_scales.exp(), two.sqrt())
-    assert model.noise_field is not None  # of the raw inputs
-    raw = model.noise_field.spectrum.log_length_scales.exp()
-    assert torch.allclose(raw, two.sqrt() * x.std(0, correction=0))
-    pseudo = model.warp_layers()[0].gps()[1].pseudo_inputs
-    assert torch.cdist(pseudo, scored.mean).amin(-1).max() < 0.5
-
-
 def test_warps_may_have_fewer_frequencies(generator: torch.Generator) -> None:
     model = small_model(small_rows(generator), generator, depth=2, n_warp_frequencies=4)
     assert model.spectrum.unit_frequencies.shape == (6, 3)
     for layer in model.warp_layers():
-        for process in layer.gps():
-            assert process.spectrum.unit_frequencies.shape == (4, 3)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"depth": 2, "inputs": "normal-scores"},
-        {"depth": 1, "n_warp_frequencies": 4, "output_warp": "tanh", "noise": "input-dependent"},
-        {"depth": 0, "linear": True},
-    ],
-    ids=str,
-)
-@torch.no_grad()
-def test_an_enriched_model_differs_in_its_top_features_alone(
-    changes: dict[str, Any], generator: torch.Generator
-) -> None:
-    rows = small_rows(generator)
-    model = small_model(rows, generator, **changes)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    richer = enrich(model, 10, generator)
-    assert richer.architecture.n_frequencies == 16
-    assert richer.architecture.warp_frequencies == model.architecture.warp_frequencies
-    state = richer.state_dict()
-    assert state.keys() == before.keys()
-    for name, tensor in before.items():
-        assert torch.equal(model.state_dict()[name], tensor)
-        assert torch.equal(state[name][: len(tensor)] if tensor.ndim else state[name], tensor)
-    assert state["spectrum.unit_frequencies"].shape == (16, 3)
-    for ours, theirs in zip(
-        warped(richer.condition()[0], rows.inputs),
-        warped(model.condition()[0], rows.inputs),
-        strict=True,
-    ):
-        assert torch.equal(ours.mean, theirs.mean)
-    features = row_features(richer.condition()[0], rows.inputs)
-    assert features.shape[-1] == 32 + (4 if changes.get("linear") else 0)
-    for tensor in condition(richer, rows).predict(rows.inputs).tensors():
-        assert tensor.isfinite().all()
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "matern32"])
-@pytest.mark.parametrize("draw", ["iid", "orthogonal", "sobol"])
-@torch.no_grad()
-def test_an_enriched_model_is_closer_to_its_kernel(
-    kernel: Kernel, draw: Draw, generator: torch.Generator
-) -> None:
-    x = normal(generator, 50, 2)
-    architecture = Architecture(depth=0, n_frequencies=16, kernel=kernel, draw=draw)
-    model = start(architecture, x, 1, generator)
-    scaled = x / model.spectrum.log_length_scales.exp()
-    distance = torch.cdist(scaled, scaled)
-    root = math.sqrt(3) * distance
-    exact = (-0.5 * distance.square()).exp() if kernel == "rbf" else (1 + root) * (-root).exp()
-
-    def error(n_more: int) -> float:
-        found = enrich(model, n_more, generator) if n_more else model
-        features = row_features(found.condition()[0], Measure(x))
-        return (features @ features.mT - exact).square().mean().sqrt().item()
-
-    assert error(2000) < 0.3 * error(0)
-
-
-def test_a_batch_cannot_be_enriched(generator: torch.Generator) -> None:
-    model = small_model(small_rows(generator), generator)
-    with pytest.raises(ValueError, match="take it apart"):
-        enrich(stack([model, model]), 3, generator)
+        for gp in layer.gps():
+            assert gp.spectrum.unit_frequencies.shape == (4, 3)
 
 
 @pytest.mark.parametrize(
     "changes", [{}, {"depth": 0, "linear": True, "inputs": "normal-scores"}], ids=str
 )
-def test_the_state_dict_is_all_there_is(
+def test_the_state_dict_holds_the_whole_model(
     changes: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator)
@@ -189,26 +41,3 @@ def test_the_state_dict_is_all_there_is(
     copy.load_state_dict(model.state_dict())
     ours, theirs = (row_features(m.condition()[0], rows.inputs) for m in (copy, model))
     assert torch.equal(ours, theirs)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"depth": -1}, "at least"),
-        ({"n_frequencies": 0}, "at least"),
-        ({"n_pseudo": 0}, "at least"),
-        ({"n_output_terms": 0}, "at least 1. Got n_output_terms=0"),
-        ({"n_noise_frequencies": 0}, "at least 1. Got .*n_noise_frequencies=0"),
-        ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
-        ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
-        ({"kernel": "cosine"}, "kernel must be one of"),
-        ({"draw": "halton"}, "draw must be one of"),
-        ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),
-        ({"inputs": "ranked"}, r"inputs must be one of .*'normal-scores'.* Got 'ranked'"),
-        ({"n_warp_frequencies": 0}, "n_warp_frequencies must be at least 1, or None. Got 0"),
-        ({"linear": True}, "only a model without warps sees. Got linear=True with depth=1"),
-    ],
-)
-def test_impossible_architectures_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        unchecked(Architecture, **change)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders.models import unchecked
+
+from sswim.model.architecture import Architecture
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"depth": -1}, "at least"),
+        ({"n_frequencies": 0}, "at least"),
+        ({"n_pseudo": 0}, "at least"),
+        ({"n_output_terms": 0}, "at least 1. Got n_output_terms=0"),
+        ({"n_noise_frequencies": 0}, "at least 1. Got .*n_noise_frequencies=0"),
+        ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
+        ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
+        ({"kernel": "cosine"}, "kernel must be one of"),
+        ({"draw": "halton"}, "draw must be one of"),
+        ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),
+        ({"inputs": "ranked"}, r"inputs must be one of .*'normal-scores'.* Got 'ranked'"),
+        ({"n_warp_frequencies": 0}, "n_warp_frequencies must be at least 1, or None. Got 0"),
+        ({"linear": True}, "only a model without warps sees. Got linear=True with depth=1"),
+    ],
+)
+def test_impossible_architectures_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        unchecked(Architecture, **change)
