@@ -1,20 +1,25 @@
-# Every target sets up what it needs: a machine with Python 3.11+, make and git is enough.
+# Every target sets up what it needs: Python 3.11+, make and git are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow two-hosts lint types format clean
+.PHONY: demo test test-slow coverage two-hosts lint types format wheel clean
 
 demo: $(READY)
 	$(BIN)/sswim demo
 
 # One process per core, each with one thread: small matrices are not worth sharing.
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Coverage of the fast tests, measured without the runtime checks of array shapes.
+coverage: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal \
+		--cov=sswim --cov-report=term:skip-covered
 
 # Training on two hosts, which are network namespaces of this machine; only root can make them.
 two-hosts: $(READY)
@@ -23,6 +28,7 @@ two-hosts: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 types: $(READY)
 	$(BIN)/mypy
@@ -31,10 +37,15 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Builds the wheel, installs it into an empty environment and runs the README's lines there.
+wheel: $(READY)
+	$(BIN)/python -m build --wheel --outdir dist
+	$(PYTHON) scripts/check_wheel.py dist
+
 clean:
 	rm -rf $(VENV)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,baselines]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers]"
 	touch $@

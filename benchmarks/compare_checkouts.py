@@ -189,7 +189,9 @@ def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arr
     X, y = X[:5000], y[:5000]
     model.save(folder / "saved")
     stored = load_file(folder / "saved")
-    found = {f"file {name.replace('.scores.', '.normal_scores.', 1)}": stored[name] for name in stored}
+    found = {
+        f"file {name.replace('.scores.', '.normal_scores.', 1)}": stored[name] for name in stored
+    }
     cdf = getattr(model, "cdf" if hasattr(model, "cdf") else OLD_NAMES["cdf"])
     mean, std = model.predict(X, return_std=True, X_std=X_std)
     _, function_std = model.predict(X, return_std=True, include_noise=False, X_std=X_std)

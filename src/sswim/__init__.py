@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from sswim.training.history import Step, Stopping, Training
     from sswim.training.noise_learning import learn_noise
     from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
-    from sswim.training.training import LBFGS, Adam, train
+    from sswim.training.optimisers import LBFGS, Adam
+    from sswim.training.training import train
 
 _HOMES = {
     "base.cholesky": ("FactorisationError",),
@@ -59,7 +60,8 @@ _HOMES = {
     "training.history": ("Step", "Stopping", "Training"),
     "training.noise_learning": ("learn_noise",),
     "training.objective": ("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "Objective"),
-    "training.training": ("LBFGS", "Adam", "train"),
+    "training.optimisers": ("LBFGS", "Adam"),
+    "training.training": ("train",),
 }
 """The module that defines each public name."""
 

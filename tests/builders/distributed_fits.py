@@ -9,7 +9,7 @@ import numpy as np
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import Processes
-from sswim.distributed.share import WHOLE, Share
+from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows import Chunk, Source
 from sswim.rows import summary as surveying
 from sswim.rows.array_source import as_chunk
@@ -71,7 +71,7 @@ def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
 class UnevenShards(Source):
     """Of several processes the last has no rows, the others more the later they come."""
 
-    def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
+    def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         x, y = table()
         begin, end, size = 0, N_ROWS, 97
         if share.size > 1:

@@ -35,6 +35,9 @@ OUTPUT_WARPS: list[tuple[OutputWarpName, int]] = [
     ("tanh", 3),
     ("tanh", 20),
 ]
+NOISE = torch.tensor([0.1, 0.4], dtype=torch.float64)
+SIGNAL = torch.tensor([2.0, 0.5], dtype=torch.float64)
+"""σ² and s² of two targets."""
 
 
 def normal(generator: torch.Generator, *shape: int) -> Tensor:

@@ -15,7 +15,8 @@ from sklearn.metrics import r2_score
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator.evaluation import Scores, evaluate, evaluate_tables
+from sswim.estimator.evaluation import Scores, evaluate
+from sswim.estimator.table_evaluation import evaluate_table
 from sswim.tables.missing_values import drop_incomplete_rows
 from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, write_table
@@ -112,15 +113,15 @@ def test_a_table_in_parts_has_the_scores_of_all_its_rows(
         uneven_folder(tmp_path / form, table)
     else:
         write_table(table, tmp_path / form)
-    assert_same(evaluate_tables(*fitted(), tmp_path / form, 0.8), expected(table))
+    assert_same(evaluate_table(*fitted(), tmp_path / form, 0.8), expected(table))
 
 
 def evaluate_shares(processes: Processes, whole: Path, gaps: Path) -> list[Any]:
     regressor, schema = fitted()
-    found = [evaluate_tables(regressor, schema, whole, 0.8, False, processes)]
-    found.append(evaluate_tables(regressor, schema, gaps, 0.8, True, processes))
+    found = [evaluate_table(regressor, schema, whole, 0.8, False, processes)]
+    found.append(evaluate_table(regressor, schema, gaps, 0.8, True, processes))
     try:
-        evaluate_tables(regressor, schema, gaps, 0.8, False, processes)
+        evaluate_table(regressor, schema, gaps, 0.8, False, processes)
     except TableError as error:
         return [*found, str(error)]
     return found
@@ -148,4 +149,4 @@ def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
     table = mixed(5)
     pq.write_table(table.set_column(0, "y", pa.nulls(5, pa.float64())), tmp_path / "t.parquet")
     with pytest.raises(TableError, match=r"At least one row must have a value.*t.parquet"):
-        evaluate_tables(*fitted(), tmp_path / "t.parquet", drop_missing=True, processes=ALONE)
+        evaluate_table(*fitted(), tmp_path / "t.parquet", drop_missing=True, processes=ALONE)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from sswim.estimator import progress
-from sswim.estimator.progress import in_words, prediction_progress, training_progress
+from sswim.estimator import training_progress as training_progress_module
+from sswim.estimator.progress import in_words, prediction_progress
+from sswim.estimator.training_progress import training_progress
 from sswim.training.history import Step
 
 
@@ -23,7 +25,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(progress, "perf_counter", clock)
+    for module in (progress, training_progress_module):
+        monkeypatch.setattr(module, "perf_counter", clock)
     return clock
 
 

@@ -28,8 +28,7 @@ from sswim import SSWIMRegressor
 from sswim.model.architecture import NoiseName
 from sswim.model.observations import observe
 from sswim.model.output_warp import OutputWarpName
-from sswim.posterior.predictor import condition
-from sswim.posterior.predictor import predictor as make_predictor
+from sswim.posterior.predictor import condition, condition_on_statistics
 from sswim.posterior.statistics import statistics
 from sswim.training import noise_learning
 from sswim.training.history import Step
@@ -435,7 +434,7 @@ def test_warped_targets_increase_and_are_standardised_ones_without_a_warp(
     _, y = skewed_rows()
     y = np.sort(y)
     for member in range(2):
-        assert (np.diff(dense.warp_targets(y, member)) > 0).all()
+        assert (np.diff(dense.warp_targets(y, member=member)) > 0).all()
     assert not np.allclose(dense.warp_targets(y), dense.warp_targets(y, member=1))
     plain = small(max_iter=0).fit(*skewed_rows())
     assert np.allclose(plain.warp_targets(y), (y - y.mean()) / y.std())
@@ -514,7 +513,7 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     # Back to the first piece alone, with the same hyper-parameters.
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._rows(x[:6], y[:6], None, None, reset=False))
-    start = make_predictor(pieces._models[0], statistics(observe(member.factors, first)))
+    start = condition_on_statistics(pieces._models[0], statistics(observe(member.factors, first)))
     pieces._ensemble = replace(pieces._ensemble, members=(start,))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])

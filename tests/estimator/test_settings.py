@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from sswim import SSWIMRegressor
-from sswim.estimator.settings import check_settings, planned
+from sswim.estimator.settings import check_settings, make_fit_plan
 from sswim.recipe.recipe import Recipe
 from sswim.training.objective import EVIDENCE, MAP
 
 
 def test_the_default_is_the_recipe() -> None:
-    plan = planned(SSWIMRegressor(), 1000, 5)
+    plan = make_fit_plan(SSWIMRegressor(), 1000, 5)
     assert len(plan.kinds) == 6
     assert plan.screening
     assert plan.cross_fitting
@@ -20,7 +20,7 @@ def test_the_default_is_the_recipe() -> None:
 
 
 def test_a_depth_is_one_model_on_all_rows() -> None:
-    plan = planned(SSWIMRegressor(depth=2), 1000, 5)
+    plan = make_fit_plan(SSWIMRegressor(depth=2), 1000, 5)
     [kind] = plan.kinds
     assert kind.architecture.depth == 2
     assert kind.architecture.n_frequencies == 256
@@ -46,7 +46,7 @@ def test_a_depth_is_one_model_on_all_rows() -> None:
 def test_an_argument_changes_its_part_of_every_kind(
     settings: dict[str, Any], name: str, expected: object
 ) -> None:
-    plan = planned(SSWIMRegressor(**settings), 1000, 5)
+    plan = make_fit_plan(SSWIMRegressor(**settings), 1000, 5)
     assert {getattr(kind.architecture, name) for kind in plan.kinds} == {expected}
     assert len(plan.kinds) == 6
 
@@ -55,7 +55,7 @@ def test_training_can_be_changed() -> None:
     regressor = SSWIMRegressor(
         n_members=5, max_iter=7, learning_rate=0.5, length_scale=2.0, objective="evidence"
     )
-    plan = planned(regressor, 1000, 5)
+    plan = make_fit_plan(regressor, 1000, 5)
     assert plan.n_members == 5
     assert plan.optimiser.steps == 7
     assert plan.optimiser.learning_rate == 0.5
@@ -65,7 +65,7 @@ def test_training_can_be_changed() -> None:
 
 
 def test_a_recipe_of_ones_own() -> None:
-    plan = planned(SSWIMRegressor(recipe=Recipe(depths=(1,), cross_fitting=False)), 1000, 5)
+    plan = make_fit_plan(SSWIMRegressor(recipe=Recipe(depths=(1,), cross_fitting=False)), 1000, 5)
     assert [kind.architecture.depth for kind in plan.kinds] == [1, 1]
     assert not plan.cross_fitting
 
@@ -76,7 +76,7 @@ def test_a_recipe_and_a_depth_are_refused() -> None:
 
 
 def test_targets_with_many_ties_are_not_warped() -> None:
-    plan = planned(SSWIMRegressor(), 1000, 5, tied=True)
+    plan = make_fit_plan(SSWIMRegressor(), 1000, 5, tied=True)
     assert {kind.architecture.output_warp for kind in plan.kinds} == {"none"}
-    asked = planned(SSWIMRegressor(output_warp="tanh"), 1000, 5, tied=True)
+    asked = make_fit_plan(SSWIMRegressor(output_warp="tanh"), 1000, 5, tied=True)
     assert {kind.architecture.output_warp for kind in asked.kinds} == {"tanh"}

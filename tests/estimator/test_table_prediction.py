@@ -15,7 +15,7 @@ from sswim import SSWIMRegressor
 from sswim.cli.app import app
 from sswim.distributed.processes import Processes
 from sswim.estimator.prediction_columns import NAMES, predicted_columns
-from sswim.estimator.table_prediction import dealt, predict_tables
+from sswim.estimator.table_prediction import assign_by_size, predict_table
 from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, read_table, write_table
 
@@ -66,7 +66,7 @@ def write_folder(folder: Path, table: pa.Table) -> Path:
 
 def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
     options: dict[str, Any] = {"coverage": 0.8, "prefix": "", "drop_missing": False}
-    return predict_tables(*load(model), source, out, **{**options, "say": print, **changes})
+    return predict_table(*load(model), source, out, **{**options, "say": print, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -306,12 +306,12 @@ def test_it_tells_how_far_it_is(
 
 
 def test_files_are_dealt_evenly() -> None:
-    assert dealt([5, 1, 9, 4, 4], 2) == [[2, 4], [0, 3, 1]]
-    assert dealt([3], 3) == [[0], [], []]
-    assert dealt([], 2) == [[], []]
-    assert dealt([0, 0, 7], 2) == [[2], [0, 1]]
+    assert assign_by_size([5, 1, 9, 4, 4], 2) == [[2, 4], [0, 3, 1]]
+    assert assign_by_size([3], 3) == [[0], [], []]
+    assert assign_by_size([], 2) == [[], []]
+    assert assign_by_size([0, 0, 7], 2) == [[2], [0, 1]]
     sizes = np.random.default_rng(0).integers(0, 1000, 60).tolist()
-    hands = dealt(sizes, 7)
+    hands = assign_by_size(sizes, 7)
     assert sorted(number for hand in hands for number in hand) == list(range(60))
     loads = [sum(sizes[number] for number in hand) for hand in hands]
     assert max(loads) - min(loads) < 0.05 * max(loads)

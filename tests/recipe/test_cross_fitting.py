@@ -9,7 +9,7 @@ from sswim.model.sswim import SSWIM
 from sswim.posterior.linear_regression import posterior
 from sswim.posterior.predictor import condition
 from sswim.posterior.statistics import statistics
-from sswim.recipe.cross_fitting import NoiseStart, combine
+from sswim.recipe.cross_fitting import NoiseStart, combine_kinds
 from sswim.recipe.folds import draw_folds
 from sswim.recipe.stacking import OutOfFold, learn_stacking
 from sswim.rows.rows import Rows
@@ -61,7 +61,7 @@ def test_kinds_are_combined_by_what_they_say_of_rows_left_out(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]
 ) -> None:
     expected = learn_stacking(brute_force(models, rows, folds))
-    weights = combine(models, rows, folds).weights
+    weights = combine_kinds(models, rows, folds).weights
     assert torch.allclose(weights, expected.weights.repeat_interleave(2) / 2)
     assert weights.sum() == pytest.approx(1)
     for number, model in enumerate(models):
@@ -71,7 +71,7 @@ def test_kinds_are_combined_by_what_they_say_of_rows_left_out(
 def test_members_are_conditioned_on_all_rows(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]
 ) -> None:
-    predictors = combine(models, rows, folds).predictors
+    predictors = combine_kinds(models, rows, folds).predictors
     for model, ours in zip(models, predictors, strict=True):
         expected = condition(model, rows)
         for mine, theirs in zip(ours.tensors(), expected.tensors(), strict=True):
@@ -81,8 +81,8 @@ def test_members_are_conditioned_on_all_rows(
 def test_calibration_changes_the_noise_alone(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]
 ) -> None:
-    as_learnt = combine(models, rows, folds, calibration=False).predictors
-    calibrated = combine(models, rows, folds).predictors
+    as_learnt = combine_kinds(models, rows, folds, calibrate=False).predictors
+    calibrated = combine_kinds(models, rows, folds).predictors
     for model, before, after in zip(models, as_learnt, calibrated, strict=True):
         first, second = before.predict(rows.inputs), after.predict(rows.inputs)
         assert torch.allclose(first.mean, second.mean)
@@ -96,16 +96,16 @@ def test_calibration_changes_the_noise_alone(
 def test_equal_weights_where_none_are_learnt(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]
 ) -> None:
-    weights = combine(models, rows, folds, weighing=False).weights
+    weights = combine_kinds(models, rows, folds, stack=False).weights
     assert torch.allclose(weights, torch.full((4,), 0.25, dtype=torch.float64))
 
 
 def test_noise_that_varies_leaves_the_means_as_they_were(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor], generator: torch.Generator
 ) -> None:
-    constant = combine(models, rows, folds)
+    constant = combine_kinds(models, rows, folds)
     start = NoiseStart(rows.inputs.mean, generator)
-    varying = combine(models, rows, folds, noise=start)
+    varying = combine_kinds(models, rows, folds, noise=start)
     assert torch.equal(varying.weights, constant.weights)
     for model, before, after in zip(
         varying.models, constant.predictors, varying.predictors, strict=True

@@ -5,7 +5,7 @@ import torch
 from builders.models import small_rows
 
 from sswim.recipe import folds as folds_module
-from sswim.recipe.folds import FEWEST, PARTS, draw_folds, leave_out
+from sswim.recipe.folds import MIN_ROWS, PARTS, draw_folds, leave_out
 from sswim.rows.rows import Rows
 
 
@@ -27,7 +27,7 @@ def test_more_folds_than_parts_are_smaller(generator: torch.Generator) -> None:
 
 
 def test_of_few_rows_none_is_spared(generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=FEWEST - 1)
+    rows = small_rows(generator, n=MIN_ROWS - 1)
     assert draw_folds(rows, 3, generator) is None
     twice = rows.map(lambda tensor: torch.cat((tensor, tensor)))
     assert draw_folds(twice, 3, generator) is None
@@ -73,7 +73,7 @@ def test_folds_of_different_sizes_are_filled_with_rows_that_do_not_count(
 def test_of_many_rows_some_are_seen(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folds_module, "MOST_SEEN", 20)
+    monkeypatch.setattr(folds_module, "MAX_TRAINING_ROWS", 20)
     rows = small_rows(generator, n=80)
     folds = folds_of(rows)
     seen = leave_out(rows, folds, generator)

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 import torch
 from builders.models import SMALL, normal, small_rows
+from builders.training import training_rows
 
 from sswim.base.random_state import draw_generator
 from sswim.model.start import start
-from sswim.recipe import member_fitting as fitting
+from sswim.recipe import member_draws
 from sswim.recipe.folds import draw_folds
-from sswim.recipe.member_fitting import fit_members, in_memory, start_sample
-from sswim.recipe.recipe import Kind, Plan
+from sswim.recipe.member_draws import start_sample
+from sswim.recipe.member_fitting import fit_members
+from sswim.recipe.plan import Kind, Plan
 from sswim.rows.rows import Rows, as_rows
 from sswim.training.history import Step
 from sswim.training.objective import MAP
-from sswim.training.training import Adam, train
+from sswim.training.optimisers import Adam
+from sswim.training.training import train
 
 
 def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator) -> None:
@@ -34,14 +37,9 @@ def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator)
 
 
 def test_of_many_rows_some_are_enough(generator: torch.Generator) -> None:
-    n = fitting.START_SAMPLE_ROWS + 100
+    n = member_draws.START_SAMPLE_ROWS + 100
     x = normal(generator, n, 1)
-    assert len(start_sample(as_rows(x, x), generator)) == fitting.START_SAMPLE_ROWS
-
-
-def test_an_integer_seeds_the_same_generator() -> None:
-    first, again, other = (draw_generator(seed).initial_seed() for seed in (1, 1, 2))
-    assert first == again != other
+    assert len(start_sample(as_rows(x, x), generator)) == member_draws.START_SAMPLE_ROWS
 
 
 def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:
@@ -52,14 +50,14 @@ def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:
 def test_members_are_trained_as_one_by_one(
     n_members: int, together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "members_together", lambda *_: together)
+    monkeypatch.setattr(member_draws, "members_together", lambda *_: together)
     rows, plan = small_rows(generator, n=60), plan_of(n_members, 10)
     seen: list[tuple[int, int]] = []
 
     def callback(member: int, step: Step) -> None:
         seen.append((member, step.index))
 
-    members = fit_members(plan, in_memory(rows), 5, "cpu", callback)
+    members = fit_members(plan, training_rows(rows), 5, callback)
     batches = [range(n_members)[i : i + together] for i in range(0, n_members, together)]
     expected_calls = [(m, step) for batch in batches for step in range(11) for m in batch]
     assert sorted(seen) == sorted(expected_calls)
@@ -82,17 +80,17 @@ def test_cross_fitted_members_do_not_see_their_fold(
     together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its targets can be anything while hyper-parameters are learnt."""
-    monkeypatch.setattr(fitting, "members_together", lambda *_: together)
+    monkeypatch.setattr(member_draws, "members_together", lambda *_: together)
     rows = small_rows(generator, n=60)
     plan = plan_of(3, 5, cross_fitting=True)
     folds = draw_folds(rows, 3, draw_generator(np.random.RandomState(5)))
     assert folds is not None
-    expected = fit_members(plan, in_memory(rows), 5, "cpu", lambda member, step: None)
+    expected = fit_members(plan, training_rows(rows), 5, lambda member, step: None)
     for number, fold in enumerate(folds):
         other = rows.targets.clone()
         other[fold] += 1
         changed = fit_members(
-            plan, in_memory(Rows(rows.inputs, other)), 5, "cpu", lambda member, step: None
+            plan, training_rows(Rows(rows.inputs, other)), 5, lambda member, step: None
         )
         for member, (ours, theirs) in enumerate(
             zip(changed.combined.models, expected.combined.models, strict=True)
@@ -104,12 +102,10 @@ def test_cross_fitted_members_do_not_see_their_fold(
 def test_no_member_is_begun_after_a_callback_ends_the_training(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "members_together", lambda *_: 2)
+    monkeypatch.setattr(member_draws, "members_together", lambda *_: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    members = fit_members(
-        plan_of(6, 5), in_memory(rows), 0, "cpu", lambda member, step: member == 3
-    )
+    members = fit_members(plan_of(6, 5), training_rows(rows), 0, lambda member, step: member == 3)
     assert len(members.combined.models) == 4
     assert [len(training.history) for training in members.trainings] == [6, 6, 1, 1]
 
@@ -121,7 +117,7 @@ def test_kinds_that_were_not_begun_are_left_out(
     rows = small_rows(generator, n=60)
     deep = Kind(replace(SMALL, depth=2), MAP)
     plan = replace(plan_of(2, 3, cross_fitting=True), kinds=(Kind(SMALL, MAP), deep))
-    members = fit_members(plan, in_memory(rows), 0, "cpu", lambda member, step: member == 1)
+    members = fit_members(plan, training_rows(rows), 0, lambda member, step: member == 1)
     assert [model.architecture.depth for model in members.combined.models] == [1, 1]
     assert members.combined.weights.sum() == pytest.approx(1)
 
@@ -129,7 +125,7 @@ def test_kinds_that_were_not_begun_are_left_out(
 def test_screened_and_enriched(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     plan = plan_of(2, 0, screening=True, n_more=4)
-    members = fit_members(plan, in_memory(rows), 0, "cpu", lambda member, step: None)
+    members = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
     for model in members.combined.models:
         assert model.architecture.n_frequencies == SMALL.n_frequencies + 4
         assert model.log_noise.item() != pytest.approx(math.log(0.1))

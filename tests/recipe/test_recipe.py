@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from sswim.recipe.recipe import Recipe, choose_size, make_plan
+from sswim.recipe.plan import make_plan
+from sswim.recipe.recipe import Recipe, choose_size
 
 
 def test_every_depth_has_two_kinds_that_differ() -> None:
@@ -30,7 +31,7 @@ def test_a_prior_that_is_whitened_counts_more() -> None:
     [
         (Recipe(depths=(1,)), "depth", {1}),
         (Recipe(kernels=("rbf",)), "kernel", {"rbf"}),
-        (Recipe(normal_normal_scores=False), "inputs", {"standardised"}),
+        (Recipe(normal_scores=False), "inputs", {"standardised"}),
         (Recipe(whitening=False), "pseudo_prior", {"evidence"}),
         (Recipe(linear=False), "linear", {False}),
         (Recipe(output_warp="none"), "output_warp", {"none"}),

@@ -11,8 +11,8 @@ from sswim.model.architecture import Architecture
 from sswim.posterior.linear_regression import negative_log_evidence
 from sswim.posterior.statistics import statistics
 from sswim.recipe.screening import (
-    LEAST_RIDGE_OF_FEW,
-    MOST_ROWS,
+    MAX_ROWS,
+    MIN_RIDGE_OF_FEW,
     RIDGES,
     best_signals,
     screen,
@@ -42,7 +42,7 @@ def test_the_best_signal_and_ridge_are_those_of_the_evidence(
 
         best = evidence(signals[target].item(), ridges[target].item())
         assert values[target].item() == pytest.approx(best, rel=1e-10)
-        for ridge in RIDGES[RIDGES >= LEAST_RIDGE_OF_FEW].tolist():
+        for ridge in RIDGES[RIDGES >= MIN_RIDGE_OF_FEW].tolist():
             for factor in (0.5, 0.99, 1.01, 2.0):
                 assert evidence(factor * signals[target].item(), ridges[target].item()) > best
             assert evidence(signals[target].item(), ridge) >= best - 1e-9
@@ -88,7 +88,7 @@ def test_rows_that_count_twice_are_rows_twice(generator: torch.Generator) -> Non
 
 
 def test_of_many_rows_some_are_enough(generator: torch.Generator) -> None:
-    x = normal(generator, 10 * MOST_ROWS, 2)
+    x = normal(generator, 10 * MAX_ROWS, 2)
     point = screen(as_rows(x, x[:, 0].sin()), "rbf", generator)
     assert point.signal.isfinite().all()
 

@@ -70,7 +70,7 @@ def test_an_overconfident_kind_with_the_better_mean_is_not_lost(
 def test_what_is_learnt_is_better_than_what_is_not(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5, 1.0), (0.1, 0.5, 2.0))
     densities = [
-        mixture_log_density(rows, learn_stacking(rows, weigh=weigh, calibrate=calibrate)).mean()
+        mixture_log_density(rows, learn_stacking(rows, stack=weigh, calibrate=calibrate)).mean()
         for weigh, calibrate in ((False, False), (True, False), (True, True))
     ]
     assert densities[0] < densities[1] < densities[2]
@@ -78,10 +78,10 @@ def test_what_is_learnt_is_better_than_what_is_not(generator: torch.Generator) -
 
 def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5))
-    stacking, expected = learn_stacking(rows, weigh=False, calibrate=False), equal_stacking(2, 1)
+    stacking, expected = learn_stacking(rows, stack=False, calibrate=False), equal_stacking(2, 1)
     assert torch.equal(stacking.weights, expected.weights)
     assert torch.equal(stacking.calibration, expected.calibration)
-    assert torch.equal(learn_stacking(rows, weigh=False).weights, expected.weights)
+    assert torch.equal(learn_stacking(rows, stack=False).weights, expected.weights)
     assert (learn_stacking(rows, calibrate=False).calibration == 0).all()
 
 

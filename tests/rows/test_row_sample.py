@@ -5,7 +5,7 @@ import pytest
 from builders.processes import run_processes
 
 from sswim.distributed.processes import Processes
-from sswim.rows.row_sample import Reservoir, least_keys, sample_keys
+from sswim.rows.row_sample import RowSampler, sample_keys, smallest_keys
 from sswim.rows.source import Chunk
 
 N_ROWS, MOST = 5000, 300
@@ -17,7 +17,7 @@ def rows_of(numbers: np.ndarray) -> Chunk:
 
 
 def expected() -> Chunk:
-    return rows_of(least_keys(np.arange(N_ROWS), MOST))
+    return rows_of(smallest_keys(np.arange(N_ROWS), MOST))
 
 
 def assert_equal(ours: Chunk, theirs: Chunk) -> None:
@@ -28,7 +28,7 @@ def assert_equal(ours: Chunk, theirs: Chunk) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 299, 301, 1000, N_ROWS])
 def test_a_sample_does_not_depend_on_how_rows_are_cut(size: int) -> None:
-    reservoir = Reservoir(MOST)
+    reservoir = RowSampler(MOST)
     for first in range(0, N_ROWS, size):
         reservoir.add(rows_of(np.arange(first, min(first + size, N_ROWS))))
     assert_equal(reservoir.sample(), expected())
@@ -36,14 +36,14 @@ def test_a_sample_does_not_depend_on_how_rows_are_cut(size: int) -> None:
 
 def test_nor_on_their_order() -> None:
     order = np.random.default_rng(0).permutation(N_ROWS)
-    reservoir = Reservoir(MOST)
+    reservoir = RowSampler(MOST)
     for part in np.array_split(order, 11):
         reservoir.add(rows_of(part))
     assert_equal(reservoir.sample(), expected())
 
 
 def sample_of_share(processes: Processes) -> Chunk:
-    reservoir = Reservoir(MOST)
+    reservoir = RowSampler(MOST)
     begin, end = processes.share.span(N_ROWS)
     for first in range(begin, end, 100):
         reservoir.add(rows_of(np.arange(first, min(first + 100, end))))
@@ -56,14 +56,14 @@ def test_nor_on_who_reads_them() -> None:
 
 
 def test_every_row_is_as_likely_as_any_other() -> None:
-    chosen = least_keys(np.arange(100_000), 10_000)
+    chosen = smallest_keys(np.arange(100_000), 10_000)
     counts = np.histogram(chosen, bins=50, range=(0, 100_000))[0]
     assert abs(counts - 200).max() < 5 * np.sqrt(200)
     assert len(np.unique(sample_keys(np.arange(100_000)))) == 100_000
 
 
 def test_few_rows_are_all_taken() -> None:
-    reservoir = Reservoir(MOST)
+    reservoir = RowSampler(MOST)
     reservoir.add(rows_of(np.arange(20)))
     assert_equal(reservoir.sample(), rows_of(np.arange(20)))
 
@@ -71,7 +71,7 @@ def test_few_rows_are_all_taken() -> None:
 def test_rows_that_do_not_count_are_not_taken() -> None:
     chunk = rows_of(np.arange(20))
     weight = np.arange(20) % 2.0
-    reservoir = Reservoir(MOST)
+    reservoir = RowSampler(MOST)
     reservoir.add(Chunk(chunk.numbers, chunk.inputs, chunk.targets, weight))
     sample = reservoir.sample()
     assert np.array_equal(sample.numbers, np.arange(1, 20, 2))
@@ -81,4 +81,4 @@ def test_rows_that_do_not_count_are_not_taken() -> None:
 
 def test_no_rows_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one row that counts"):
-        Reservoir(MOST).sample()
+        RowSampler(MOST).sample()

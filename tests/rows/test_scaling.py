@@ -53,7 +53,7 @@ def test_scaling_is_undone(generator: torch.Generator) -> None:
     assert torch.allclose(scaling.original_targets(standardised), rows.targets)
     original = Density(Prediction(standardised, variance, variance), OutputMap(), scaling)
     assert torch.allclose(original.mean, rows.targets)
-    latent = original.function().observation_variance
+    latent = original.without_noise().observation_variance
     assert torch.allclose(latent.sqrt(), variance.sqrt() * scaling.target_spread)
 
 

@@ -73,7 +73,7 @@ def test_weights_and_several_targets() -> None:
 
 def test_what_is_no_source_is_refused() -> None:
     x, y = arrays()
-    with pytest.raises(ValueError, match="one-way generator"):
+    with pytest.raises(ValueError, match="Got a generator, which can be read once"):
         IterableSource(pair for pair in [(x, y)])
     with pytest.raises(ValueError, match=r"X must have shape \(N, D\)"):
         ArraySource(x, y[:5])

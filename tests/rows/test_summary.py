@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from sswim.rows import ArraySource, IterableSource
+from sswim.rows.memory_source import MemorySource
 from sswim.rows.rows import as_rows
-from sswim.rows.summary import Summary, describe, summarise, summarise_rows
+from sswim.rows.summary import Summary, describe, summarise
 
 N_ROWS = 701
 
@@ -40,7 +41,7 @@ def test_a_source_is_surveyed_as_its_rows_in_memory(
     cuts = [slice(first, first + size) for first in range(0, N_ROWS, size)]
     chunks = [(x[cut], y[cut], *([] if weight is None else [weight[cut]])) for cut in cuts]
     found = summarise(IterableSource(chunks))
-    assert_same(found, summarise_rows(as_rows(x, y, weight)))
+    assert_same(found, summarise(MemorySource(as_rows(x, y, weight))))
     assert found.complete == (most == N_ROWS)
     assert found.scaling.input_spread[3] == 1  # a constant column keeps its unit
 
@@ -54,7 +55,7 @@ def test_moments_are_those_of_numpy() -> None:
 
 def test_what_tells_rows_from_others() -> None:
     x, y, _ = arrays(weighted=False)
-    facts = describe(summarise_rows(as_rows(x, y)), ["a", "b", "c", "d"])
+    facts = describe(summarise(MemorySource(as_rows(x, y))), ["a", "b", "c", "d"])
     assert facts["rows"] == N_ROWS
     assert list(facts["columns"]) == ["a", "b", "c", "d", "target 0", "target 1"]
     assert float(facts["columns"]["target 0"]["mean"]) == pytest.approx(y[:, 0].mean(), rel=1e-8)
@@ -81,5 +82,5 @@ def test_negative_weights_are_refused() -> None:
 
 def test_chunks_of_different_widths_are_refused() -> None:
     x, y, _ = arrays(weighted=False)
-    with pytest.raises(ValueError, match=r"as many inputs and targets.*\(4, 2\).*\(3, 2\)"):
+    with pytest.raises(ValueError, match=r"same number of inputs and targets.*\(4, 2\).*\(3, 2\)"):
         summarise(IterableSource([(x, y), (x[:, :3], y)]))

@@ -8,7 +8,7 @@ from builders.models import normal
 from torch import Tensor
 
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.target_checks import warn_of_targets
+from sswim.rows.target_checks import warn_about_targets
 
 
 def rows(targets: Tensor, weight: Tensor | None = None) -> Rows:
@@ -22,16 +22,16 @@ def test_usual_targets_are_silent(generator: torch.Generator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for each in (targets, heavy, counted, targets * 1e30, torch.zeros_like(targets)):
-            warn_of_targets(rows(each), output_warp=False)
+            warn_about_targets(rows(each), output_warp=False)
         for each in (targets, heavy, counted):
-            warn_of_targets(rows(each), output_warp=True)
+            warn_about_targets(rows(each), output_warp=True)
 
 
 def test_a_value_far_from_all_others_is_told(generator: torch.Generator) -> None:
     targets = normal(generator, 200, 2)
     targets[7, 1] = 1e6
     with pytest.warns(UserWarning, match=r"Column 1 of y has a value .* times as far"):
-        warn_of_targets(rows(targets), output_warp=False)
+        warn_about_targets(rows(targets), output_warp=False)
 
 
 def test_rows_that_do_not_count_are_not_told(generator: torch.Generator) -> None:
@@ -41,7 +41,7 @@ def test_rows_that_do_not_count_are_not_told(generator: torch.Generator) -> None
     weight[7] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_targets(rows(targets, weight), output_warp=True)
+        warn_about_targets(rows(targets, weight), output_warp=True)
 
 
 @pytest.mark.parametrize(("tied", "share"), [(50, "25%"), (200, "100%")])
@@ -51,4 +51,4 @@ def test_ties_are_told_where_a_density_is_learnt(
     targets = normal(generator, 200, 1)
     targets[:tied] = 0.5
     with pytest.warns(UserWarning, match=f"{share} of y is one and the same value"):
-        warn_of_targets(rows(targets), output_warp=True)
+        warn_about_targets(rows(targets), output_warp=True)

@@ -9,7 +9,7 @@ from sswim.training.chunk_sizes import (
     CPU_BATCH_BYTES,
     CPU_CHUNK_BYTES,
     CPU_GRAPH_BYTES,
-    FEWEST_ROWS,
+    MIN_CHUNK_ROWS,
     chunk_size,
     graph_bytes_per_row,
     kept_rows,
@@ -23,7 +23,9 @@ def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:
     assert chunk_size(architecture, small_rows(generator, n=most), 1) == most
     assert chunk_size(architecture, small_rows(generator, n=most + 1), 1) == most // 2 + 1
     assert chunk_size(architecture, small_rows(generator, n=4 * most), 4) == most // 4
-    assert chunk_size(architecture, small_rows(generator, n=4 * FEWEST_ROWS), 100) == FEWEST_ROWS
+    assert (
+        chunk_size(architecture, small_rows(generator, n=4 * MIN_CHUNK_ROWS), 100) == MIN_CHUNK_ROWS
+    )
 
 
 @pytest.mark.parametrize("n_members", [1, 3])

@@ -6,18 +6,18 @@ import pytest
 import torch
 from builders.models import small_model, small_rows
 
-from sswim.model.member_batch import stack
+from sswim.model.member_batch import stack_models
 from sswim.training.history import Step
 from sswim.training.member_training import Batch, MemberTrainer
 from sswim.training.objective import MAP
-from sswim.training.training import Adam
+from sswim.training.optimisers import Adam
 
 
 @pytest.fixture
 def batches(generator: torch.Generator) -> list[Batch]:
     rows = small_rows(generator, n=40)
     models = [small_model(rows, generator, depth=depth) for depth in (0, 0, 1, 2)]
-    together = stack(models[:2])
+    together = stack_models(models[:2])
     return [
         Batch(0, together, rows, MAP),
         *(Batch(number, models[number], rows, MAP) for number in (2, 3)),
@@ -50,7 +50,7 @@ def test_members_are_the_same_side_by_side_or_in_turn(
     values = []
     for workers in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
-        copies = [stack([model]) for model in states]
+        copies = [stack_models([model]) for model in states]
         results = MemberTrainer().train(
             [Batch(number, model, rows, MAP) for number, model in enumerate(copies)],
             Adam(steps=5),

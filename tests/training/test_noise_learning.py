@@ -15,7 +15,8 @@ from sswim.rows.scaling import no_scaling
 from sswim.training import noise_learning
 from sswim.training.noise_learning import learn_noise
 from sswim.training.objective import MAP
-from sswim.training.training import Adam, train
+from sswim.training.optimisers import Adam
+from sswim.training.training import train
 
 
 def noisy_rows(generator: torch.Generator, n: int, growth: float) -> Rows:

@@ -24,8 +24,8 @@ from sswim.training.objective import (
     MAP,
     Objective,
     backward,
-    in_chunks,
-    whole,
+    one_pass,
+    two_passes,
 )
 
 OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
@@ -60,7 +60,7 @@ def test_chunks_give_the_one_pass_gradient(
     for size, n_kept in ((1, 0), (1, 5), (7, 0), (7, 2), (7, 100), (n, 0)):
         model.zero_grad()
         most_kept = partial(lambda most, _: most, n_kept * size)
-        chunked_value = in_chunks(model, list(chunks(rows, size)), objective, most_kept)
+        chunked_value = two_passes(model, list(chunks(rows, size)), objective, most_kept)
         assert chunked_value.item() == pytest.approx(value, rel=1e-12)
         chunked = gradients(model)
         for name, gradient in expected.items():
@@ -124,9 +124,9 @@ def assert_gradient_of_differences(
             for i in range(len(flat)):
                 kept = flat[i].item()
                 flat[i] = kept + step
-                above = whole(model, rows, objective)
+                above = one_pass(model, rows, objective)
                 flat[i] = kept - step
-                numeric[i] = (above - whole(model, rows, objective)) / (2 * step)
+                numeric[i] = (above - one_pass(model, rows, objective)) / (2 * step)
                 flat[i] = kept
             error = (gradient[name].view(-1) - numeric).abs().max()
             assert error < 1e-6 * max(1.0, numeric.abs().max().item()), name
@@ -142,13 +142,13 @@ def test_the_value_against_dense_formulas(generator: torch.Generator) -> None:
     covariance = model.signal() * features @ features.mT + model.noise() * identity
     evidence = multivariate_normal.logpdf(rows.targets[:, 0].numpy(), cov=covariance.numpy())
     n = len(rows)
-    assert whole(model, rows, EVIDENCE).item() == pytest.approx(-evidence / n, rel=1e-10)
-    assert whole(model, rows, MAP).item() == pytest.approx(
+    assert one_pass(model, rows, EVIDENCE).item() == pytest.approx(-evidence / n, rel=1e-10)
+    assert one_pass(model, rows, MAP).item() == pytest.approx(
         (prior.warps.item() - evidence) / n, rel=1e-10
     )
     left_out = condition(model, rows).leave_one_out(rows).log_density(rows.targets)
     expected = -left_out.mean().item()
-    assert whole(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
+    assert one_pass(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
@@ -170,11 +170,11 @@ def test_the_value_with_a_density_of_its_own_against_dense_formulas(
         evidence += float(multivariate_normal.logpdf(targets[:, t].numpy(), cov=covariance.numpy()))
     n, density, warps = len(rows), prior.density.item(), prior.warps.item()
     expected = (density - evidence) / n
-    assert whole(model, rows, EVIDENCE).item() == pytest.approx(expected, rel=1e-10)
-    assert whole(model, rows, MAP).item() == pytest.approx(expected + warps / n, rel=1e-10)
+    assert one_pass(model, rows, EVIDENCE).item() == pytest.approx(expected, rel=1e-10)
+    assert one_pass(model, rows, MAP).item() == pytest.approx(expected + warps / n, rel=1e-10)
     left_out = condition(model, rows).leave_one_out(rows).log_density(targets) + log_slope
     expected = (density - left_out.sum().item()) / n
-    assert whole(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
+    assert one_pass(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())

@@ -4,15 +4,15 @@ import pytest
 import torch
 from builders.models import SMALL, normal, small_rows
 
-from sswim.base.record import chunks
-from sswim.base.record import stack as stack_records
-from sswim.model.member_batch import stack
+from sswim.base.record import chunks, stack_records
+from sswim.model.member_batch import stack_models
 from sswim.model.start import start
 from sswim.training import row_schedule as growth
 from sswim.training.history import Stopping
-from sswim.training.objective import MAP, whole
+from sswim.training.objective import MAP, one_pass
+from sswim.training.optimisers import Adam
 from sswim.training.row_schedule import growing
-from sswim.training.training import Adam, train, train_batch
+from sswim.training.training import train, train_batch
 
 
 def test_rows_grow_until_all_are_seen(generator: torch.Generator) -> None:
@@ -39,31 +39,31 @@ def test_every_step_sees_rows(n_steps: int, generator: torch.Generator) -> None:
     seen = list(growing(rows, n_steps))
     assert len(seen) == n_steps
     assert seen[-1] is rows
-    assert all(len(each) >= growth.FEWEST for each in seen)
+    assert all(len(each) >= growth.MIN_ROWS for each in seen)
 
 
 def test_few_rows_are_all_seen_at_once(generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=growth.FEWEST)
+    rows = small_rows(generator, n=growth.MIN_ROWS)
     assert all(each is rows for each in growing(rows, 10))
 
 
 def test_training_ends_with_the_best_step_on_all_rows(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growth, "FEWEST", 10)
+    monkeypatch.setattr(growth, "MIN_ROWS", 10)
     rows = small_rows(generator, n=200)
     model = start(SMALL, rows.inputs.mean, 1, generator)
     training = train(model, rows, MAP, Adam(steps=30, growing=True), device="cpu")
     assert [step.index for step in training.history] == list(range(31))
     last = [step.value for step in training.history if step.index >= 16]
     assert training.best.value == min(last)
-    assert whole(model, rows, MAP).item() == pytest.approx(training.best.value, rel=1e-12)
+    assert one_pass(model, rows, MAP).item() == pytest.approx(training.best.value, rel=1e-12)
 
 
 def test_training_does_not_converge_before_it_has_seen_all_rows(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growth, "FEWEST", 10)
+    monkeypatch.setattr(growth, "MIN_ROWS", 10)
     rows = small_rows(generator, n=200)
     model = start(SMALL, rows.inputs.mean, 1, generator)
     stopping = Stopping(patience=2, tolerance=1e9)  # nothing is an improvement
@@ -76,10 +76,10 @@ def test_training_does_not_converge_before_it_has_seen_all_rows(
 def test_members_with_rows_of_their_own_grow_together(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growth, "FEWEST", 10)
+    monkeypatch.setattr(growth, "MIN_ROWS", 10)
     each = [small_rows(generator, n=100) for _ in range(2)]
     models = [start(SMALL, rows.inputs.mean, 1, generator) for rows in each]
-    together = stack(models)
+    together = stack_models(models)
     optimiser = Adam(steps=12, growing=True)
     trainings = train_batch(together, stack_records(each), MAP, optimiser, device="cpu")
     for model, rows, training in zip(models, each, trainings, strict=True):

@@ -7,17 +7,18 @@ import torch
 from builders.models import SMALL, small_model, small_rows
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.devices import resolve_device
-from sswim.base.record import stack as stack_records
-from sswim.model.member_batch import stack, unstack
+from sswim.base.record import stack_records
+from sswim.model.member_batch import stack_models, unstack_models
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
 from sswim.posterior.predictor import condition
 from sswim.rows.rows import Rows
-from sswim.training import training
+from sswim.training import training_run
 from sswim.training.history import Step, Stopping, Training
-from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
-from sswim.training.training import LBFGS, Adam, train, train_batch
+from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, one_pass
+from sswim.training.optimisers import LBFGS, Adam
+from sswim.training.training import train, train_batch
+from sswim.training.training_run import TrainingRun
 
 OPTIMISERS = {"adam": Adam(steps=25), "lbfgs": LBFGS(steps=15)}
 
@@ -41,9 +42,9 @@ def state(model: SSWIM) -> list[torch.Tensor]:
 def test_training_lowers_the_objective_and_keeps_the_best(
     model: SSWIM, rows: Rows, optimiser: Adam | LBFGS, objective: Objective
 ) -> None:
-    before = whole(model, rows, objective).item()
+    before = one_pass(model, rows, objective).item()
     result = train(model, rows, objective, optimiser, device="cpu")
-    after = whole(model, rows, objective).item()
+    after = one_pass(model, rows, objective).item()
     assert result.history[0].value == pytest.approx(before)
     assert after == result.best.value == min(step.value for step in result.history)
     assert after < before - 0.1
@@ -155,14 +156,14 @@ def test_an_interruption_loses_nothing(model: SSWIM, rows: Rows, optimiser: Adam
 
     with pytest.raises(KeyboardInterrupt):
         train(model, rows, MAP, optimiser, callback=interrupt, device="cpu")
-    assert whole(model, rows, MAP).item() == min(values)
+    assert one_pass(model, rows, MAP).item() == min(values)
 
 
 def test_divergence_is_named_and_the_best_parameters_are_kept(model: SSWIM, rows: Rows) -> None:
-    before = whole(model, rows, MAP).item()
+    before = one_pass(model, rows, MAP).item()
     with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
         train(model, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
-    assert whole(model, rows, MAP).item() <= before
+    assert one_pass(model, rows, MAP).item() <= before
 
 
 def test_a_line_search_that_goes_too_far_turns_back(
@@ -175,7 +176,7 @@ def test_a_line_search_that_goes_too_far_turns_back(
             raise FactorisationError("too far")
         return backward(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sswim.training.training.backward", fails_at_first)
+    monkeypatch.setattr("sswim.training.training_run.backward", fails_at_first)
     result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
     assert result.best.value < result.history[0].value - 0.1
 
@@ -189,7 +190,7 @@ def members(rows: Rows) -> list[SSWIM]:
 def assert_trained_alike(
     models: list[SSWIM], trainings: list[Training], batch: SSWIM, together: list[Training]
 ) -> None:
-    for ours, theirs in zip(unstack(batch), models, strict=True):
+    for ours, theirs in zip(unstack_models(batch), models, strict=True):
         for mine, yours in zip(state(ours), state(theirs), strict=True):
             assert torch.allclose(mine, yours, rtol=1e-9, atol=1e-10)
     for own, alone in zip(together, trainings, strict=True):
@@ -208,7 +209,7 @@ def test_members_trained_together_are_as_if_alone(
 ) -> None:
     each = [small_rows(generator, n=60) if own else rows for _ in range(3)]
     models = members(rows)
-    batch = stack(models)
+    batch = stack_models(models)
     adam = Adam(steps=6)
     trainings = [
         train(*pair, MAP, adam, device="cpu", chunk_rows=chunk_rows)
@@ -225,7 +226,7 @@ def test_a_member_that_no_longer_improves_waits_for_the_others(
     """It ends where it would alone, and what the optimiser does to it afterwards is undone."""
     models = members(rows)
     train(models[1], rows, MAP, Adam(steps=60, learning_rate=0.1), device="cpu")
-    batch = stack(models)
+    batch = stack_models(models)
     stopping = Stopping(patience=2, tolerance=0.01)
     adam = Adam(steps=15, learning_rate=0.05)
     trainings = [train(model, rows, MAP, adam, stopping=stopping, device="cpu") for model in models]
@@ -242,7 +243,7 @@ def test_a_callback_sees_every_member_and_ends_the_training_of_all(rows: Rows) -
         seen.append((member, step.index))
         return (member, step.index) == (1, 2)
 
-    trainings = train_batch(stack(members(rows)), rows, callback=callback, device="cpu")
+    trainings = train_batch(stack_models(members(rows)), rows, callback=callback, device="cpu")
     assert seen == [(member, step) for step in range(3) for member in range(3)]
     assert [training.ended for training in trainings] == ["callback"] * 3
     assert [len(training.history) for training in trainings] == [3] * 3
@@ -253,16 +254,16 @@ def test_the_divergence_of_one_member_is_named_and_all_keep_their_best(rows: Row
     with torch.no_grad():
         models[1].log_noise.fill_(float("nan"))
     with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
-        train_batch(stack(models), rows, device="cpu")
-    batch = stack(members(rows))
-    before = whole(batch, rows, MAP)
+        train_batch(stack_models(models), rows, device="cpu")
+    batch = stack_models(members(rows))
+    before = one_pass(batch, rows, MAP)
     with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
         train_batch(batch, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
-    assert (whole(batch, rows, MAP) <= before).all()
+    assert (one_pass(batch, rows, MAP) <= before).all()
 
 
 def test_what_takes_a_single_model_refuses_a_batch(rows: Rows) -> None:
-    batch = stack(members(rows))
+    batch = stack_models(members(rows))
     with pytest.raises(ValueError, match="train_batch"):
         train(batch, rows, device="cpu")
     with pytest.raises(ValueError, match="L-BFGS trains a single model"):
@@ -282,12 +283,6 @@ def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
         Adam(**settings)  # type: ignore[arg-type]
 
 
-def test_automatic_device() -> None:
-    expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert resolve_device("auto").type == expected
-    assert resolve_device("cpu") == torch.device("cpu")
-
-
 def test_steps_that_cannot_be_recorded_are_taken_without(
     model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,8 +293,8 @@ def test_steps_that_cannot_be_recorded_are_taken_without(
         raise RuntimeError("operation not permitted when stream is capturing")
 
     expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
-    monkeypatch.setattr(training._Run, "can_record", True)
-    monkeypatch.setattr(training, "RecordedStep", refuse)
+    monkeypatch.setattr(TrainingRun, "can_record", True)
+    monkeypatch.setattr(training_run, "RecordedStep", refuse)
     ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
     assert [step.value for step in ours.history] == [step.value for step in expected.history]
     assert len(tries) == 1
@@ -317,7 +312,7 @@ def test_a_recorded_step_that_failed_is_computed(
 
     other = copy.deepcopy(model)
     expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
-    monkeypatch.setattr(training._Run, "can_record", True)
-    monkeypatch.setattr(training, "RecordedStep", Failing)
+    monkeypatch.setattr(TrainingRun, "can_record", True)
+    monkeypatch.setattr(training_run, "RecordedStep", Failing)
     ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
     assert [step.value for step in ours.history] == [step.value for step in expected.history]

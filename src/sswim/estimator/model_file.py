@@ -1,4 +1,4 @@
-"""The model file: what a model is, under names."""
+"""The model file: the tensors of a fitted ensemble, by name."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from sswim.base.errors import UserError
 from sswim.base.record import Record, RecordT
 from sswim.base.sealed_files import SealedFormat
 from sswim.model.architecture import Architecture
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.predictor import predictor
+from sswim.posterior.predictor import condition_on_statistics
 from sswim.posterior.statistics import Statistics
 from sswim.rows.scaling import Scaling
 
-VERSION = 4
+VERSION = 5
 
 
-class ModelFileError(ValueError):
+class ModelFileError(UserError):
     """A file that cannot be read as a model."""
 
 
@@ -33,7 +34,7 @@ MODEL = SealedFormat(
 
 
 def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:
-    """Everything that predictions and further rows need, under names."""
+    """Return everything that predictions and further rows need, by name."""
     tensors = _fields("scaling", ensemble.scaling) | {"weights": ensemble.weights}
     for number, (model, member) in enumerate(zip(models, ensemble.members, strict=True)):
         for name, tensor in model.state_dict().items():
@@ -45,7 +46,7 @@ def pack(models: list[SSWIM], ensemble: Ensemble) -> dict[str, Tensor]:
 def unpack(
     tensors: dict[str, Tensor], architectures: Sequence[Architecture], device: torch.device
 ) -> tuple[list[SSWIM], Ensemble]:
-    """Undo :func:`pack`, given the members' architectures."""
+    """Restore what :func:`pack` returned, given the members' architectures."""
 
     def restored(kind: type[RecordT], prefix: str) -> RecordT:
         names = [field.name for field in dataclasses.fields(kind)]
@@ -60,11 +61,13 @@ def unpack(
         prefix = f"members.{number}.model."
         model.load_state_dict({name: tensors[prefix + name] for name in model.state_dict()})
         models.append(model.to(device))
-        members.append(predictor(model, restored(Statistics, f"members.{number}.statistics")))
+        members.append(
+            condition_on_statistics(model, restored(Statistics, f"members.{number}.statistics"))
+        )
     return models, Ensemble(scaling, tuple(members), tensors["weights"].to(device))
 
 
 def _fields(prefix: str, record: Record) -> dict[str, Tensor]:
-    """The tensors of a flat record under the names of its fields."""
+    """Return the tensors of a flat record by the names of its fields."""
     names = [field.name for field in dataclasses.fields(record)]
     return {f"{prefix}.{name}": getattr(record, name) for name in names}

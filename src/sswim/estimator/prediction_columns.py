@@ -1,4 +1,4 @@
-"""What is written of a prediction beside the row it is about."""
+"""The columns of predictions that are added to a table."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NAMES = ("mean", "std", "median", "lower", "upper")
 def predicted_columns(
     regressor: SSWIMRegressor, inputs: Float64[np.ndarray, "N D"], coverage: float
 ) -> dict[str, Float64[np.ndarray, " N"]]:
-    """Columns of all ``NAMES``, of a regressor of one target; features are computed once.
+    """Predict the columns ``NAMES`` of rows.
 
     Args:
-        regressor: A fitted one.
-        inputs: Of the rows.
-        coverage: Of the intervals from lower to upper.
+        regressor: A fitted estimator with one target.
+        inputs: Inputs of the rows.
+        coverage: Nominal coverage of the intervals from lower to upper.
     """
     require_coverage(coverage)
-    mixture = regressor._mixture(inputs, None)
+    mixture = regressor.predict_distribution(inputs)
     lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
     deviation = mixture.observation_variance.sqrt()
     values = (mixture.mean, deviation, mixture.quantile(0.5), lower, upper)

@@ -1,4 +1,4 @@
-"""From the estimator's arguments to a plan of what to train."""
+"""The estimator's settings: how they are checked, and the plan they make."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from sswim.base.errors import UserError
 from sswim.base.validation import require_choice, require_integer
 from sswim.model.architecture import Architecture, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
-from sswim.recipe.recipe import Kind, Plan, Recipe, choose_size, make_plan
+from sswim.recipe.plan import Kind, Plan, make_plan
+from sswim.recipe.recipe import Recipe, choose_size
 from sswim.training.objective import OBJECTIVES
-from sswim.training.training import Adam
+from sswim.training.optimisers import Adam
 
 Auto = Literal["auto"]
 ObjectiveName = Literal["map", "evidence", "leave-one-out"]
@@ -24,7 +26,7 @@ ValueT = TypeVar("ValueT")
 
 @runtime_checkable
 class Settings(Protocol):
-    """The arguments of the estimator that say what to train; ``"auto"`` leaves it to the recipe."""
+    """The estimator's settings that decide what is trained; ``"auto"`` leaves it to the recipe."""
 
     depth: int | Auto
     n_components: int | Auto
@@ -45,14 +47,14 @@ class Settings(Protocol):
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse what cannot be."""
+    """Validate the settings."""
     integers = {"depth": 0, "n_components": 2, "n_pseudo": 1, "n_members": 1, "max_iter": 0}
     for name, smallest in integers.items():
         if getattr(settings, name) != "auto":
             require_integer(name, getattr(settings, name), smallest)
     require_integer("n_output_terms", settings.n_output_terms, 1)
     if settings.n_components != "auto" and settings.n_components % 2:
-        raise ValueError(
+        raise UserError(
             "n_components must be even, because features come in pairs of cosine and sine. "
             f"Got {settings.n_components}."
         )
@@ -68,28 +70,28 @@ def check_settings(settings: Settings) -> None:
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
     if not isinstance(settings.growing, bool | np.bool_):
-        raise ValueError(f"growing must be True or False. Got {settings.growing!r}.")
+        raise UserError(f"growing must be True or False. Got {settings.growing!r}.")
     length_scale = settings.length_scale
     if length_scale != "auto" and (isinstance(length_scale, str | None) or not length_scale > 0):
-        raise ValueError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
+        raise UserError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
     if settings.recipe is not None and settings.depth != "auto":
-        raise ValueError(
-            f"A recipe has depths of its own. Got depth={settings.depth!r} beside it; leave depth "
+        raise UserError(
+            f"A recipe has its own depths. Got depth={settings.depth!r} with a recipe; leave depth "
             'at "auto".'
         )
 
 
-def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = False) -> Plan:
-    """What to train: the recipe where the depth is left to it, else one model as it is given.
+def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = False) -> Plan:
+    """Make the plan of a fit: the recipe if the depth is ``"auto"``, else one kind of member.
 
     Args:
-        settings: The arguments of the estimator.
+        settings: The settings of the estimator.
         n_rows: N.
         n_inputs: D.
-        tied: Whether many targets are equal; then the recipe has no output warp.
+        tied: Whether many targets are equal; the recipe then has no output warp.
     """
     if settings.depth == "auto":
-        return _by_recipe(settings, n_rows, n_inputs, tied)
+        return _plan_of_recipe(settings, n_rows, n_inputs, tied)
     architecture = Architecture(
         depth=int(settings.depth),
         n_frequencies=int(_or(settings.n_components, 512)) // 2,
@@ -114,7 +116,7 @@ def planned(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool = Fals
     )
 
 
-def _by_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Plan:
+def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Plan:
     size = choose_size(n_rows, n_inputs)
     if settings.n_components != "auto":
         n_frequencies = int(settings.n_components) // 2

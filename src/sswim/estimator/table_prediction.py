@@ -1,4 +1,4 @@
-"""Predictions of tables that need not fit in memory, file by file."""
+"""Predictions of a table that need not fit in memory, one file at a time."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from sswim.tables.table_io import (
 from sswim.tables.unusable_rows import require_usable
 
 SUFFIX = ".parquet"
-"""Of what is written, whatever was read."""
+"""Suffix of the files that are written."""
 
 Job = tuple[FileTable, Path]
-"""What to predict, and the file to write."""
+"""A file to predict, and the file to write."""
 
 
 @dataclass(frozen=True)
 class TablePrediction:
-    """How the rows of tables are predicted."""
+    """The settings of a table's prediction."""
 
     regressor: SSWIMRegressor
     schema: Schema
@@ -53,16 +53,16 @@ class TablePrediction:
 
     @property
     def used(self) -> list[str]:
-        """The columns that the model needs."""
+        """Names of the columns that the model needs."""
         return [column.name for column in self.schema.columns]
 
     def extended(self, schema: pa.Schema) -> pa.Schema:
-        """With the new columns, whose names must not be taken."""
+        """Return a schema with the new columns; raise an error if their names are taken."""
         nothing = {self.prefix + name: np.empty(0) for name in NAMES}
         return append_columns(schema.empty_table(), nothing).schema
 
     def predict(self, chunk: TableChunk) -> pa.Table:
-        """The rows that can be predicted, with the new columns."""
+        """Return the complete rows of a chunk with the new columns."""
         table, numbers = chunk.table, np.arange(chunk.first, chunk.first + chunk.table.num_rows)
         if self.drop_missing:
             kept = complete_rows(table, self.used)
@@ -84,7 +84,7 @@ class TablePrediction:
         return predicted_columns(self.regressor, self.schema.encode(table), self.coverage)
 
 
-def predict_tables(
+def predict_table(
     regressor: SSWIMRegressor,
     schema: Schema,
     source: Path,
@@ -96,21 +96,21 @@ def predict_tables(
     processes: Processes = ALONE,
     say: Callable[[str], object],
 ) -> int:
-    """Write a table with the columns mean, std, median, lower and upper; how many rows it has.
+    """Write a table with the columns mean, std, median, lower and upper; return its number of rows.
 
-    A folder becomes a folder with a Parquet file in the place of each file, and a file becomes a
-    Parquet file. A file appears when it is whole. Columns that the names of folders are stay there.
+    A folder becomes a folder with one Parquet file for each file, and a file becomes a Parquet
+    file. A file appears when it is complete. Hive partition columns stay in the names of folders.
 
     Args:
-        regressor: A fitted one, of one target.
-        schema: How it reads tables.
+        regressor: A fitted estimator with one target.
+        schema: How the columns of the table become numbers.
         source: The table: a file, or a folder of Parquet or CSV files.
-        out: The folder, empty or not there yet; or the file.
-        coverage: Of the intervals from lower to upper.
-        prefix: Put before the names of the new columns.
-        drop_missing: Leave rows with missing values out, rather than refuse them.
-        processes: Which call this together; each predicts some of the files.
-        say: Takes lines that tell how far it is; of the first process alone.
+        out: The folder to write, empty or missing; or the file to write.
+        coverage: Nominal coverage of the intervals from lower to upper.
+        prefix: Prefix of the names of the new columns.
+        drop_missing: Whether to leave out rows with missing values; else they are an error.
+        processes: The processes that call this together; each predicts some of the files.
+        say: Prints a line of progress; called in the first process only.
     """
     require_coverage(coverage)
     prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing)
@@ -120,9 +120,9 @@ def predict_tables(
     processes.require_same("files", {file.path: file.size for file, _ in jobs})
     if source.is_dir():
         processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
-    mine = dealt(sizes, processes.size)[processes.rank]
-    tell = say if processes.is_first else _keep_quiet
-    advance = prediction_progress(tell, sum(sizes[number] for number in mine))
+    mine = assign_by_size(sizes, processes.size)[processes.rank]
+    say = say if processes.is_first else _ignore
+    advance = prediction_progress(say, sum(sizes[number] for number in mine))
     rows: Counter[str] = Counter()
 
     def predict() -> Generator[None, None, None]:
@@ -132,43 +132,43 @@ def predict_tables(
     run_with_heartbeat(processes, predict())
     rows = sum(processes.all_gather(rows), Counter())
     if rows["left out"]:
-        tell(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
+        say(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
     return rows["predicted"]
 
 
-def dealt(sizes: Sequence[int], n: int) -> list[list[int]]:
-    """Which of things of sizes each of n gets: the largest first, to who has least so far."""
-    hands: list[list[int]] = [[] for _ in range(n)]
-    loads = [0] * n
+def assign_by_size(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
+    """Assign items, largest first, to the least-loaded worker; return the items of each worker."""
+    assigned: list[list[int]] = [[] for _ in range(n_workers)]
+    loads = [0] * n_workers
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
         least = loads.index(min(loads))
-        hands[least].append(number)
+        assigned[least].append(number)
         loads[least] += sizes[number]
-    return hands
+    return assigned
 
 
 def _jobs(source: Path, out: Path, prediction: TablePrediction) -> list[Job]:
-    """The files of a table, if it can be predicted as far as can be told without reading it."""
+    """Return the files to predict; raise the errors that can be found without reading rows."""
     in_folder = source.is_dir()
     if not in_folder:
         _require_parquet(out)
         require_folder(out)
-    tables = open_table(source)
-    require_columns(tables.schema, prediction.used)
-    prediction.extended(tables.schema)
-    files = split_by_file(tables, used={*prediction.used, prediction.schema.target})
-    jobs = [(file, _place(file, source, out) if in_folder else out) for file in files]
-    counts = Counter(place for _, place in jobs)
-    if same := [file.path for file, place in jobs if counts[place] > 1]:
+    table = open_table(source)
+    require_columns(table.schema, prediction.used)
+    prediction.extended(table.schema)
+    files = split_by_file(table, used={*prediction.used, prediction.schema.target})
+    jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
+    counts = Counter(written for _, written in jobs)
+    if same := [file.path for file, written in jobs if counts[written] > 1]:
         raise TableError(
-            f"Files must differ in more than their suffix, for all become {SUFFIX} files. Got "
+            f"Files must differ in more than their suffix, because all become {SUFFIX} files. Got "
             f"{quote_names(same)}; rename some of them."
         )
     return jobs
 
 
-def _place(file: FileTable, source: Path, out: Path) -> Path:
-    """Where the predictions of a file of a folder go."""
+def _output_file(file: FileTable, source: Path, out: Path) -> Path:
+    """Return the file to write for a file of a folder."""
     path = out / Path(file.path).relative_to(source)
     suffix = table_suffix(path)
     return path if suffix == SUFFIX else path.with_name(path.name[: -len(suffix)] + SUFFIX)
@@ -181,7 +181,7 @@ def _predict_file(
     rows: Counter[str],
     advance: Callable[[int], None],
 ) -> Generator[None, None, None]:
-    """Write one file, a part at a time, and count what becomes of the rows."""
+    """Write one file, a chunk at a time, and count predicted and left-out rows."""
     own = file.schema()
     schema = prediction.extended(own)
     others = [name for name in prediction.used if name not in own.names]
@@ -215,7 +215,7 @@ def _writing(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 def _make_folder(path: Path) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise TableError(
-            "The predictions of a folder must go to a folder that is empty, or not there yet. Got "
+            "The predictions of a folder must go to a folder that is empty or does not exist. Got "
             f"{str(path)!r}, which is {'not empty' if path.is_dir() else 'a file'}; choose another."
         )
     path.mkdir(parents=True, exist_ok=True)
@@ -224,10 +224,10 @@ def _make_folder(path: Path) -> None:
 def _require_parquet(path: Path) -> None:
     if table_suffix(path) != SUFFIX:
         raise TableError(
-            f"Predictions of a table that is not read at once must be written to a {SUFFIX} file. "
+            f"Predictions of a table that is read in chunks must be written to a {SUFFIX} file. "
             f"Got {str(path)!r}."
         )
 
 
-def _keep_quiet(text: str) -> None:
-    """Where the first process speaks for all."""
+def _ignore(text: str) -> None:
+    """Print nothing: the first process speaks for all."""

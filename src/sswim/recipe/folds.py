@@ -1,4 +1,4 @@
-"""Rows left out while a member's hyper-parameters are learnt."""
+"""Folds: the rows that members leave out while their hyper-parameters are learnt."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from sswim.base.record import stack
+from sswim.base.record import stack_records
 from sswim.rows.rows import Rows
 
 PARTS = 8
-"""A member leaves out one row in so many."""
+"""A member leaves out at most one row in this many."""
 
-MOST_SEEN = 50_000
-"""Rows that hyper-parameters are learnt from; more cost time and change little."""
+MAX_TRAINING_ROWS = 50_000
+"""Largest number of rows to learn hyper-parameters from; more cost time and change little."""
 
-MOST = 5000
-"""Distinct rows of a fold: enough for what is learnt from it."""
+MAX_FOLD_ROWS = 5000
+"""Largest number of distinct rows of a fold: enough for weights and noise levels."""
 
-FEWEST = 24
-"""Distinct rows; of fewer none can be spared."""
+MIN_ROWS = 24
+"""Smallest number of distinct rows for which there are folds."""
 
 
 def draw_folds(
     rows: Rows, n_folds: int, generator: torch.Generator
 ) -> list[Int64[Tensor, " _"]] | None:
-    """Disjoint sets of rows, each an eighth of them or fewer; None where there are too few.
+    """Draw disjoint folds, each an eighth of the rows or fewer; None if there are too few rows.
 
-    Equal inputs stay together, so that no row is predicted from its own copy, and a row of weight
-    two is the row twice.
+    Rows with equal inputs stay together, so that no row is predicted from its own copy, and a row
+    of weight two is the same as the row twice.
     """
     distinct, group = rows.inputs.mean.unique(dim=0, return_inverse=True)
-    if len(distinct) < FEWEST:
+    if len(distinct) < MIN_ROWS:
         return None
-    size = min(len(distinct) // max(PARTS, n_folds), MOST)
+    size = min(len(distinct) // max(PARTS, n_folds), MAX_FOLD_ROWS)
     order = torch.randperm(len(distinct), generator=generator).to(group.device)
     chosen = order[: n_folds * size].split(size)
     return [torch.isin(group, fold).nonzero()[:, 0] for fold in chosen]
 
 
 def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]], generator: torch.Generator) -> Rows:
-    """For each fold the rows outside it, or some of them if they are many, along a member axis.
+    """Return the rows outside each fold, or a random choice of many, along an axis of members.
 
-    Where copies of rows make folds of different sizes, the shorter are filled with rows that do not
-    count.
+    Where copies of rows make folds of different sizes, shorter ones are filled with rows of weight
+    zero.
     """
     everything = torch.arange(len(rows), device=rows.targets.device)
-    kept = [_some(everything[~torch.isin(everything, fold)], generator) for fold in folds]
+    kept = [_at_most(everything[~torch.isin(everything, fold)], generator) for fold in folds]
     most = max(len(indices) for indices in kept)
     if all(len(indices) == most for indices in kept):
-        return stack(rows.take(indices) for indices in kept)
+        return stack_records(rows.take(indices) for indices in kept)
     weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
     parts = []
     for indices in kept:
@@ -61,11 +61,11 @@ def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]], generator: torch
         assert part.weight is not None
         part.weight[len(indices) :] = 0
         parts.append(part)
-    return stack(parts)
+    return stack_records(parts)
 
 
-def _some(indices: Int64[Tensor, " n"], generator: torch.Generator) -> Int64[Tensor, " m"]:
-    if len(indices) <= MOST_SEEN:
+def _at_most(indices: Int64[Tensor, " n"], generator: torch.Generator) -> Int64[Tensor, " m"]:
+    if len(indices) <= MAX_TRAINING_ROWS:
         return indices
-    chosen = torch.randperm(len(indices), generator=generator)[:MOST_SEEN]
+    chosen = torch.randperm(len(indices), generator=generator)[:MAX_TRAINING_ROWS]
     return indices[chosen.to(indices.device)]

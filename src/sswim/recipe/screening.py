@@ -1,4 +1,4 @@
-"""Where to start: length-scales, signal and noise by the evidence of the stationary model.
+"""Screening: where training starts, by the evidence of stationary models.
 
 The stationary model with one length-scale for all inputs costs one eigendecomposition for every
 length-scale that is tried, whatever the signal and the noise: with ΦᵀWΦ = UΛUᵀ, β = UᵀΦᵀWz and
@@ -32,25 +32,25 @@ MULTIPLES = tuple(2.0**power for power in range(-6, 4))
 """Length-scales tried, in units of √D: from many oscillations over the rows to almost linear."""
 
 RIDGES = torch.logspace(-10, 2, 37, dtype=torch.float64)
-"""λ = σ²/s² tried."""
+"""Values of λ = σ²/s² tried."""
 
 FEW_ROWS = 256
-LEAST_RIDGE_OF_FEW = 1e-6
-"""Of so few rows: they cannot tell less noise from none, and rounding would be what is learnt."""
+MIN_RIDGE_OF_FEW = 1e-6
+"""Smallest λ for fewer than FEW_ROWS rows, which cannot tell less noise from rounding."""
 
 N_FREQUENCIES = 128
-"""Enough to tell length-scales apart."""
+"""Number of frequencies: enough to tell length-scales apart."""
 
-MOST_ROWS = 2000
-"""Enough to tell them apart, too."""
+MAX_ROWS = 2000
+"""Largest number of rows: enough to tell length-scales apart."""
 
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """Where training begins."""
+    """Hyper-parameters at which training starts."""
 
     length_scale: float
-    """Of every input, in units of its spread."""
+    """Length-scale of every input, in units of its spread."""
     signal: Float64[Tensor, " T"]
     """s²"""
     noise: Float64[Tensor, " T"]
@@ -58,19 +58,18 @@ class StartingPoint:
 
 
 def screen(rows: Rows, kernel: Kernel, generator: torch.Generator) -> StartingPoint:
-    """The length-scale, signal and noise of the greatest evidence.
+    """Return the length-scale, signal and noise with the greatest evidence.
 
-    Linear terms are looked at beside the Fourier features, so that a trend does not hide what is
-    left when it is taken away.
+    Linear features are used beside the Fourier features, so that a trend does not hide the rest.
 
     Args:
-        rows: Standardised.
-        kernel: Of the Fourier features.
-        generator: On the CPU; draws the frequencies, and the rows if there are many.
+        rows: Standardised rows.
+        kernel: Kernel of the Fourier features.
+        generator: Generator on the CPU for the frequencies, and for a choice of many rows.
     """
     rows = rows.to(device=torch.device("cpu"), dtype=torch.float64)
-    if len(rows) > MOST_ROWS:
-        chosen = torch.randperm(len(rows), generator=generator)[:MOST_ROWS]
+    if len(rows) > MAX_ROWS:
+        chosen = torch.randperm(len(rows), generator=generator)[:MAX_ROWS]
         rows = rows.map(lambda tensor: tensor[chosen])
     points = rows.inputs.mean
     n_inputs = points.shape[1]
@@ -95,12 +94,12 @@ def screen(rows: Rows, kernel: Kernel, generator: torch.Generator) -> StartingPo
 def best_signals(
     statistics: Statistics,
 ) -> tuple[Float64[Tensor, " T"], Float64[Tensor, " T"], Float64[Tensor, " T"]]:
-    """The least negative log evidence over s² and λ, and these, for every target."""
+    """Return the smallest negative log evidence over s² and λ, s² and λ, for every target."""
     eigenvalues, vectors = torch.linalg.eigh(statistics.gram[0])
     eigenvalues = eigenvalues.clamp(min=0)  # Λ
     squared = (vectors.mT @ statistics.moment).square()  # β², (F, T)
     few = bool(statistics.count < FEW_ROWS)
-    ridges = (RIDGES[RIDGES >= LEAST_RIDGE_OF_FEW] if few else RIDGES)[:, None]
+    ridges = (RIDGES[RIDGES >= MIN_RIDGE_OF_FEW] if few else RIDGES)[:, None]
     shifted = eigenvalues + ridges  # Λ + λ, (ridges, F)
     explained = (1 / shifted) @ squared  # (ridges, T)
     # Rounding may leave nothing, or less, of targets that are a function of the features.
@@ -127,13 +126,13 @@ def starting_points(
     sample: Float[Tensor, "S D"],
     generator: torch.Generator,
 ) -> dict[str, StartingPoint]:
-    """Where members start, by what they see of the inputs: one screening for each way.
+    """Screen once for each form of the inputs, and return the starts by that form.
 
     Args:
-        architectures: Of the members. The kernel of the first stands for all.
-        rows: Standardised.
-        sample: Some rows of the inputs, as :func:`sswim.model.sswim.start` takes them.
-        generator: On the CPU.
+        architectures: Architectures of the members; the kernel of the first is used for all.
+        rows: Standardised rows.
+        sample: Some rows of the inputs, as :func:`sswim.model.start.start` takes them.
+        generator: Generator on the CPU.
     """
     points: dict[str, StartingPoint] = {}
     for architecture in architectures:

@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from sswim.distributed.share import WHOLE, Share
+from sswim.base.errors import UserError
+from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows.source import Chunk, Source
 
 CHUNK_ROWS = 2**16
+"""Rows per chunk."""
 
 
 class ArraySource(Source):
-    """Rows of arrays, of which only a chunk is looked at at a time.
+    """Rows of arrays, read one chunk at a time.
 
-    So the arrays may be NumPy's memory maps, of any type of number, and larger than memory.
+    The arrays may be NumPy memory maps of any numeric type, and larger than memory.
     """
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
-        """Take arrays.
+        """Wrap arrays.
 
         Args:
             X: Inputs, (N, D).
@@ -29,15 +31,15 @@ class ArraySource(Source):
         """
         lengths = {len(array) for array in (X, y, sample_weight) if array is not None}
         if X.ndim != 2 or y.ndim not in (1, 2) or len(lengths) != 1:
-            raise ValueError(
+            raise UserError(
                 "X must have shape (N, D), y (N,) or (N, T) and sample_weight (N,). Got shapes "
                 f"{[None if a is None else a.shape for a in (X, y, sample_weight)]}."
             )
         self._arrays = X, y, sample_weight
         self.flat_targets = y.ndim == 1
 
-    def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
-        """The rows of a share's span."""
+    def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
+        """Iterate over the contiguous rows of a share."""
         X, y, weight = self._arrays
         begin, end = share.span(len(X))
         for first in range(begin, end, CHUNK_ROWS):
@@ -46,14 +48,14 @@ class ArraySource(Source):
 
 
 def as_chunk(first: int, X: Any, y: Any, weight: Any = None) -> Chunk:
-    """A chunk of arrays whose first row has a number."""
+    """Make a chunk of arrays, with rows numbered from ``first``."""
     inputs, targets = (np.asarray(values, dtype=np.float64) for values in (X, y))
     if targets.ndim == 1:
         targets = targets[:, None]
     if weight is not None:
         weight = np.asarray(weight, dtype=np.float64)
     if inputs.ndim != 2 or targets.ndim != 2 or len(inputs) != len(targets):
-        raise ValueError(
+        raise UserError(
             "A chunk must have inputs of shape (n, D) and targets of shape (n,) or (n, T). Got "
             f"{inputs.shape} and {targets.shape}."
         )

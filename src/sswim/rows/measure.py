@@ -1,4 +1,4 @@
-"""Gaussian measures: an input together with what is not known of it."""
+"""Gaussian measures: inputs together with their uncertainty."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ Variance = Float[Tensor, "*N D"] | Float[Tensor, "*N D D"]
 
 @dataclass(frozen=True)
 class Measure(Record):
-    """N(m, Σ) for every row; a row without variance is a point.
+    """A Gaussian N(m, Σ) for every row; a row without variance is a point.
 
-    Two things may be unknown. The warps below have an uncertainty of their own; and the raw input
-    itself may be uncertain, which matters for what the warps and the function make of it.
+    Its uncertainty has two causes, which are kept apart: the warps are uncertain functions, and
+    the raw input itself may be uncertain.
 
-    Rows lie along the last of the axes *N; where members have measures of their own, the members'
-    axes come before it.
+    Rows lie along the last of the axes *N. Where every member has its own measure, the axes of the
+    members come before it.
     """
 
     mean: Float[Tensor, "*N D"]
-    """m"""
+    """m, the means."""
     variance: Float[Tensor, "*N D"] | Float[Tensor, "*N D D"] | None = None
-    """Of the warps; None before the first."""
+    """Variance caused by the warps; None before the first warp."""
     input_variance: Float[Tensor, "*N D"] | Float[Tensor, "*N D D"] | None = None
-    """Of the raw input, as the warps have passed it on; None if it is known exactly."""
+    """Variance of the raw input, passed on by the warps; None if the input is known exactly."""
 
 
 def full_covariance(mean: Float[Tensor, "*N D"], variance: Variance) -> Float[Tensor, "*N D D"]:
-    """All of a covariance of which the diagonal may be given."""
+    """Return the covariance matrices, which may be given by their diagonals."""
     return torch.diag_embed(variance) if variance.ndim == mean.ndim else variance
 
 
 def marginal_variance(measure: Measure) -> Float[Tensor, "*N D"] | None:
-    """The variance of each coordinate, whatever its cause; None for points."""
+    """Return the variance of each coordinate from both causes; None for points."""
     parts = [
         full_covariance(measure.mean, variance).diagonal(dim1=-2, dim2=-1)
         for variance in (measure.variance, measure.input_variance)

@@ -13,13 +13,13 @@ from sswim.base.record import Record
 
 @dataclass(frozen=True)
 class Moments(Record):
-    """The weight, means and spreads of columns; those of two sets of rows add up."""
+    """Total weight, means and spreads of columns; ``+`` combines those of two sets of rows."""
 
     weight: Float64[Tensor, ""]
     mean: Float64[Tensor, " C"]
     spread: Float64[Tensor, " C"]
     largest: Float64[Tensor, " C"]
-    """Of the absolute values: the unit in which squares neither overflow nor vanish."""
+    """Largest absolute values: the units in which squares neither overflow nor vanish."""
 
     @property
     def unit(self) -> Float64[Tensor, " C"]:
@@ -42,7 +42,7 @@ class Moments(Record):
 
 
 def moments(values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None) -> Moments:
-    """Of the rows that count."""
+    """Compute the moments of the rows whose weight is positive."""
     values = values.to(torch.float64)
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]

@@ -1,4 +1,4 @@
-"""Items made in the background, a few ahead of whoever takes them."""
+"""Items prepared by a background thread, a few ahead of their consumer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def prefetched(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
-    """The same items in the same order, the next ones made by a thread meanwhile.
+    """Yield the items in order, while a thread prepares the next ones.
 
-    An exception comes up in place of the item that could not be made. When the last item is taken,
-    or no more are wanted, the thread ends and the iterator over the items is closed.
+    An exception is raised in place of the item that could not be made. The thread ends and the
+    iterator over the items is closed after the last item, or when the generator is closed.
 
     Args:
-        items: What to go through, in the thread alone.
-        depth: How many items are made ahead.
+        items: The items; only the thread iterates over them.
+        depth: Number of items that are prepared ahead.
     """
     require_integer("depth", depth, 1)
     return _prefetched(items, depth)
@@ -32,7 +32,7 @@ def _prefetched(items: Iterable[T], depth: int) -> Generator[T, None, None]:
     ahead: deque[Future[list[T]]] = deque()
     pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
     try:
-        # A job makes one item, or none after the last; only one of them runs at a time.
+        # A job makes one item, or none after the last; one job runs at a time.
         for _ in range(depth):
             ahead.append(pool.submit(_next, iterator))
         while made := ahead.popleft().result():

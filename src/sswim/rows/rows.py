@@ -1,4 +1,4 @@
-"""Rows of data, checked."""
+"""Rows of data: inputs with targets, checked."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from sswim.base.errors import UserError
 from sswim.base.record import Record
 from sswim.rows.measure import Measure
 
 
 @dataclass(frozen=True)
 class Rows(Record):
-    """Inputs with targets. The precision of the inputs is that of the features.
+    """Inputs with targets; the precision of the inputs is the precision of the features.
 
-    A batch of members shares rows, unless these have the members' axes in front, in every tensor:
-    then each has rows of its own, as many as the others.
+    A batch of members shares rows, unless every tensor has the members' axes in front: then each
+    member has its own rows, all of them the same number.
     """
 
     inputs: Measure
@@ -36,7 +37,7 @@ class Rows(Record):
 
     @property
     def axis(self) -> int:
-        """Along which the rows lie: after the axes of members."""
+        """The axis of the rows, which follows the axes of members."""
         return self.targets.ndim - 2
 
 
@@ -47,7 +48,7 @@ def as_rows(
     x_variance: Any = None,
     dtype: torch.dtype = torch.float64,
 ) -> Rows:
-    """Check arrays or tensors and make rows of them.
+    """Check arrays or tensors, and make rows of them.
 
     Args:
         x: Inputs, (N, D).
@@ -55,38 +56,38 @@ def as_rows(
         weight: Non-negative weights, (N,).
         x_variance: Variance of each input, (N, D); None where inputs are known exactly.
         dtype: ``torch.float64``, or ``torch.float32`` for features in single precision. Targets,
-            statistics and algebra are in float64 always.
+            statistics and algebra are always in float64.
     """
     inputs = as_measure(x, x_variance, dtype)
     targets = _tensor("y", y, torch.float64)
     if targets.ndim == 1:
         targets = targets[:, None]
     if targets.ndim != 2:
-        raise ValueError(f"y must have shape (N,) or (N, T). Got y.shape={tuple(targets.shape)}.")
+        raise UserError(f"y must have shape (N,) or (N, T). Got y.shape={tuple(targets.shape)}.")
     n_rows = len(inputs.mean)
     if len(targets) != n_rows:
-        raise ValueError(
+        raise UserError(
             "x and y must have the same number of rows. "
             f"Got x.shape={tuple(inputs.mean.shape)} and y.shape={tuple(targets.shape)}."
         )
     if weight is not None:
         weight = _tensor("weight", weight, torch.float64)
         if weight.shape != (n_rows,):
-            raise ValueError(
+            raise UserError(
                 f"weight must have shape (N,) = ({n_rows},). Got {tuple(weight.shape)}."
             )
         if (weight < 0).any() or weight.sum() == 0:
-            raise ValueError("Weights must be non-negative, and at least one must be positive.")
+            raise UserError("Weights must be non-negative, and at least one must be positive.")
     return Rows(inputs, targets, weight)
 
 
 def as_measure(x: Any, x_variance: Any = None, dtype: torch.dtype = torch.float64) -> Measure:
-    """Check arrays or tensors of inputs, with or without variances, and make a measure of them."""
+    """Check inputs, with or without variances, and make a measure of them."""
     if dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"dtype must be torch.float32 or torch.float64. Got {dtype}.")
+        raise UserError(f"dtype must be torch.float32 or torch.float64. Got {dtype}.")
     mean = _tensor("x", x, dtype)
     if mean.ndim != 2 or 0 in mean.shape:
-        raise ValueError(
+        raise UserError(
             "x must have shape (N, D) with at least one row and one column. "
             f"Got x.shape={tuple(mean.shape)}. Reshape a single column with x[:, None]."
         )
@@ -94,12 +95,12 @@ def as_measure(x: Any, x_variance: Any = None, dtype: torch.dtype = torch.float6
         return Measure(mean)
     variance = _tensor("x_variance", x_variance, dtype)
     if variance.shape != mean.shape:
-        raise ValueError(
+        raise UserError(
             "x_variance must have the shape of x, one variance per input. "
             f"Got x.shape={tuple(mean.shape)} and x_variance.shape={tuple(variance.shape)}."
         )
     if (variance < 0).any():
-        raise ValueError(f"Variances must not be negative. Got {variance.min().item():g}.")
+        raise UserError(f"Variances must not be negative. Got {variance.min().item():g}.")
     return Measure(mean, input_variance=variance)
 
 
@@ -111,10 +112,10 @@ def _tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
             values = torch.as_tensor(array if array.flags.writeable else array.copy())
         tensor = values.detach().to(dtype)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+        raise UserError(f"{name} must be an array of numbers: {error}") from error
     if not tensor.isfinite().all():
         bad = int((~tensor.isfinite()).sum())
-        raise ValueError(
+        raise UserError(
             f"{name} must be finite in {str(dtype).removeprefix('torch.')}. Got {bad} NaN or "
             "infinite values; drop or impute these rows first."
         )

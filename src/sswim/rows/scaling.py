@@ -14,12 +14,12 @@ from sswim.rows.moments import Moments, moments
 from sswim.rows.rows import Rows
 
 _CONSTANT = 1e-14
-"""A spread below this part of the largest value is rounding: the column is constant."""
+"""A column is constant if its spread is below this fraction of its largest absolute value."""
 
 
 @dataclass(frozen=True)
 class Scaling(Record):
-    """The means and spreads of the rows that a model was trained on."""
+    """Means and standard deviations of the rows that a model was trained on."""
 
     input_mean: Float64[Tensor, " D"]
     input_spread: Float64[Tensor, " D"]
@@ -27,7 +27,7 @@ class Scaling(Record):
     target_spread: Float64[Tensor, " T"]
 
     def inputs(self, measure: Measure) -> Measure:
-        """To zero mean and unit spread."""
+        """Standardise inputs to zero mean and unit spread."""
         mean = (measure.mean.to(torch.float64) - self.input_mean) / self.input_spread
         variance = measure.input_variance
         if variance is not None:
@@ -35,7 +35,7 @@ class Scaling(Record):
         return Measure(mean, input_variance=variance).to(dtype=measure.mean.dtype)
 
     def original_warps(self, measure: Measure) -> Measure:
-        """A warped measure in the units of the inputs, so that no warp is the identity."""
+        """Return a warped measure in input units, so that an absent warp is the identity."""
         mean = measure.mean * self.input_spread + self.input_mean
         variance = marginal_variance(measure)
         if variance is not None:
@@ -43,20 +43,20 @@ class Scaling(Record):
         return Measure(mean, variance)
 
     def targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
-        """To zero mean and unit spread."""
+        """Standardise targets to zero mean and unit spread."""
         return (targets - self.target_mean) / self.target_spread
 
     def rows(self, rows: Rows) -> Rows:
-        """To zero mean and unit spread."""
+        """Standardise inputs and targets."""
         return Rows(self.inputs(rows.inputs), self.targets(rows.targets), rows.weight)
 
     def original_targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
-        """Back to the units of the targets."""
+        """Return standardised targets in their original units."""
         return targets * self.target_spread + self.target_mean
 
 
 def no_scaling(rows: Rows) -> Scaling:
-    """That of rows which are standardised already."""
+    """Return the scaling of rows that are standardised already."""
     (inputs,), (targets,) = rows.inputs.mean[:1].to(torch.float64), rows.targets[:1]
     return Scaling(
         torch.zeros_like(inputs),
@@ -67,12 +67,12 @@ def no_scaling(rows: Rows) -> Scaling:
 
 
 def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
-    """Means and spreads; a constant column keeps its unit."""
+    """Make a scaling of moments; a constant column is only centred."""
     return Scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
 
 
 def learn_scaling(rows: Rows) -> Scaling:
-    """That of weighted rows."""
+    """Return the scaling of weighted rows."""
     return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
 
 

@@ -15,7 +15,9 @@ class SmallerChunks:
     """Chunks cut into smaller ones, anew in every pass over them."""
 
     rows: Iterable[Rows]
+    """Chunks in an iterable that can be restarted."""
     size_of: Callable[[Rows], int]
+    """Returns the largest number of rows that a chunk is cut into."""
 
     def __post_init__(self) -> None:
         require_restartable(self.rows)

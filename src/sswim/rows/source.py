@@ -1,7 +1,7 @@
-"""Sources of rows: chunks that can be read any number of times, by one process or dealt to several.
+"""Sources of rows: chunks that can be read any number of times, by one process or by several.
 
-A source never needs all of its rows at once. It numbers them, so that what is drawn from them does
-not depend on how they are cut into chunks or dealt to processes.
+A source never needs all of its rows in memory. It numbers them, so that random choices do not
+depend on how the rows are cut into chunks or shared among processes.
 """
 
 from __future__ import annotations
@@ -14,44 +14,55 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from sswim.distributed.share import WHOLE, Share
+from sswim.distributed.share import ALL_ROWS, Share
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows, in the units of the data."""
+    """Some rows in the units of the data."""
 
     numbers: Int64[np.ndarray, " n"]
-    """Of the rows, among all of the source: each row has one, and no other has the same."""
+    """Row numbers within the whole source; no two rows share a number."""
     inputs: Float64[np.ndarray, "n D"]
     targets: Float64[np.ndarray, "n T"]
     weight: Float64[np.ndarray, " n"] | None = None
+    """How many times each row counts; None for once."""
+    input_variance: Float64[np.ndarray, "n D"] | None = None
+    """Variance of each input; None for inputs that are known exactly."""
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def take(self, which: Int64[np.ndarray, " m"] | Bool[np.ndarray, " n"]) -> Chunk:
-        """Copies of some of the rows, so that the others need not be kept."""
-        weight = None if self.weight is None else self.weight[which]
-        return Chunk(self.numbers[which], self.inputs[which], self.targets[which], weight)
+        """Return copies of some of the rows, so that the memory of the others can be freed."""
+        return Chunk(
+            self.numbers[which],
+            self.inputs[which],
+            self.targets[which],
+            None if self.weight is None else self.weight[which],
+            None if self.input_variance is None else self.input_variance[which],
+        )
 
 
 class Source(ABC):
     """Rows that can be read again and again."""
 
     names: tuple[str, ...] | None = None
-    """Of the inputs, if they have any."""
+    """Names of the inputs, if they have any."""
 
     table_schema: dict[str, Any] | None = None
-    """How tables are read, if the rows are those of one; see :class:`sswim.tables.schema.Schema`."""
+    """How the columns of a table become numbers; None if the rows do not come from a table."""
 
     flat_targets: bool = True
     """Whether predictions have the shape (N,) rather than (N, T)."""
 
+    in_memory: bool = False
+    """Whether every process holds all rows already; else each process reads its share."""
+
     def facts(self) -> dict[str, Any]:
-        """What must be the same wherever the rows are read, as far as it is known before."""
+        """Return what is known before reading and must be equal in all processes."""
         return {}
 
     @abstractmethod
-    def chunks(self, share: Share = WHOLE) -> Iterator[Chunk]:
-        """The rows of a share from the first to the last, always the same; perhaps none."""
+    def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
+        """Iterate over the rows of a share in order, the same in every pass; there may be none."""

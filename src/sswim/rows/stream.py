@@ -1,4 +1,4 @@
-"""Rows that are read again for every pass over them, standardised on the way."""
+"""Rows that are read again in every pass over them, and standardised on the way."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from sswim.rows.summary import chunk_rows
 
 @dataclass(frozen=True)
 class Stream:
-    """One process's share of a source, in chunks that are ready for the model."""
+    """One process's share of a source, in standardised chunks on the training device."""
 
     source: Source
     share: Share
     scaling: Scaling
-    """On the CPU."""
+    """Means and spreads of the rows, on the CPU."""
     dtype: torch.dtype
-    """Of the features."""
+    """Precision of the inputs."""
     device: torch.device
 
     def __iter__(self) -> Iterator[Rows]:
-        """The chunks, the next ones prepared in the background; an empty one if there are none."""
+        """Yield the chunks, with the next ones prepared in a thread; one empty chunk if none."""
         empty = True
-        for rows in prefetched(self._prepared()):
+        for rows in prefetched(self._standardised()):
             empty = False
             yield rows
         if empty:
-            nothing = as_rows(self.scaling.input_mean[None], self.scaling.target_mean[None])
-            yield self._placed(nothing.map(lambda tensor: tensor[:0]))
+            one_row = as_rows(self.scaling.input_mean[None], self.scaling.target_mean[None])
+            yield self._to_device(one_row.map(lambda tensor: tensor[:0]))
 
-    def _prepared(self) -> Iterator[Rows]:
+    def _standardised(self) -> Iterator[Rows]:
         for chunk in self.source.chunks(self.share):
             rows = chunk_rows(chunk)
             if rows is not None:
-                yield self._placed(self.scaling.rows(rows))
+                yield self._to_device(self.scaling.rows(rows))
 
-    def _placed(self, rows: Rows) -> Rows:
+    def _to_device(self, rows: Rows) -> Rows:
         rows = replace(rows, inputs=rows.inputs.to(dtype=self.dtype))
         return rows.to(device=self.device)
 
-    def held(self) -> Rows:
-        """The same rows in memory."""
+    def in_memory(self) -> Rows:
+        """Return all rows of the stream in memory."""
         return concatenate(self)

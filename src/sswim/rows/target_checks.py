@@ -1,4 +1,4 @@
-"""Targets that can be learnt from, but of which a user should know."""
+"""Warnings about targets that a model can learn from only with care."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jaxtyping import Float64
 from sswim.rows.rows import Rows
 
 _TIED_SHARE = 0.25
-"""Of one value among the targets; rounded measurements and counts of real data have up to 0.15."""
+"""Share of equal targets above which they are ties; rounded real data have up to 0.15."""
 
 _FAR = 1e4
-"""In widths of the middle half of the targets; a log-normal one of σ = 3 stays within."""
+"""Distance of an extreme target in interquartile ranges; a log-normal with σ = 3 stays below."""
 
 
 def has_ties(rows: Rows) -> bool:
@@ -22,8 +22,8 @@ def has_ties(rows: Rows) -> bool:
     return any(_largest_share(column) >= _TIED_SHARE for column in targets.cpu().numpy().T)
 
 
-def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
-    """Warn of extreme values, and of ties where a density is to be learnt."""
+def warn_about_targets(rows: Rows, *, output_warp: bool) -> None:
+    """Warn about extreme values, and about ties if an output warp is learnt."""
     targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
     for number, column in enumerate(targets.cpu().numpy().T):
         name = "y" if targets.shape[1] == 1 else f"Column {number} of y"
@@ -49,6 +49,6 @@ def warn_of_targets(rows: Rows, *, output_warp: bool) -> None:
 
 
 def _largest_share(column: Float64[np.ndarray, " N"]) -> float:
-    """Of the targets, that of their most frequent value; zero if none occurs twice."""
+    """Return the share of the most frequent value; zero if no value occurs twice."""
     most = np.unique(column, return_counts=True)[1].max()
     return float(most / len(column)) if most > 1 else 0.0

@@ -1,7 +1,7 @@
-"""Checkpoints: a fit that is kept on disk as it goes, and taken up again after an interruption.
+"""Checkpoints: a fit is saved to disk as it goes, and can be resumed after an interruption.
 
-A folder has one file for what was to be learnt and from what, and one for each training in it. A
-file takes the place of the one before only when it is whole.
+A folder has one file that describes the fit (settings and data) and one file for each training in
+it. A file replaces the previous one only when it is complete.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
 from sswim.base.mapping_diff import differences
 from sswim.base.sealed_files import SealedFormat
@@ -28,59 +29,59 @@ VERSION = 1
 RUN = "run.json"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint that cannot be used."""
 
 
 CHECKPOINT = SealedFormat(
-    "checkpoint", VERSION, CheckpointError, "Delete it, and what it kept is trained anew."
+    "checkpoint", VERSION, CheckpointError, "Delete it, and its members are trained again."
 )
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a fit is kept, and whether it goes on where an earlier one was."""
+    """The folder of a fit's checkpoints, and whether the fit resumes from them."""
 
     folder: str | os.PathLike[str]
-    """Of this fit alone; made where it is missing."""
+    """Folder of this fit only; created if it is missing."""
     every: int = 10
-    """Steps from one checkpoint to the next."""
+    """Number of steps from one checkpoint to the next."""
     resume: bool = False
-    """Go on with what is in the folder, if anything is."""
+    """Resume from what is in the folder, if there is anything."""
 
     def __post_init__(self) -> None:
         require_integer("every", self.every, 1)
 
     @property
     def run_file(self) -> Path:
-        """What the fit is about."""
+        """File with the settings and the data of the fit."""
         return Path(self.folder) / RUN
 
     def seed(self, processes: Processes = ALONE) -> int | None:
-        """That of the fit to be taken up; None if there is none."""
+        """Return the seed of the fit to resume; None if there is none."""
         with processes.shared_errors():
             run = self._read_run() if processes.is_first and self.resume else None
         return processes.broadcast(None if run is None else int(run["seed"]))
 
     def open(self, facts: Mapping[str, Any], processes: Processes = ALONE) -> None:
-        """Begin a fit, or refuse to if the folder has another.
+        """Begin a fit; raise an error if the folder has the checkpoint of a different one.
 
         Args:
-            facts: What the fit is about, with the seed of all that is random in it; JSON-able.
-            processes: Of which the first looks and writes.
+            facts: JSON-able settings, data and seed of the fit.
+            processes: The processes of the fit; the first one reads and writes.
         """
         processes.run_everywhere(lambda: self._open(facts) if processes.is_first else None)
 
-    def keeper(self, name: str, processes: Processes = ALONE) -> CheckpointFile:
-        """What keeps one of the fit's trainings."""
+    def file(self, name: str, processes: Processes = ALONE) -> CheckpointFile:
+        """Return the checkpoint file of one training of the fit."""
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         return CheckpointFile(Path(self.folder) / f"{name}.safetensors", self.every, processes)
 
     def remove(self) -> None:
         """Delete the files, and the folder if nothing else is in it."""
         folder = Path(self.folder)
-        with suppress(FileNotFoundError):  # of several processes another was quicker
-            for pattern in ("member-*.safetensors", RUN, ".*.part"):  # the last were cut off
+        with suppress(FileNotFoundError):  # another process may delete them at the same time
+            for pattern in ("member-*.safetensors", RUN, ".*.part"):  # the last are incomplete
                 for file in list(folder.glob(pattern)):
                     file.unlink(missing_ok=True)
             if not any(folder.iterdir()):
@@ -95,12 +96,12 @@ class Checkpoints:
                 temporary.write_text(json.dumps(facts, indent=1), encoding="utf-8")
         elif not self.resume:
             raise CheckpointError(
-                f"{os.fspath(self.folder)!r} has the checkpoint of an earlier fit. Go on with it "
+                f"{os.fspath(self.folder)!r} has the checkpoint of an earlier fit. Resume it "
                 "(resume=True, or --resume), delete it, or choose another folder."
             )
         elif unlike := differences(found, facts):
             raise CheckpointError(
-                f"A fit is resumed with the data and settings it began with. The one in "
+                f"A fit must be resumed with the data and settings it began with. The one in "
                 f"{os.fspath(self.folder)!r} differs: {'; '.join(unlike)}."
             )
 
@@ -112,26 +113,26 @@ class Checkpoints:
             return {**run, "seed": int(run["seed"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise CheckpointError(
-                f"{str(self.run_file)!r} is not what a fit wrote: {error}. Delete the folder, and "
-                "begin again."
+                f"{str(self.run_file)!r} was not written by a fit: {error}. Delete the folder and "
+                "start again."
             ) from error
 
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """Keeps one training in one file."""
+    """The file with the state of one training."""
 
     path: Path
     every: int
     processes: Processes = ALONE
-    """Which train together; the first reads and writes."""
+    """The processes that train together; the first one reads and writes."""
 
     def exists(self) -> bool:
-        """Whether anything was kept."""
+        """Return whether a state was saved."""
         return self.processes.broadcast(self.path.exists())
 
     def load(self) -> TrainingState | None:
-        """What was kept last."""
+        """Return the state that was saved last; None if there is none."""
         found = self.processes.run_everywhere(self._read)
         return found[0]
 
@@ -140,16 +141,16 @@ class CheckpointFile:
             return None
         return TrainingState(*CHECKPOINT.read(self.path))
 
-    def save(self, kept: TrainingState) -> None:
-        """Keep a training; where that fails it goes on, and what was kept before stays."""
+    def save(self, state: TrainingState) -> None:
+        """Save a state; if that fails, warn, keep the previous file and let training go on."""
         if not self.processes.is_first:
             return
         try:
-            CHECKPOINT.write(self.path, kept.tensors, kept.content)
+            CHECKPOINT.write(self.path, state.tensors, state.content)
         except OSError as error:
             warnings.warn(
-                f"The checkpoint {str(self.path)!r} could not be written: {error}. Training goes "
-                "on, with the one before if there is one.",
+                f"The checkpoint {str(self.path)!r} could not be written: {error}. Training "
+                "continues; an earlier checkpoint is kept.",
                 stacklevel=2,
             )
 
@@ -160,31 +161,33 @@ def begin_fit(
     facts: Mapping[str, Any],
     processes: Processes = ALONE,
 ) -> int | np.random.RandomState | None:
-    """What all that is random in a fit comes from, the same in every process.
+    """Open the checkpoints of a fit, and return its random state, the same in every process.
 
     Args:
-        checkpoints: Opened here, if the fit is kept.
-        random_state: What the user chose.
-        facts: What the fit is about, JSON-able.
-        processes: Which begin together.
+        checkpoints: Where the fit is saved, if it is.
+        random_state: The user's choice.
+        facts: JSON-able settings and data of the fit.
+        processes: The processes that fit together.
     """
     if checkpoints is None:
-        return random_state if processes.size == 1 else processes.broadcast(_decided(random_state))
-    if isinstance(random_state, np.random.RandomState):
-        raise ValueError(
-            "A fit that is kept must be random by a number. Got a RandomState; give random_state "
-            "as an integer, or None."
+        return (
+            random_state if processes.size == 1 else processes.broadcast(_with_seed(random_state))
         )
-    kept = checkpoints.seed(processes)
-    seed = processes.broadcast(_decided(random_state)) if kept is None else kept
+    if isinstance(random_state, np.random.RandomState):
+        raise UserError(
+            "A fit with checkpoints needs an integer seed. Got a RandomState; give random_state "
+            "as an integer or None."
+        )
+    saved = checkpoints.seed(processes)
+    seed = processes.broadcast(_with_seed(random_state)) if saved is None else saved
     checkpoints.open({**facts, "seed": seed}, processes)
     return seed
 
 
-def _decided(
+def _with_seed(
     random_state: int | np.random.RandomState | None,
 ) -> int | np.random.RandomState:
-    """The same, or a number if it was left open."""
+    """Return the random state, or a new seed if it is None."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     return random_state

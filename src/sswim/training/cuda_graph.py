@@ -1,4 +1,4 @@
-"""Work on a GPU recorded once and replayed: one launch where there were hundreds."""
+"""Training steps on a GPU, recorded once as a CUDA graph and replayed with one launch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from sswim.base.cholesky import deferred_failures
 
 
 class RecordedStep:
-    """A function of parameters, and their gradients, recorded as a CUDA graph.
+    """A function of parameters together with their gradients, recorded as a CUDA graph.
 
-    It looks at nothing on the way: whether a factorisation failed is known after a replay, with
-    the result, in the one moment in which the host waits for the device.
+    The host waits for the device only once, at the end of a replay; the result then also says
+    whether a factorisation failed.
     """
 
     def __init__(self, function: Callable[[], Tensor], parameters: Sequence[Tensor]) -> None:
         """Record a function.
 
         Args:
-            function: Returns a few numbers, and leaves gradients in the parameters that had none.
-                It has been called before, so that nothing is compiled or set up on the way.
-            parameters: Whose values may change between replays, in place.
+            function: Returns a few numbers and leaves gradients in the parameters. It has been
+                called before, so that nothing is compiled while recording.
+            parameters: Parameters whose values change in place between replays.
         """
         self.parameters = parameters
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), deferred_failures():
-            function()  # libraries have their workspaces by stream
+            function()  # libraries set up one workspace per stream
         torch.cuda.current_stream().wait_stream(stream)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph), deferred_failures() as failures:
@@ -39,7 +39,7 @@ class RecordedStep:
         self.gradients = [parameter.grad for parameter in parameters]
 
     def replay(self) -> list[float] | None:
-        """The numbers, with the gradients in the parameters; None if a factorisation failed."""
+        """Return the numbers and set the gradients; None if a factorisation failed."""
         self.graph.replay()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient

@@ -1,4 +1,4 @@
-"""The steps of a training: what is known after each, and when they end."""
+"""The history of a training: its steps, and how they ended."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Stopping:
 
     patience: int = 50
     tolerance: float = 1e-6
-    """In nats per row."""
+    """Smallest improvement that counts, in nats per row."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is known after a step."""
+    """The objective and its gradient after one step."""
 
     index: int
     value: float
-    """The objective, in nats per row."""
+    """Value of the objective, in nats per row."""
     gradient_norm: float
     seconds: float
-    """Since training began."""
+    """Seconds since training began."""
 
 
 Ending = Literal["steps", "converged", "callback"]
@@ -34,9 +34,9 @@ Ending = Literal["steps", "converged", "callback"]
 
 @dataclass(frozen=True)
 class Training:
-    """How training of one member went; it has the parameters of its best step.
+    """The training of one member, which ends with the parameters of its best step.
 
-    Where the rows grew in number, that is the best of those on the last of them.
+    If the number of rows grew, only steps on all rows are compared.
     """
 
     history: tuple[Step, ...]
@@ -53,7 +53,7 @@ MemberCallback = Callable[[int, Step], object]
 
 @dataclass
 class MemberSteps:
-    """The steps of one member so far, and how they end."""
+    """The steps of one member so far."""
 
     history: list[Step] = field(default_factory=list)
     best: Step | None = None
@@ -62,7 +62,7 @@ class MemberSteps:
     ended: Ending | None = None
 
     def finish_step(self, step: Step, stopping: Stopping | None) -> bool:
-        """Record a step, after which it may end; whether it is the best so far."""
+        """Record a step, and return whether it is the best so far; the member may end with it."""
         self.history.append(step)
         if stopping is not None:
             if step.value < self.progress[1] - stopping.tolerance:
@@ -74,12 +74,12 @@ class MemberSteps:
             self.best = step
         return better
 
-    def begin_again(self) -> None:
-        """Compare later steps with each other alone."""
+    def forget_best(self) -> None:
+        """Compare later steps only with each other."""
         self.best, self.progress = None, (len(self.history), math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold, and ``from_dict`` takes back."""
+        """Return a JSON-able form for ``from_dict``."""
         return {
             "history": [astuple(step) for step in self.history],
             "best": None if self.best is None else astuple(self.best),
@@ -89,7 +89,7 @@ class MemberSteps:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> MemberSteps:
-        """Take back what ``to_dict`` gave."""
+        """Restore what ``to_dict`` returned."""
         best = content["best"]
         return cls(
             [Step(*step) for step in content["history"]],
@@ -99,6 +99,6 @@ class MemberSteps:
         )
 
     def training(self) -> Training:
-        """How it went."""
+        """Return the finished training."""
         assert self.best is not None
         return Training(tuple(self.history), self.best, self.ended or "steps")

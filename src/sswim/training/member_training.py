@@ -1,4 +1,4 @@
-"""Batches of members, trained side by side where there are several cores or processes."""
+"""Training of batches of members in parallel, on several cores or in several processes."""
 
 from __future__ import annotations
 
@@ -20,68 +20,72 @@ from sswim.rows.stream import Stream
 from sswim.training.checkpoints import CheckpointFile, Checkpoints
 from sswim.training.history import MemberCallback, Step, Training
 from sswim.training.objective import Objective
-from sswim.training.training import Adam, train_batch
+from sswim.training.optimisers import Adam
+from sswim.training.training import train_batch
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Members that are trained together, and on what."""
+    """Members that are trained together, with their rows and their objective."""
 
     first: int
-    """The number of its first member among all."""
+    """Number of the batch's first member among all members."""
     model: SSWIM
-    """A batch, or a single member, on the device where it is trained."""
+    """A batch of members, or a single one, on the training device."""
     rows: Rows | Stream
-    """On the same device."""
+    """The rows, on the training device."""
     objective: Objective
 
 
 @dataclass(frozen=True)
 class MemberTrainer:
-    """The processes that train batches, and how they share the work."""
+    """Trains batches of members in one or several processes."""
 
     processes: Processes = ALONE
-    spread: bool = False
-    """Each process trains batches of its own, whose rows all have; else all train each batch
-    together, with rows of their own."""
+    deal_members: bool = False
+    """Whether each process trains some of the batches on all rows; else all processes train every
+    batch together, each with its own rows."""
     checkpoints: Checkpoints | None = None
 
     def train(
         self, batches: Sequence[Batch], optimiser: Adam, callback: MemberCallback
     ) -> list[list[Training]]:
-        """Train all batches in place; empty for those not begun when a callback ended it."""
-        if not self.spread:
-            return self._train(batches, optimiser, callback, self.processes)
+        """Train all batches in place, and return the trainings of each batch's members.
+
+        The list of a batch that had not begun when a callback ended the training is empty.
+        """
+        if not self.deal_members:
+            return self._train_all(batches, optimiser, callback, self.processes)
         order = deepest_first(batches)
         mine = [batches[number] for number in order[self.processes.rank :: self.processes.size]]
 
         def train() -> list[tuple[int, dict[str, torch.Tensor], list[Training]]]:
             device = batches[0].model.log_noise.device
             if device.type == "cuda":
-                torch.cuda.set_device(device)  # a thread has its own
-            results = self._train(mine, optimiser, callback, ALONE) if mine else []
+                torch.cuda.set_device(device)  # every thread has its own current device
+            results = self._train_all(mine, optimiser, callback, ALONE) if mine else []
             return [
-                (batch.first, _on_cpu(batch.model), result)
+                (batch.first, _cpu_state(batch.model), result)
                 for batch, result in zip(mine, results, strict=True)
             ]
 
-        everyone = self.processes.all_gather(run_in_thread(self.processes, train))
-        found = {first: (state, result) for results in everyone for first, state, result in results}
+        gathered = self.processes.all_gather(run_in_thread(self.processes, train))
+        found = {first: (state, result) for results in gathered for first, state, result in results}
         for batch in batches:
             batch.model.load_state_dict(found[batch.first][0])
         return [found[batch.first][1] for batch in batches]
 
-    def _train(
+    def _train_all(
         self,
         batches: Sequence[Batch],
         optimiser: Adam,
         callback: MemberCallback,
         processes: Processes,
     ) -> list[list[Training]]:
-        """Train batches in this process, or all processes in step.
+        """Train batches in this process alone, or in step with all processes.
 
-        On a CPU each core has a batch of its own, for small matrices are not worth sharing. Which
-        of them is first makes no difference to the result. The callback is called by one at a time.
+        On a CPU each core trains a batch of its own, because small matrices are not worth sharing.
+        Their order makes no difference to the result. One thread at a time calls the callback.
         """
         stop, lock = Event(), Lock()
 
@@ -113,16 +117,16 @@ class MemberTrainer:
                 for future in done:
                     future.result()
             except BaseException:
-                stop.set()  # or the others would be waited for to their end
+                stop.set()  # else the pool would wait for the other batches
                 raise
         return [futures[number].result() for number in range(len(batches))]
 
     def _train_one(
         self, batch: Batch, optimiser: Adam, callback: MemberCallback, processes: Processes
     ) -> list[Training]:
-        """Train a batch, in double precision if single turns out not to be enough."""
+        """Train a batch; train it again in double precision if single precision fails."""
 
-        def run(rows: Rows | Stream, keeper: CheckpointFile | None) -> list[Training]:
+        def run(rows: Rows | Stream, checkpoint: CheckpointFile | None) -> list[Training]:
             return train_batch(
                 batch.model,
                 rows,
@@ -131,39 +135,40 @@ class MemberTrainer:
                 callback=callback,
                 device=batch.model.log_noise.device,
                 processes=processes,
-                keeper=keeper,
+                checkpoint=checkpoint,
             )
 
-        double = self._keeper(f"member-{batch.first:03}", processes)
+        double = self._checkpoint(f"member-{batch.first:03}", processes)
         if precision(batch.rows) == torch.float64:
             return run(batch.rows, double)
         if double is None or not double.exists():
             start = copy.deepcopy(batch.model.state_dict())
-            with suppress(FactorisationError):  # the noise fell below what it resolves
-                return run(batch.rows, self._keeper(f"member-{batch.first:03}-single", processes))
+            with suppress(FactorisationError):  # the noise fell below single precision
+                single = self._checkpoint(f"member-{batch.first:03}-single", processes)
+                return run(batch.rows, single)
             batch.model.load_state_dict(start)
         return run(in_precision(batch.rows, torch.float64), double)
 
-    def _keeper(self, name: str, processes: Processes) -> CheckpointFile | None:
-        return None if self.checkpoints is None else self.checkpoints.keeper(name, processes)
+    def _checkpoint(self, name: str, processes: Processes) -> CheckpointFile | None:
+        return None if self.checkpoints is None else self.checkpoints.file(name, processes)
 
 
 def precision(rows: Rows | Stream) -> torch.dtype:
-    """Of the features."""
+    """Return the precision of the features of rows."""
     return rows.inputs.mean.dtype if isinstance(rows, Rows) else rows.dtype
 
 
 def in_precision(rows: Rows | Stream, dtype: torch.dtype) -> Rows | Stream:
-    """The same rows for features of another precision."""
+    """Return the rows with features of another precision."""
     if isinstance(rows, Rows):
         return replace(rows, inputs=rows.inputs.to(dtype=dtype))
     return replace(rows, dtype=dtype)
 
 
 def deepest_first(batches: Sequence[Batch]) -> list[int]:
-    """The order in which to begin: those that take longest come first."""
+    """Return the indices of the batches, those that take longest first."""
     return sorted(range(len(batches)), key=lambda n: -batches[n].model.architecture.depth)
 
 
-def _on_cpu(model: SSWIM) -> dict[str, torch.Tensor]:
+def _cpu_state(model: SSWIM) -> dict[str, torch.Tensor]:
     return {name: tensor.cpu() for name, tensor in model.state_dict().items()}

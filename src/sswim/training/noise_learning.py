@@ -1,22 +1,23 @@
-"""Learning input-dependent noise after the mean, from leave-one-out residuals.
+"""Input-dependent noise, learnt after the mean from leave-one-out residuals.
 
-Learnt jointly by the evidence, noise that depends on the input feeds on itself: rows that the warps
-fit well get less noise, hence more weight, and are fitted better still, at the cost of the others'
-error. So the mean comes first, under constant noise. Then, for some rounds,
+If it were learnt jointly with the warps by the evidence, input-dependent noise would reinforce
+itself: rows that the warps fit well get less noise, hence more weight, and are fitted better still,
+at the cost of the error elsewhere. So the mean is learnt first, under constant noise. Then, for
+some rounds,
 
     η maximises Σ log N(z; μ, v + σ²·exp η(x)) + log prior,
 
-with μ and v each row's leave-one-out mean and latent variance, in closed form; and the regression
-is conditioned again, its rows weighed by exp(−τη). Weights that follow the noise fully, with τ = 1,
-are best if the model is right; if not, they make it care less for noisy regions than the error
-there deserves. So τ is the largest of a few, a half at most, under which the leave-one-out error of
-the targets, predicted by all members together, is no worse than it was under constant noise.
+with μ and v the leave-one-out mean and latent variance of each row, in closed form, and the
+regression is conditioned again with rows weighted by exp(−τη). Weights that follow the noise fully
+(τ = 1) are best if the model is right; if it is not, the regression neglects noisy regions more
+than it should. So τ is the largest of a few values, at most a half, under which the leave-one-out
+error of the targets, predicted by all members together, is no worse than under constant noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64
@@ -26,7 +27,6 @@ from sswim.base.record import Record, chunks
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.noise_field import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.model.sswim import SSWIM
-from sswim.model.start import start_length_scales
 from sswim.posterior.density import Density
 from sswim.posterior.mixture import Mixture, equal_weights
 from sswim.posterior.prediction import Prediction
@@ -34,12 +34,15 @@ from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
+from sswim.training.noise_fit import fit_noise_field, start_noise_field, with_noise_field
 from sswim.training.objective import send_back
 
 ROUNDS = 2
+"""Number of rounds of fitting η and conditioning again."""
+
 TEMPERS = (0.5, 0.25)
-STEPS = 200
-LEARNING_RATE = 0.05
+"""Values of τ that are tried."""
+
 CHUNK_ROWS = 20_000
 """Rows whose graph is kept together."""
 
@@ -52,18 +55,23 @@ def learn_noise(
     everything: Rows | Iterable[Rows] | None = None,
     processes: Processes = ALONE,
 ) -> list[SSWIM]:
-    """Members with input-dependent noise from members trained with constant noise.
+    """Return copies of models trained under constant noise, with input-dependent noise.
 
     Args:
-        models: Trained; they are not changed.
-        rows: Those they were trained on, or some of them, on their device.
+        models: Trained members.
+        rows: The rows they were trained on, or a sample of them, on their device.
         sample: Some rows of the inputs, for the start of length-scales.
-        generator: A generator on the CPU, for the noise's features.
-        everything: All rows that they were trained on, if the others are some of them.
-        processes: Of whose rows everything is a part; the others are the same in each.
+        generator: Generator on the CPU for the frequencies of the noise field.
+        everything: All rows they were trained on, if ``rows`` is a sample.
+        processes: The processes that share ``everything``; ``rows`` are the same in each.
     """
-    known = _Known(rows, rows if everything is None else everything, processes)
-    noisy = [_with_field(model, sample, generator) for model in models]
+    known = _KnownRows(rows, rows if everything is None else everything, processes)
+    noisy = [
+        with_noise_field(
+            model, start_noise_field(model.architecture, model.n_targets, sample, generator)
+        )
+        for model in models
+    ]
     predictions = [known.leave_one_out(model) for model in models]
     allowed = _error(models, predictions, rows)
     for _ in range(ROUNDS):
@@ -74,8 +82,8 @@ def learn_noise(
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Rows to learn from, some of everything that models are conditioned on."""
+class _KnownRows:
+    """The rows to learn from, and all rows that models are conditioned on."""
 
     rows: Rows
     everything: Rows | Iterable[Rows]
@@ -84,18 +92,6 @@ class _Known:
     def leave_one_out(self, model: SSWIM) -> Prediction:
         """Predict each of the rows from all others."""
         return condition(model, self.everything, self.processes).leave_one_out(self.rows)
-
-
-def _with_field(model: SSWIM, sample: Float[Tensor, "S D"], generator: torch.Generator) -> SSWIM:
-    """A copy whose noise may depend on the input, but does not yet."""
-    architecture = replace(model.architecture, noise="input-dependent")
-    noisy = SSWIM(architecture, model.n_inputs, model.n_targets)
-    field = _field(noisy)
-    length_scales = start_length_scales(sample, None)
-    field.spectrum.start(architecture.kernel, architecture.draw, length_scales, generator)
-    field.temper.zero_()
-    noisy.load_state_dict(model.state_dict(), strict=False)
-    return noisy.to(model.log_noise.device)
 
 
 def _field(model: SSWIM) -> NoiseField:
@@ -113,25 +109,20 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
         prediction.latent_variance,
         rows.weight,
     )
-    optimiser = torch.optim.Adam(field.parameters(), lr=LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=LEARNING_RATE, total_steps=STEPS + 1
-    )
-    for _ in range(STEPS):
-        optimiser.zero_grad()
+
+    def backward() -> None:
         factors, prior = field.condition()
-        seen = factors.leaves()
+        leaves = factors.leaves()
         for chunk in chunks(residuals, CHUNK_ROWS):
-            _negative_log_density(seen, noise, chunk).backward()
-        send_back(factors, seen, prior)
-        optimiser.step()
-        schedule.step()
-    optimiser.zero_grad()
+            _negative_log_density(leaves, noise, chunk).backward()
+        send_back(factors, leaves, prior)
+
+    fit_noise_field(field, backward)
 
 
 @dataclass(frozen=True)
 class _Residuals(Record):
-    """What the noise is learnt from."""
+    """Leave-one-out residuals of the rows."""
 
     inputs: Measure
     squared: Float64[Tensor, "N T"]
@@ -144,7 +135,7 @@ class _Residuals(Record):
 def _negative_log_density(
     factors: NoiseFactors, noise: Float64[Tensor, " T"], residuals: _Residuals
 ) -> Float64[Tensor, ""]:
-    """−Σ log N(z; μ, v + σ²·exp η(x)), without its constant."""
+    """Return −Σ log N(z; μ, v + σ²·exp η(x)) without its constant."""
     ratio = log_noise_ratio(factors, residuals.inputs)
     variance = residuals.latent_variance + noise * ratio.exp()
     losses = 0.5 * (residuals.squared / variance + variance.log()).sum(-1)
@@ -153,20 +144,20 @@ def _negative_log_density(
 
 @torch.no_grad()
 def _temper(
-    models: Sequence[SSWIM], known: _Known, allowed: Float64[Tensor, " T"]
+    models: Sequence[SSWIM], known: _KnownRows, allowed: Float64[Tensor, " T"]
 ) -> list[Prediction]:
     """Set the largest τ of every target whose error is allowed; zero always is."""
     chosen = torch.zeros_like(allowed)
     for temper in sorted(TEMPERS):
-        predictions = _tempered(models, known, torch.full_like(allowed, temper))
+        predictions = _predict_tempered(models, known, torch.full_like(allowed, temper))
         chosen = torch.where(_error(models, predictions, known.rows) <= allowed, temper, chosen)
-    return _tempered(models, known, chosen)
+    return _predict_tempered(models, known, chosen)
 
 
-def _tempered(
-    models: Sequence[SSWIM], known: _Known, temper: Float64[Tensor, " T"]
+def _predict_tempered(
+    models: Sequence[SSWIM], known: _KnownRows, temper: Float64[Tensor, " T"]
 ) -> list[Prediction]:
-    """Leave-one-out predictions under weights exp(−τη)."""
+    """Set τ, and return leave-one-out predictions under the weights exp(−τη)."""
     for model in models:
         _field(model).temper.copy_(temper)
     return [known.leave_one_out(model) for model in models]
@@ -176,7 +167,7 @@ def _tempered(
 def _error(
     models: Sequence[SSWIM], predictions: Sequence[Prediction], rows: Rows
 ) -> Float64[Tensor, " T"]:
-    """Mean square error of every target, on its own scale, predicted by all members together."""
+    """Return the mean square error of every target, predicted by all members together."""
     densities = [
         Density(prediction, model.condition()[0].output, no_scaling(rows))
         for model, prediction in zip(models, predictions, strict=True)

@@ -1,22 +1,22 @@
-"""What training minimises, and its exact gradient: in one pass, or in two over chunks of rows.
+"""The training objective and its exact gradient, in one pass or in two passes over chunks.
 
 The criterion depends on the rows through the statistics S = Σ_chunks S(chunk), which are functions
 of the small factors f of the model:
 
     parameters → f → S → evidence
 
-One pass keeps the graph of all rows. Two passes need the memory of a chunk: the first sums S up
-without a graph; then the evidence is differentiated with respect to S alone; the second recomputes
-the statistics of each chunk with its graph and sends ∂evidence/∂S back through it, into f. This is
-the full gradient, not an estimate. The graphs of the first chunks are kept from the first pass, as
-many as a fixed amount of memory holds: these are not computed twice. Leave-one-out also looks at
-each row given S and so needs one more pass in between.
+One pass keeps the graph of all rows. Two passes need the memory of one chunk: the first pass sums
+S without a graph; then the evidence is differentiated with respect to S alone; the second pass
+recomputes the statistics of each chunk with their graph and backpropagates ∂evidence/∂S through it
+into f. This is the full gradient, not an estimate. The graphs of the first chunks are kept from the
+first pass, as many as a fixed amount of memory holds, so that these are not computed twice.
+Leave-one-out predicts each row given S, which takes one more pass in between.
 
-With several processes, each of which has some of the rows, S is the sum of theirs after the first
-pass, and so is ∂evidence/∂f after the second: the same two passes, and the same gradient.
+If several processes each have some of the rows, they add up their S after the first pass and their
+∂evidence/∂f after the second: the same two passes and the same gradient.
 
-A batch of members has one value each. They share no parameter, so the gradient of their sum is that
-of each.
+The objective of a batch has one value per member. Members share no parameter, so the gradient of
+the sum is the gradient of each.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.base.errors import UserError
 from sswim.base.record import Record
 from sswim.base.validation import require_choice, require_restartable
 from sswim.distributed.processes import ALONE, Processes
@@ -52,20 +53,20 @@ Criterion = Literal["evidence", "leave-one-out"]
 
 @dataclass(frozen=True)
 class Objective:
-    """A criterion of fit, and how much the hierarchical prior on the warps counts beside it.
+    """A criterion of fit and the weight of the hierarchical prior on the warps.
 
-    All are per row: nats divided by the number of rows (the sum of their weights).
+    Values are in nats per row: divided by the number of rows (the sum of their weights).
     """
 
     criterion: Criterion = "evidence"
     """The log evidence, or the sum of the rows' leave-one-out log predictive densities."""
     prior_weight: float = 1.0
-    """1 for the maximum a posteriori, 0 for maximum likelihood as published."""
+    """Weight of the prior: 1 for maximum a posteriori, 0 for maximum likelihood as published."""
 
     def __post_init__(self) -> None:
         require_choice("criterion", self.criterion, Criterion)
         if self.prior_weight < 0:
-            raise ValueError(f"prior_weight must not be negative. Got {self.prior_weight}.")
+            raise UserError(f"prior_weight must not be negative. Got {self.prior_weight}.")
 
 
 MAP = Objective()
@@ -81,19 +82,19 @@ def backward(
     chunk_rows: int | None = None,
     processes: Processes = ALONE,
 ) -> Float64[Tensor, "*B"]:
-    """The objective's value, of every member; its gradient is added to that of the parameters.
+    """Return the objective of every member, and add its gradient to the parameters.
 
     Args:
-        model: On the device of the rows.
-        rows: Rows in memory, or chunks of them in any iterable that can be started again. Of
-            several processes each has its own rows, or an empty chunk.
-        objective: What to minimise.
-        chunk_rows: Rows looked at together; as many as there are in memory, or more, for one pass.
-            By default chosen from the device, the number of rows and the memory at hand.
-        processes: Whose rows all count.
+        model: Model or batch, on the device of the rows.
+        rows: Rows in memory, or chunks in any iterable that can be restarted. Each process has its
+            own rows, or an empty chunk.
+        objective: The objective to minimise.
+        chunk_rows: Rows per chunk; at least the number of rows in memory for one pass. By default
+            chosen from the device, the number of rows and the free memory.
+        processes: The processes whose rows are added up.
     """
     if chunk_rows is not None and chunk_rows < 1:
-        raise ValueError(f"A chunk has at least one row. Got chunk_rows={chunk_rows}.")
+        raise ValueError(f"chunk_rows must be at least 1. Got chunk_rows={chunk_rows}.")
     n_members = math.prod(model.batch)
 
     def size_of(rows: Rows) -> int:
@@ -103,19 +104,19 @@ def backward(
         return kept_rows(model.architecture, chunk, n_members)
 
     if isinstance(rows, Rows):
-        size = size_of(rows)  # once, for a GPU's free memory is another after the first pass
+        size = size_of(rows)  # once, because a GPU's free memory changes in the first pass
         if len(rows) <= size and processes.size == 1:
-            value = whole(model, rows, objective)
+            value = one_pass(model, rows, objective)
             value.sum().backward()
             return value.detach()
         parts = SmallerChunks([rows], lambda _: size)
     else:
         parts = SmallerChunks(rows, size_of)
-    return in_chunks(model, parts, objective, kept, processes)
+    return two_passes(model, parts, objective, kept, processes)
 
 
-def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
-    """The objective of every member as one differentiable function, the graph of all rows kept."""
+def one_pass(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
+    """Return the objective of every member, differentiable, with the graph of all rows."""
     factors, prior = model.condition()
     observations = observe(factors, rows)
     total = statistics(observations)
@@ -127,21 +128,21 @@ def whole(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B
     return (criterion + _weighted(prior, objective)) / total.count
 
 
-def in_chunks(
+def two_passes(
     model: SSWIM,
     rows: Iterable[Rows],
     objective: Objective,
     kept_rows: Callable[[Rows], int] = lambda chunk: 0,
     processes: Processes = ALONE,
 ) -> Float64[Tensor, "*B"]:
-    """The objective's value, of every member; its gradient is added to that of the parameters.
+    """Return the objective of every member, and add its gradient to the parameters.
 
     Args:
-        model: On the device of the rows.
-        rows: Chunks, in an iterable that can be started again.
-        objective: What to minimise.
-        kept_rows: Of how many rows the first pass keeps the graph, by the look of a chunk.
-        processes: Whose rows all count.
+        model: Model or batch, on the device of the rows.
+        rows: Chunks in an iterable that can be restarted.
+        objective: The objective to minimise.
+        kept_rows: Returns from a chunk the number of rows whose graphs the first pass keeps.
+        processes: The processes whose rows are added up.
     """
     require_restartable(rows)
     factors, prior = model.condition()
@@ -177,7 +178,7 @@ def in_chunks(
         send_back(conditioned, given)
     n_kept = len(kept)
     while kept:
-        send_back(kept.pop(), total)  # and its graph is freed
+        send_back(kept.pop(), total)  # frees its graph
     for chunk in islice(rows, n_kept, None):
         send_back(statistics(observe(seen, chunk), gradients_only=True), total)
     _sum_gradients(seen, processes)
@@ -187,32 +188,32 @@ def in_chunks(
 
 
 def _sum_gradients(leaves: Record, processes: Processes) -> None:
-    """Replace the gradients of leaves by the sums of all processes'."""
+    """Replace the gradients of leaves by their sums over all processes."""
     if processes.size == 1:
         return
     tensors = leaves.tensors()
-    # Which leaves have a gradient is the same everywhere but where there were no rows.
+    # All processes with rows have gradients in the same leaves; one without rows has none.
     gradients = [torch.zeros_like(t) if t.grad is None else t.grad for t in tensors]
     for tensor, gradient in zip(tensors, processes.all_sum_tensors(gradients), strict=True):
         tensor.grad = gradient.to(tensor.dtype)
 
 
 def _weighted(prior: NegativeLogPrior, objective: Objective) -> Float64[Tensor, "*B"]:
-    """Without their prior the warps are those of the paper; the density always has its own."""
+    """Return the weighted prior of the warps plus the full prior of output warp and noise."""
     return objective.prior_weight * prior.warps + prior.density
 
 
 def _negative_log_leave_one_out(
     rows: Observations, conditioned: Posterior
 ) -> Float64[Tensor, "*B"]:
-    """−Σ c·log p(y), the density of y on its own scale."""
+    """Return −Σ c·log p(y), with the density of y on its own scale."""
     prediction = leave_one_out(rows, conditioned)
     density = (prediction.log_density(rows.targets) + rows.log_slope).sum(-1)
     return -(density if rows.multiplicity is None else rows.multiplicity * density).sum(-1)
 
 
 def send_back(computed: Record, leaves: Record, *scalars: Tensor) -> None:
-    """Backpropagate the gradients collected in the leaves, and those of scalars, in one sweep."""
+    """Backpropagate the gradients collected in the leaves, and those of scalars, at once."""
     tensors: list[Tensor] = []
     gradients: list[Tensor | None] = []
     for tensor, leaf in zip(computed.tensors(), leaves.tensors(), strict=True):

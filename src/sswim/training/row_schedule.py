@@ -1,6 +1,7 @@
-"""Training that begins with few of the rows and ends with all of them.
+"""A schedule of rows: the first steps use few rows, the last steps all of them.
 
-Far from the optimum a few rows point the same way as all of them do, at a fraction of the cost.
+Far from the optimum the gradient of a few rows points the same way as that of all rows, at a
+fraction of the cost.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import torch
 from sswim.rows.rows import Rows
 
 STAGES = ((0.2, 16), (0.3, 4), (0.5, 1))
-"""The share of the steps, and of how many rows one is seen in them."""
+"""(fraction of steps, use one row in n)"""
 
-FEWEST = 2000
-"""Rows that every step sees, if there are as many."""
+MIN_ROWS = 2000
+"""Smallest number of rows of a step, if there are that many."""
 
 
 def growing(rows: Rows, n_steps: int) -> Iterator[Rows]:
-    """The rows that each of the steps sees: the same record as long as they are the same.
+    """Yield the rows of each step, the same record as long as they do not change.
 
-    Which are seen first is random, and the same every time.
+    The rows of the first steps are a random choice with a fixed seed.
     """
     n_rows = len(rows)
     order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(0))
@@ -30,7 +31,7 @@ def growing(rows: Rows, n_steps: int) -> Iterator[Rows]:
     done, share = 0, 0.0
     for part, divisor in STAGES:
         share += part
-        n_seen = max(n_rows // divisor, FEWEST)
+        n_seen = max(n_rows // divisor, MIN_ROWS)
         seen = rows
         if n_seen < n_rows:
             seen = rows.map(partial(torch.index_select, dim=rows.axis, index=order[:n_seen]))

@@ -1,4 +1,4 @@
-"""A training that is kept on the way, so that another can go on where it was."""
+"""The state of a training that can be saved and resumed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TrainingState:
-    """All that the steps to come depend on, besides the rows."""
+    """Everything that later steps depend on besides the rows."""
 
     tensors: dict[str, Tensor]
     content: dict[str, Any]
-    """What JSON can hold."""
+    """The part that JSON can hold."""
 
     def __or__(self, other: TrainingState) -> TrainingState:
         return TrainingState(self.tensors | other.tensors, self.content | other.content)
@@ -23,26 +23,26 @@ class TrainingState:
 
 @runtime_checkable
 class StateStore(Protocol):
-    """What keeps a training."""
+    """A place where the state of one training is saved."""
 
     @property
     def every(self) -> int:
-        """After how many steps the training is kept."""
+        """Number of steps from one save to the next."""
         ...
 
     def load(self) -> TrainingState | None:
-        """What was kept last; None if nothing was."""
+        """Return the state that was saved last; None if there is none."""
         ...
 
-    def save(self, kept: TrainingState) -> None:
-        """Keep this instead of what was kept before."""
+    def save(self, state: TrainingState) -> None:
+        """Replace the saved state."""
         ...
 
 
 def pack_optimiser(
     optimiser: torch.optim.Optimizer, schedule: torch.optim.lr_scheduler.LRScheduler
 ) -> TrainingState:
-    """The state of an optimiser and of its schedule."""
+    """Return the state of an optimiser and its schedule."""
     state = optimiser.state_dict()
     tensors = {
         f"optimiser.{number}.{name}": tensor
@@ -55,16 +55,16 @@ def pack_optimiser(
 
 
 def load_optimiser(
-    kept: TrainingState,
+    saved: TrainingState,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> None:
-    """Undo :func:`pack_optimiser`."""
+    """Restore an optimiser and its schedule from what :func:`pack_optimiser` returned."""
     state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in kept.tensors.items():
+    for key, tensor in saved.tensors.items():
         kind, *rest = key.split(".")
         if kind == "optimiser":
             number, name = rest
             state.setdefault(int(number), {})[name] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": kept.content["groups"]})
-    schedule.load_state_dict(kept.content["schedule"])
+    optimiser.load_state_dict({"state": state, "param_groups": saved.content["groups"]})
+    schedule.load_state_dict(saved.content["schedule"])

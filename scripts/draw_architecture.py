@@ -1,0 +1,145 @@
+"""Draw the rooms of the package and the imports between them, from the code itself.
+
+    python scripts/draw_architecture.py docs/images/architecture.png
+
+Every box is a room with its number of modules and lines. An arrow means that the lower room imports
+the upper one; its width grows with the number of imports. The order of the rooms is that of the
+import-linter contract in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "sswim"
+
+CARRIES = {
+    "base": "records of tensors, files, Cholesky",
+    "distributed": "processes and their shares of the rows",
+    "rows": "source → chunks → summary → standardised rows",
+    "model": "warped measures → expected features → observations",
+    "posterior": "statistics → posterior → prediction → mixture",
+    "training": "objective → exact gradient → trained members",
+    "recipe": "plan → draw, train, combine members",
+    "tables": "Parquet, CSV, Arrow → source of rows",
+    "estimator": "SSWIMRegressor: fit, predict, save, load",
+    "plotting": "figures and pages",
+    "lab": "peers, data sets, benches, the paper",
+    "cli": "the command sswim",
+}
+"""What flows through each room."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A sub-package, and the number of its imports of each other room."""
+
+    name: str
+    n_modules: int
+    n_lines: int
+    imports: Counter[str]
+
+
+def room_order() -> list[str]:
+    """Return the rooms from the first to the last, as the import contract has them."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    [contract] = content["tool"]["importlinter"]["contracts"]
+    return list(reversed(contract["layers"]))
+
+
+def read_rooms() -> list[Room]:
+    """Read all rooms from the source."""
+    return [_read_room(name) for name in room_order()]
+
+
+def _read_room(name: str) -> Room:
+    files = sorted((PACKAGE / name).rglob("*.py"))
+    texts = [file.read_text("utf-8") for file in files]
+    imported = Counter(
+        room for text in texts for room in _imported_rooms(ast.parse(text)) if room != name
+    )
+    n_modules = sum(file.name != "__init__.py" for file in files)
+    return Room(name, n_modules, sum(text.count("\n") for text in texts), imported)
+
+
+def _imported_rooms(tree: ast.Module) -> list[str]:
+    """Return the rooms that a module imports, inside functions too; one entry per import."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            package, *rest = node.module.split(".")
+            if package == "sswim":
+                found += rest[:1] or [alias.name for alias in node.names]
+    return [room for room in found if room in CARRIES]
+
+
+def draw(rooms: list[Room]) -> Figure:
+    """Draw the rooms from top to bottom, with their imports at the right."""
+    figure = Figure(figsize=(8.2, 0.82 * len(rooms) + 0.4), layout="constrained")
+    axes = figure.subplots()
+    heights = {room.name: -number for number, room in enumerate(rooms)}
+    for room in rooms:
+        _draw_box(axes, room, heights[room.name])
+        for other, count in room.imports.items():
+            _draw_import(axes, heights[room.name], heights[other], count)
+    axes.set_xlim(-0.1, 8.3)
+    axes.set_ylim(-len(rooms) + 0.45, 0.55)
+    axes.set_axis_off()
+    return figure
+
+
+def _draw_box(axes: Axes, room: Room, height: float) -> None:
+    box = FancyBboxPatch(
+        (0, height - 0.34),
+        6.4,
+        0.68,
+        boxstyle="round,pad=0,rounding_size=0.12",
+        facecolor="#eef3f8",
+        edgecolor="#4a6785",
+    )
+    axes.add_patch(box)
+    axes.text(0.15, height + 0.1, room.name, fontsize=12, fontweight="bold", va="center")
+    size = f"{room.n_modules} modules, {room.n_lines:,} lines"
+    axes.text(6.25, height + 0.1, size, fontsize=9, ha="right", va="center", color="#555555")
+    axes.text(0.15, height - 0.18, CARRIES[room.name], fontsize=9.5, va="center")
+
+
+def _draw_import(axes: Axes, importer: float, imported: float, count: int) -> None:
+    """Draw an arc from the importing room to the imported one; longer arcs reach further right."""
+    distance = abs(imported - importer)
+    arrow = FancyArrowPatch(
+        (6.42, importer + 0.12),
+        (6.42, imported - 0.12),
+        connectionstyle=f"arc3,rad={0.30 + 0.30 / distance:.3f}",
+        arrowstyle="-|>",
+        mutation_scale=9,
+        linewidth=0.4 + 0.05 * min(count, 40),
+        color="#b5523b" if imported < importer else "#4a6785",
+        alpha=0.55,
+    )
+    axes.add_patch(arrow)
+
+
+def main() -> int:
+    """Write the picture."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("out", type=Path, help="a PNG, SVG or PDF file")
+    out = parser.parse_args().out
+    draw(read_rooms()).savefig(out, dpi=110)
+    print(f"Wrote {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""The methods of a fitted estimator that predict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from sswim.base.errors import UserError
+from sswim.base.random_state import RandomState, draw_generator
+from sswim.base.validation import require_coverage, require_integer
+from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
+from sswim.estimator.member import Member
+from sswim.model.sswim import SSWIM
+from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.mixture import Mixture
+from sswim.rows.measure import Measure, marginal_variance
+from sswim.rows.rows import Rows, as_rows
+from sswim.rows.scaling import Scaling
+
+Array = NDArray[np.float64]
+
+
+class PredictionMethods(BaseEstimator):  # type: ignore[misc]
+    """Predictions, densities, draws and warps of a fitted ensemble."""
+
+    dtype: str
+    _models: list[SSWIM]
+    _ensemble: Ensemble
+    _fitted_rows: Rows | None
+    _flat_targets: bool
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        include_noise: bool = True,
+        X_std: Any = None,
+    ) -> Array | tuple[Array, Array]:
+        """Predict the targets of rows.
+
+        Args:
+            X: Inputs, (N, D).
+            return_std: Also return standard deviations, in the shape of the mean.
+            return_cov: Also return the joint covariance, (N, N) or (N, N, T).
+            include_noise: Whether the spread is that of a new observation, or of the function.
+            X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
+        """
+        if return_std and return_cov:
+            raise UserError("At most one of return_std and return_cov can be True. Got both.")
+        inputs = self._check_inputs(X, X_std)
+        if not (return_std or return_cov):
+            return self._as_output(self._ensemble.predict_mean(inputs))
+        mixture = self._ensemble.predict(inputs)
+        mean = self._as_output(mixture.mean)
+        if return_std:
+            spread = mixture if include_noise else mixture.without_noise()
+            return mean, self._as_output(spread.observation_variance.sqrt())
+        covariance = self._ensemble.covariance(inputs, include_noise=include_noise)
+        joint = covariance.permute(1, 2, 0).cpu().numpy()
+        return mean, joint[..., 0] if self._flat_targets else joint
+
+    def predict_distribution(
+        self, X: Any, *, X_std: Any = None, include_noise: bool = True
+    ) -> Mixture:
+        """Predict whole densities: those of new observations, or of the function.
+
+        The result has ``mean``, ``observation_variance``, ``quantile(p)``, ``cdf(y)`` and
+        ``log_density(y)``, all as tensors of shape (N, T) on the model's device. Features are
+        computed once, however many of these are used.
+        """
+        mixture = self._ensemble_of_fit().predict(self._check_inputs(X, X_std))
+        return mixture if include_noise else mixture.without_noise()
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, X_std: Any = None, include_noise: bool = True
+    ) -> tuple[Array, Array]:
+        """Return the ends of central intervals that cover a new observation, or the function."""
+        require_coverage(coverage)
+        mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
+        lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
+        return self._as_output(lower), self._as_output(upper)
+
+    def predict_quantiles(
+        self,
+        X: Any,
+        probabilities: Any = (0.05, 0.5, 0.95),
+        *,
+        X_std: Any = None,
+        include_noise: bool = True,
+    ) -> Array:
+        """Return quantiles of a new observation, or of the function: (N, Q) or (N, T, Q).
+
+        The quantile of probability one half is the median.
+        """
+        levels = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
+        if levels.ndim != 1 or len(levels) == 0 or not np.all((levels > 0) & (levels < 1)):
+            raise UserError(
+                f"probabilities must be one or more numbers between 0 and 1. Got {probabilities}."
+            )
+        mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
+        return np.stack([self._as_output(mixture.quantile(level)) for level in levels.tolist()], -1)
+
+    def predict_noise(self, X: Any, *, X_std: Any = None) -> Array:
+        """Return the standard deviation of the noise alone, in the shape of the mean."""
+        return self._as_output(self.predict_distribution(X, X_std=X_std).noise_variance.sqrt())
+
+    def log_density(self, X: Any, y: Any, *, X_std: Any = None) -> Array:
+        """Return log p(y) of observations, in the shape of y."""
+        rows = self._check_rows(X, y, X_std)
+        return self._as_output(self._ensemble.predict(rows.inputs).log_density(rows.targets))
+
+    def cdf(self, X: Any, y: Any, *, X_std: Any = None) -> Array:
+        """Return the probability that a new observation is at most y, in the shape of y.
+
+        If the densities are right, it is uniform over rows with known targets.
+        """
+        rows = self._check_rows(X, y, X_std)
+        return self._as_output(self._ensemble.predict(rows.inputs).cdf(rows.targets))
+
+    def sample_y(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        random_state: RandomState = 0,
+        *,
+        include_noise: bool = False,
+    ) -> Array:
+        """Return values of functions drawn from the posterior: (N, n_samples) or (N, T, n_samples).
+
+        The same random state draws the same functions, wherever they are evaluated. With
+        ``include_noise`` the values are observations of those functions.
+        """
+        require_integer("n_samples", n_samples, 1)
+        inputs = self._check_inputs(X, None)
+        generator = draw_generator(random_state)
+        functions = self._ensemble.sample(n_samples, generator, include_noise=include_noise)
+        draws = functions(inputs).permute(1, 2, 0).cpu().numpy()
+        return draws[:, 0] if self._flat_targets else draws
+
+    def loo_predict(self, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict the rows given to ``fit``, each from all the others."""
+        check_is_fitted(self)
+        if self._fitted_rows is None:
+            raise UserError(
+                "loo_predict needs the arrays given to fit. They are not kept after partial_fit "
+                "or in a model file, and the rows of tables and sources never are. Call it right "
+                "after a fit of arrays."
+            )
+        mixture = self._ensemble.leave_one_out(self._fitted_rows)
+        mean = self._as_output(mixture.mean)
+        if not return_std:
+            return mean
+        return mean, self._as_output(mixture.observation_variance.sqrt())
+
+    def warp(
+        self, X: Any, *, X_std: Any = None, member: int | None = None
+    ) -> list[tuple[Array, Array]]:
+        """Return mean and variance of the inputs after each warp of a member.
+
+        They are in the units of the inputs, or in normal scores for a member that uses these. The
+        default is the member ``shown_member_``.
+        """
+        inputs = self._check_inputs(X, X_std)
+        member = self.shown_member_ if member is None else member
+        self._require_member(member)
+        measures = [m.to(device=torch.device("cpu")) for m in self._ensemble.warp(inputs, member)]
+        variances = [marginal_variance(m) for m in measures[1:]]
+        return [
+            (measure.mean.numpy(), variance.numpy())
+            for measure, variance in zip(measures[1:], variances, strict=True)
+            if variance is not None
+        ]
+
+    def warp_targets(self, y: Any, *, member: int = 0) -> Array:
+        """Return targets mapped by a member's output warp, (N,) or (N, T).
+
+        Without an output warp these are the standardised targets.
+        """
+        check_is_fitted(self)
+        self._require_member(member)
+        values = np.atleast_1d(as_numpy(y))
+        targets = as_rows(np.zeros((len(values), 1)), values).targets.to(self._device)
+        if targets.shape[1] != self.n_targets_:
+            raise UserError(f"y must have {self.n_targets_} targets. Got {targets.shape[1]}.")
+        output = self._ensemble.members[member].factors.output
+        return self._as_output(output.forward(self._ensemble.scaling.targets(targets))[0])
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """The members of the ensemble: models, predictors and weights."""
+        ensemble = self._ensemble_of_fit()
+        weights = ensemble.weights.tolist()
+        members = zip(self._models, ensemble.members, weights, strict=True)
+        return tuple(Member(*each) for each in members)
+
+    @property
+    def weights_(self) -> Array:
+        """The weights of the members, which add up to one."""
+        return self._ensemble_of_fit().weights.cpu().numpy()
+
+    @property
+    def scaling_(self) -> Scaling:
+        """Means and spreads by which inputs and targets are standardised, on the model's device."""
+        return self._ensemble_of_fit().scaling
+
+    @property
+    def shown_member_(self) -> int:
+        """The member whose warps are shown by default.
+
+        It is one of the deepest members that use the inputs as they are, the one with most weight.
+        """
+        check_is_fitted(self)
+
+        def rank(number: int) -> tuple[bool, int, float]:
+            architecture = self._models[number].architecture
+            plain = architecture.inputs == "standardised"
+            return plain, architecture.depth, self._ensemble.weights[number].item()
+
+        return max(range(len(self._models)), key=rank)
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """The log evidence of all rows seen, in the units of the targets."""
+        return self._ensemble_of_fit().log_evidence().item()
+
+    @property
+    def warps_targets_(self) -> bool:
+        """Whether there is an output warp."""
+        check_is_fitted(self)
+        return any(model.output_warp is not None for model in self._models)
+
+    @property
+    def n_targets_(self) -> int:
+        """T, the number of targets."""
+        return len(self._ensemble_of_fit().scaling.target_mean)
+
+    @property
+    def n_samples_seen_(self) -> float:
+        """Number of rows that the model is conditioned on, each counted by its weight."""
+        return self._ensemble_of_fit().members[0].statistics.count.item()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_ensemble")
+
+    @property
+    def _device(self) -> torch.device:
+        return self._ensemble.scaling.input_mean.device
+
+    @property
+    def _precision(self) -> torch.dtype:
+        """Precision of features outside training."""
+        return torch.float32 if self.dtype == "float32" else torch.float64
+
+    def _ensemble_of_fit(self) -> Ensemble:
+        check_is_fitted(self)
+        return self._ensemble
+
+    def _check_rows(self, X: Any, y: Any, X_std: Any, sample_weight: Any = None) -> Rows:
+        """Check rows against those of ``fit``, and move them to the model's device."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, y, sample_weight, X_std, dtype=self._precision, reset=False)
+        return rows.to(device=self._device)
+
+    def _check_inputs(self, X: Any, X_std: Any) -> Measure:
+        """Check inputs against those of ``fit``, and move them to the model's device."""
+        check_is_fitted(self)
+        return check_inputs(self, X, X_std, dtype=self._precision).to(device=self._device)
+
+    def _require_member(self, member: int) -> None:
+        n_members = len(self._ensemble.members)
+        if not 0 <= member < n_members:
+            raise UserError(
+                f"member must be one of the model's {n_members} members, counted from 0. "
+                f"Got {member}."
+            )
+
+    def _as_output(self, values: Tensor) -> Array:
+        """Return an array of shape (N, T), or (N,) if the targets of ``fit`` were flat."""
+        array = values.cpu().numpy()
+        return array[:, 0] if self._flat_targets else array
