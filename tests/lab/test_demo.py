@@ -104,6 +104,6 @@ def test_rows_are_drawn_again_from_the_same_seed() -> None:
 
 def test_a_missing_folder_raises_an_error_before_any_work(tmp_path: Path) -> None:
     stream = io.StringIO()
-    with pytest.raises(FileNotFoundError, match=r"make .* first"):
+    with pytest.raises(FileNotFoundError, match=r"Make the folder .* first"):
         run_demo(tmp_path / "missing", Console(file=stream))
     assert not stream.getvalue()
