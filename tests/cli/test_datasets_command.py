@@ -22,7 +22,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def line(result: Result, name: str) -> list[str]:
-    """The words of the line of a data set."""
+    """Return the words of the line of a data set."""
     return next(each.split() for each in result.output.splitlines() if each.startswith(f" {name} "))
 
 

@@ -49,3 +49,11 @@ def test_version_and_help_load_nothing_heavy(arguments: list[str]) -> None:
     result = run_python("-c", PROGRAM, *arguments)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+def test_the_estimator_loads_neither_tables_nor_figures() -> None:
+    """The room of tables would load pyarrow, which scikit-learn loads only if pandas is there."""
+    program = "import sys; from sswim import SSWIMRegressor; print(*sys.modules)"
+    loaded = run_python("-c", program).stdout.split()
+    assert "sswim.estimator.regressor" in loaded
+    assert not {"sswim.tables", "sswim.plotting", "sswim.lab", "matplotlib"} & {*loaded}

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +122,35 @@ def test_evaluate_and_info_tell(model: Path, table: Path) -> None:
         assert word in told.output
 
 
+def test_rows_with_missing_values_are_left_out_of_a_fit(tmp_path: Path) -> None:
+    rows = make_table().to_pydict()
+    rows["x"][3] = rows["colour"][5] = None
+    path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
+    pq.write_table(pa.table(rows), path)
+    places: list[str | Path] = [path, "--out", out]
+    command = ["fit", *places, "--target", "price", "--drop", "id", *FAST]
+    refused = invoke(*command)
+    assert refused.exit_code == 1
+    assert "'x' (1 rows), 'colour' (1 rows)" in refused.stderr
+    fitted = invoke(*command, "--drop-missing")
+    assert fitted.exit_code == 0
+    assert "Left out 2 of 60 rows with missing values." in fitted.stderr
+    assert "from 58 rows" in fitted.stdout
+    assert invoke(*command, "--drop-missing", "--memory", "0").exit_code == 0
+    assert SSWIMRegressor.load(out).n_samples_seen_ == 58
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_evaluate_scores_whole_tables_and_chunks_alike(
+    model: Path, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"t{suffix}"
+    write_table(make_table(), path)
+    whole, chunks = (invoke("evaluate", model, path, "--memory", each) for each in ("1GB", "0"))
+    assert whole.exit_code == 0
+    assert whole.output == chunks.output
+
+
 def test_same_seed_same_model(table: Path, tmp_path: Path) -> None:
     paths = [tmp_path / "a.sswim", tmp_path / "b.sswim"]
     for path in paths:
@@ -154,8 +182,14 @@ def test_missing_values_are_refused_or_dropped(model: Path, tmp_path: Path) -> N
     assert kept.exit_code == 0
     assert "Left out 1 of 10 rows" in kept.output
     assert read_table(out)["id"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert invoke("evaluate", model, path).exit_code == 1
-    assert invoke("evaluate", model, path, "--drop-missing").exit_code == 0
+    refused = invoke("evaluate", model, path)
+    assert refused.exit_code == 1
+    assert "Got none in 'x' in row 4" in refused.stderr
+    for memory in ("2GiB", "0"):  # read whole, and in chunks
+        kept = invoke("evaluate", model, path, "--drop-missing", "--memory", memory)
+        assert kept.exit_code == 0
+        assert "Left out 1 of 10 rows" in kept.stderr
+        assert "on 9 rows of" in " ".join(kept.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -252,7 +286,9 @@ def test_a_model_of_several_targets_is_for_python(tmp_path: Path) -> None:
 
 def test_demo_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {name: value for name, value in QUICK.items() if name != "depth"}
-    monkeypatch.setattr("sswim.lab.demo.demo_regressor", partial(SSWIMRegressor, **quick))
+    monkeypatch.setattr(
+        "sswim.lab.demo.demo_regressor", lambda depth: SSWIMRegressor(depth=depth, **quick)
+    )
     assert invoke("demo", "--out", tmp_path / "new" / "folder").exit_code == 0
     assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [
         "demo.html",
@@ -264,7 +300,8 @@ def test_ctrl_c_keeps_the_best_so_far(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "model.sswim"
     arguments = ["fit", str(table), "--target", "price", "--drop", "id", "--out", str(out)]
     arguments += ["--max-iter", "100000", "--n-components", "64"]
-    program = f"import sswim.cli.app; print('imported', flush=True); sswim.cli.app.app({arguments})"
+    imports = "import sswim.cli.app, sswim.estimator.regressor, sswim.tables.table_source"
+    program = f"{imports}; print('imported', flush=True); sswim.cli.app.app({arguments})"
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, read_table, write_table
 
 BLOCK = 2**20
-"""What is read of a file at once, in bytes."""
+"""Number of bytes that are read from a file at once."""
 
 
 def folder_of(folder: Path, contents: dict[str, str]) -> Path:
@@ -24,7 +24,7 @@ def folder_of(folder: Path, contents: dict[str, str]) -> Path:
 
 
 def late(value: str, first: str = "1") -> str:
-    """A column whose last value is beyond the first block."""
+    """Return a file whose last value of x lies beyond the first block."""
     return "x,y\n" + f"{first},2.5\n" * (BLOCK // (len(first) + 5) + 1) + f"{value},2.5\n"
 
 

@@ -27,7 +27,7 @@ def folder_of(folder: Path, tables: dict[str, pa.Table], **options: Any) -> Path
 
 
 def column_offset(path: Path, group: int, column: int) -> int:
-    """Where the values of a column begin in a file."""
+    """Return the position in a file at which the values of a column begin."""
     found = pq.read_metadata(path).row_group(group).column(column)
     return int(found.dictionary_page_offset or found.data_page_offset)
 

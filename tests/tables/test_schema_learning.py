@@ -22,8 +22,8 @@ from sswim.tables.table_io import TableError, write_table
 SIZES = [1, 2, 3, 5]
 
 
-class Told(Exception):  # noqa: N818 (it is how a process that must wait is left)
-    """One process has said what it found."""
+class Sent(Exception):  # noqa: N818 (it ends a simulated process, which would wait for others)
+    """A simulated process has sent its findings."""
 
 
 def learned_by(
@@ -33,16 +33,16 @@ def learned_by(
     drop: Collection[str] = (),
     drop_missing: bool = False,
 ) -> Schema:
-    """What so many processes learn, which must be the same in all of them."""
+    """Return the schema that ``size`` processes learn, which must be the same in all of them."""
     found: list[ShareFindings] = []
 
-    def tell(mine: ShareFindings) -> list[ShareFindings]:
+    def send(mine: ShareFindings) -> list[ShareFindings]:
         found.append(mine)
-        raise Told
+        raise Sent
 
     for share in shares(size):
-        with pytest.raises(Told):
-            learn_schema(tables, target, drop, share, tell, drop_missing)
+        with pytest.raises(Sent):
+            learn_schema(tables, target, drop, share, send, drop_missing)
     results: list[Schema | str] = []
     for share in shares(size):
         try:
@@ -57,7 +57,7 @@ def learned_by(
 
 
 class Watched:
-    """A table in memory that notes what is read of it."""
+    """A table in memory that records which columns and how many chunks are read."""
 
     def __init__(self, table: pa.Table) -> None:
         self._tables = MemoryTable(table, "watched")

@@ -38,7 +38,7 @@ SIZES = [1, 2, 3, 5, 100]
 
 
 def together(chunks: list[Chunk]) -> tuple[Any, Any, Any]:
-    """Numbers, inputs and targets of all chunks, in the order of the numbers."""
+    """Return numbers, inputs and targets of all chunks, in the order of the numbers."""
     order = np.argsort(np.concatenate([chunk.numbers for chunk in chunks]))
     fields = ("numbers", "inputs", "targets")
     return tuple(  # type: ignore[return-value]
@@ -51,7 +51,7 @@ def all_chunks(source: TableSource, size: int) -> list[Chunk]:
 
 
 def opened(form: str, table: pa.Table, folder: Path) -> ChunkedTable:
-    """A table in memory, in a file or in several."""
+    """Open a table in memory, in one file or in several."""
     if form == "memory":
         return MemoryTable(table, "memory")
     if form == "folder":
