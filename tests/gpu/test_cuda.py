@@ -1,4 +1,4 @@
-"""The same mathematics on a GPU. Skipped where there is none."""
+"""Computations on a GPU give the results of a CPU. Skipped where there is no GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sswim import SSWIMRegressor
 from sswim.base.cholesky import solve_and_invert
 from sswim.model.architecture import Architecture, WarpsName
 from sswim.model.features import features_and_norm
-from sswim.model.member_batch import stack
+from sswim.model.member_batch import stack_models
 from sswim.model.start import start
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.mixture import equal_weights
@@ -31,10 +31,11 @@ from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import as_rows
 from sswim.rows.scaling import learn_scaling
-from sswim.training import cuda_graph as recording
+from sswim.training import cuda_graph
 from sswim.training.chunk_sizes import chunk_size, graph_bytes_per_row
 from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
-from sswim.training.training import Adam, train, train_batch
+from sswim.training.optimisers import Adam
+from sswim.training.training import train, train_batch
 
 if torch.cuda.is_available():
     from sswim.model import triton_features as kernels
@@ -101,17 +102,27 @@ def test_predicted_densities_are_those_of_the_cpu(
         equal_weights(1).to(CUDA),
     )
     expected, ours = on_cpu.predict(rows.inputs), on_gpu.predict(there.inputs)
-    for name in ("mean", "latent_variance", "observation_variance", "noise_variance"):
+    for name in ("mean", "observation_variance", "noise_variance"):
         assert torch.allclose(getattr(ours, name).cpu(), getattr(expected, name), rtol=1e-8)
+    latent, its_latent = (
+        mixture.without_noise().observation_variance for mixture in (ours, expected)
+    )
+    assert torch.allclose(latent.cpu(), its_latent, rtol=1e-8)
     assert torch.allclose(ours.quantile(0.1).cpu(), expected.quantile(0.1), rtol=1e-8)
     for method in ("log_density", "cdf"):
         there_too = getattr(ours, method)(there.targets).cpu()
         assert torch.allclose(there_too, getattr(expected, method)(rows.targets), rtol=1e-7)
-    for noisy in (False, True):
-        joint = on_gpu.covariance(there.inputs, noisy=noisy).cpu()
-        assert torch.allclose(joint, on_cpu.covariance(rows.inputs, noisy=noisy), atol=1e-8)
-        draws = on_gpu.sample(3, torch.Generator().manual_seed(1), noisy=noisy)(there.inputs)
-        same = on_cpu.sample(3, torch.Generator().manual_seed(1), noisy=noisy)(rows.inputs)
+    for include_noise in (False, True):
+        joint = on_gpu.covariance(there.inputs, include_noise=include_noise).cpu()
+        assert torch.allclose(
+            joint, on_cpu.covariance(rows.inputs, include_noise=include_noise), atol=1e-8
+        )
+        draws = on_gpu.sample(3, torch.Generator().manual_seed(1), include_noise=include_noise)(
+            there.inputs
+        )
+        same = on_cpu.sample(3, torch.Generator().manual_seed(1), include_noise=include_noise)(
+            rows.inputs
+        )
         assert torch.allclose(draws.cpu(), same, rtol=1e-7)
 
 
@@ -137,12 +148,12 @@ def test_training_and_predictions_are_close_to_those_of_the_cpu(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", ["points", "diagonal", "full"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_kernels_are_the_plain_path(
+def test_triton_kernels_compute_what_the_plain_path_computes(
     dtype: torch.dtype, kind: str, shared: bool, generator: torch.Generator
 ) -> None:
-    """Values and gradients, of sizes that fill no block; far from zero as well."""
+    """Values and gradients, for sizes that fill no block, and also for large phases."""
     if not kernels.usable():
-        pytest.skip("no compiler for kernels")
+        pytest.skip("no compiler for Triton kernels")
     members = () if shared else (2,)
     mean = 30 * normal(generator, *members, 50, 3)
     variance: dict[str, torch.Tensor | None] = {
@@ -189,25 +200,25 @@ def test_recorded_steps_are_the_steps(
     members = [small_model(rows, generator, **density) for _ in range(n_members)]
     histories = []
     for records in (True, False):
-        model = stack([copy.deepcopy(member) for member in members])
+        model = stack_models([copy.deepcopy(member) for member in members])
         replays = 0
-        original = recording.RecordedStep.replay
+        original = cuda_graph.RecordedStep.replay
 
-        def replay(self: recording.RecordedStep) -> list[float] | None:
+        def replay(self: cuda_graph.RecordedStep) -> list[float] | None:
             nonlocal replays
             replays += 1
             return original(self) if records else None  # noqa: B023
 
-        monkeypatch.setattr(recording.RecordedStep, "replay", replay)
+        monkeypatch.setattr(cuda_graph.RecordedStep, "replay", replay)
         trainings = train_batch(model, rows, objective, Adam(steps=10))
-        monkeypatch.setattr(recording.RecordedStep, "replay", original)
+        monkeypatch.setattr(cuda_graph.RecordedStep, "replay", original)
         assert replays == 10
         histories.append([[step.value for step in each.history] for each in trainings])
     assert np.allclose(histories[0], histories[1], rtol=1e-9)
 
 
 def test_a_recorded_step_that_fails_is_taken_with_jitter(generator: torch.Generator) -> None:
-    """Rows with one value: without jitter ΦᵀΦ + λI is singular once λ is nothing."""
+    """All rows are equal, so that without jitter ΦᵀΦ + λI is singular for a tiny λ."""
     rows = as_rows(torch.ones(200, 3), torch.ones(200))
     model = start(Architecture(depth=0, n_frequencies=20), normal(generator, 50, 3), 1, generator)
     with torch.no_grad():
@@ -249,7 +260,7 @@ def test_the_memory_of_a_graph_is_foreseen(
     density: dict[str, Any],
     generator: torch.Generator,
 ) -> None:
-    """The estimate that decides between one pass and two is never too low, and not far too high."""
+    """The estimate that decides between one pass and two is never too low, nor twice too high."""
     architecture = Architecture(depth=depth, warps=warps, **density)
     x = normal(generator, 50_000, 20)
     variance = 0.01 * torch.ones_like(x) if uncertain else None

@@ -1,4 +1,4 @@
-"""Streams and several processes on a GPU. Skipped where there is none."""
+"""Streams and several processes on a GPU. Skipped where there is no GPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from builders.processes import run_processes
 from sswim.distributed.processes import ALONE, Processes
 from sswim.distributed.share import Share
 from sswim.posterior.statistics import total_statistics
-from sswim.rows import ArraySource
-from sswim.rows import summary as surveying
+from sswim.rows import ArraySource, summary
 from sswim.rows.rows import as_rows
 from sswim.rows.scaling import no_scaling
 from sswim.rows.stream import Stream
@@ -59,17 +58,17 @@ def test_a_stream_brings_rows_to_the_gpu(dtype: torch.dtype) -> None:
 
 
 def test_streamed_and_dealt_on_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gloo carries what two processes on one GPU have to say, which NCCL refuses to."""
+    """Two processes on one GPU communicate by gloo, because NCCL refuses to."""
     expected = fit_arrays(ALONE, ON_GPU)
     for ours in run_processes(2, fit_arrays, ON_GPU):
         assert_same(ours, expected)
-    monkeypatch.setattr(surveying, "SAMPLE_ROWS", SAMPLE_ROWS)
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", SAMPLE_ROWS)
     expected = fit_arrays(ALONE, ON_GPU)
     assert_same(fit_shards(ALONE, ON_GPU, SAMPLE_ROWS, 0), expected)
 
 
-def test_nccl_takes_what_is_sent(tmp_path: Path) -> None:
-    """With a single GPU there is nobody to send it to."""
+def test_nccl_accepts_all_messages(tmp_path: Path) -> None:
+    """With a single GPU, the process sends them to itself."""
     store = (tmp_path / "store").as_uri()
     dist.init_process_group("nccl", init_method=store, rank=0, world_size=1)
     try:

@@ -17,7 +17,7 @@ SCALING = target_scaling([-5.0, 0.0, 300.0], [0.1, 1.0, 20.0])
 
 
 def random_prediction(generator: torch.Generator, n: int, widest: float = 1.0) -> Prediction:
-    """Of three standardised targets; ``widest`` is the largest standard deviation."""
+    """Make predictions of three standardised targets, with standard deviations up to ``widest``."""
     latent, noise = 0.5 * widest**2 * torch.rand(2, n, 3, generator=generator, dtype=torch.float64)
     return Prediction(normal(generator, n, 3), latent, latent + noise + 1e-3)
 
@@ -36,18 +36,18 @@ def random_density(
 
 
 def repeated(density: Density, n: int) -> Density:
-    """That of a single row, n times."""
+    """Repeat the density of a single row n times."""
     return replace(density, gaussian=density.gaussian.map(lambda tensor: tensor.expand(n, -1)))
 
 
 def panel_edges(density: Density) -> Tensor:
-    """Values of y that cut the density of a single row into panels; 1e-13 is outside."""
+    """Return values of y that cut the density of a single row into panels; 1e-13 is outside."""
     levels = torch.special.ndtr(torch.linspace(-7.4, 7.4, 149, dtype=torch.float64))
     return torch.cat([density.quantile(level) for level in levels.tolist()])
 
 
 def panel_integrals(density: Density, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """∫ f(y) p(y) dy over each panel and target, by the quadrature of Gauss and Legendre."""
+    """Return ∫ f(y) p(y) dy over each panel and target, by Gauss-Legendre quadrature."""
     points, weights = (torch.from_numpy(array) for array in roots_legendre(20))
     edges = panel_edges(density)
     half, centre = 0.5 * edges.diff(dim=0), 0.5 * (edges[1:] + edges[:-1])
@@ -103,9 +103,10 @@ def test_moments_against_integrals(
     tolerance: float,
     generator: torch.Generator,
 ) -> None:
-    """Relative to the standard deviation and the variance.
+    """Errors are relative to the standard deviation and to the variance.
 
-    The nodes resolve a map that is smooth over the width of the prediction; of a wider one less.
+    Quadrature is accurate for a map that is smooth over the width of the prediction, and less so
+    for a wide prediction.
     """
     density = random_density(kind, n_terms, generator, spread=spread, widest=widest)
     mean = panel_integrals(density, lambda y: y).sum(0)
@@ -122,7 +123,7 @@ def test_variances_of_the_function_and_of_the_noise_are_those_of_its_own_gaussia
     gaussian = density.gaussian
     noise = gaussian.observation_variance - gaussian.latent_variance
     for ours, variance in (
-        (density.function().observation_variance, gaussian.latent_variance),
+        (density.without_noise().observation_variance, gaussian.latent_variance),
         (density.noise_variance, noise),
     ):
         alone = replace(density, gaussian=Prediction(gaussian.mean, variance, variance))
@@ -137,7 +138,7 @@ def test_the_identity_is_the_plain_gaussian(generator: torch.Generator) -> None:
     assert torch.equal(density.mean, gaussian.mean * spread + SCALING.target_mean)
     squared = spread.square()
     assert torch.equal(density.observation_variance, gaussian.observation_variance * squared)
-    function = density.function()
+    function = density.without_noise()
     assert torch.equal(function.mean, density.mean)
     assert torch.equal(function.observation_variance, gaussian.latent_variance * squared)
     noise = gaussian.observation_variance - gaussian.latent_variance
@@ -167,7 +168,7 @@ def test_a_map_at_zero_is_the_identity(
 
 
 def random_covariance(density: Density, generator: torch.Generator) -> Tensor:
-    """Of z, (T, N, N), with the observation variances on its diagonal."""
+    """Return a covariance of z, (T, N, N), with the observation variances on its diagonal."""
     n = len(density.gaussian.mean)
     root = normal(generator, 3, n, n) + 1
     joint = root @ root.mT
@@ -184,7 +185,7 @@ def test_the_joint_covariance_against_draws(
     n = 100_000
     noise = normal(generator, n, 3, 2, 1)
     draws = (torch.linalg.cholesky(joint) @ noise)[..., 0].mT  # (n, 2, 3)
-    y = density.original(density.gaussian.mean + draws)
+    y = density.unwarp(density.gaussian.mean + draws)
     products = (y - y.mean(0)).prod(1)  # of the two rows
     standard_error = products.std(0) / n**0.5
     ours = density.covariance(joint)
@@ -222,5 +223,5 @@ def test_values_without_variance_have_no_covariance(
     joint = torch.zeros(3, 3, 3, dtype=torch.float64)
     joint[:, 1:, 1:] = random_covariance(density, generator)[:, 1:, 1:]
     ours = density.covariance(joint)
-    assert ours.isfinite().all()
     assert (ours[:, 0].abs() < 1e-10 * SCALING.target_spread[:, None].square()).all()
+    assert (ours[:, 1:, 1:].diagonal(dim1=-2, dim2=-1) > 0).all()

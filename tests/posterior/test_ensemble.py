@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,15 +8,18 @@ import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
 from scipy.stats import multivariate_normal
 
+from sswim.base import record as record_module
+from sswim.base.record import Record, map_chunks
 from sswim.model.observations import log_precision, row_features
 from sswim.model.sswim import SSWIM
+from sswim.posterior import ensemble as ensemble_module
+from sswim.posterior import predictor as predictor_module
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.mixture import equal_weights
 from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
-from sswim.training import chunk_sizes as chunking
 
 
 @pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
@@ -25,7 +29,7 @@ def density(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def rows(generator: torch.Generator) -> Rows:
-    """Far from standardised."""
+    """Rows that are far from standardised."""
     rows = small_rows(generator, n_targets=2)
     return as_rows(100 + 10 * rows.inputs.mean, 5 - 3 * rows.targets)
 
@@ -75,29 +79,63 @@ def test_means_alone_are_the_means(
     if uncertain:
         inputs = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 3.0))
     expected = ensemble.predict(inputs).mean
-    monkeypatch.setattr(chunking, "CPU_ROWS", 3)
+    monkeypatch.setattr(record_module, "CPU_ROWS", 3)
     assert torch.allclose(ensemble.predict_mean(inputs), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("noisy", [False, True])
+def test_inputs_are_cut_into_chunks_once(
+    ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a member is called by the ensemble or directly; the predictions are the same bits."""
+    seen: list[tuple[str, int]] = []
+
+    def counted(place: str) -> Callable[..., Any]:
+        def call(function: Callable[..., Any], record: Record, size: int) -> Any:
+            seen.append((place, len(record.tensors()[0])))
+            return map_chunks(function, record, size)
+
+        return call
+
+    monkeypatch.setattr(record_module, "CPU_ROWS", 3)
+    monkeypatch.setattr(ensemble_module, "map_chunks", counted("ensemble"))
+    monkeypatch.setattr(predictor_module, "map_chunks", counted("member"))
+    mixture = ensemble.predict(inputs)
+    assert seen == [("ensemble", 7)] * 3
+    standardised = ensemble.scaling.inputs(inputs)
+    for member, density in zip(ensemble.members, mixture.members, strict=True):
+        seen.clear()
+        directly = member.predict(standardised)
+        assert seen == [("member", 7)]
+        for ours, theirs in zip(directly.tensors(), density.gaussian.tensors(), strict=True):
+            assert torch.equal(ours, theirs)
+    seen.clear()
+    ensemble.predict_mean(inputs)
+    assert seen in ([("ensemble", 7)], [("ensemble", 7)] * 3)
+    seen.clear()
+    ensemble.leave_one_out(Rows(inputs, torch.zeros(7, 2, dtype=torch.float64)))
+    assert seen == [("member", 7)] * 3
+
+
+@pytest.mark.parametrize("include_noise", [False, True])
 @pytest.mark.parametrize("uncertain", [False, True])
 def test_the_joint_covariance_has_the_mixtures_variances(
-    ensemble: Ensemble, inputs: Measure, noisy: bool, uncertain: bool
+    ensemble: Ensemble, inputs: Measure, include_noise: bool, uncertain: bool
 ) -> None:
     if uncertain:
         inputs = Measure(inputs.mean, input_variance=torch.ones_like(inputs.mean))
-    covariance = ensemble.covariance(inputs, noisy=noisy)
+    covariance = ensemble.covariance(inputs, include_noise=include_noise)
     diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
     mixture = ensemble.predict(inputs)
-    variance = mixture.observation_variance if noisy else mixture.latent_variance
-    assert torch.allclose(diagonal, variance)
+    if not include_noise:
+        mixture = mixture.without_noise()
+    assert torch.allclose(diagonal, mixture.observation_variance)
     assert torch.linalg.eigvalsh(covariance).min() > -1e-8
 
 
 def test_each_function_comes_from_one_member_in_the_order_drawn(
     ensemble: Ensemble, inputs: Measure
 ) -> None:
-    """Members made certain, so that every draw shows whose it is."""
+    """Members without posterior variance, so that every draw shows its member."""
     certain = Ensemble(
         ensemble.scaling,
         tuple(
@@ -116,20 +154,22 @@ def test_each_function_comes_from_one_member_in_the_order_drawn(
     drawing = torch.Generator().manual_seed(3)
     chosen = torch.multinomial(ensemble.weights, 50, replacement=True, generator=drawing)
     medians = torch.stack([member.quantile(0.5) for member in ensemble.predict(inputs).members])
-    for noisy in (False, True):
-        draws = certain.sample(50, torch.Generator().manual_seed(3), noisy=noisy)(inputs)
+    for include_noise in (False, True):
+        draws = certain.sample(50, torch.Generator().manual_seed(3), include_noise=include_noise)(
+            inputs
+        )
         assert torch.allclose(draws, medians[chosen])
 
 
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("include_noise", [False, True])
 def test_drawn_functions_and_observations_are_those_of_the_mixture(
-    ensemble: Ensemble, inputs: Measure, noisy: bool, generator: torch.Generator
+    ensemble: Ensemble, inputs: Measure, include_noise: bool, generator: torch.Generator
 ) -> None:
     n = 40_000
-    draws = ensemble.sample(n, generator, noisy=noisy)(inputs)
+    draws = ensemble.sample(n, generator, include_noise=include_noise)(inputs)
     mixture = ensemble.predict(inputs)
-    if not noisy:
-        mixture = mixture.function()
+    if not include_noise:
+        mixture = mixture.without_noise()
     standard_error = (mixture.observation_variance / n).sqrt()
     assert ((draws.mean(0) - mixture.mean).abs() < 4.5 * standard_error).all()
     for probability in (0.05, 0.5, 0.95):
@@ -138,15 +178,15 @@ def test_drawn_functions_and_observations_are_those_of_the_mixture(
         assert (below - probability).abs().max() < slack
 
 
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("include_noise", [False, True])
 def test_the_joint_covariance_is_that_of_drawn_functions_or_observations(
-    ensemble: Ensemble, inputs: Measure, noisy: bool, generator: torch.Generator
+    ensemble: Ensemble, inputs: Measure, include_noise: bool, generator: torch.Generator
 ) -> None:
     n = 100_000
     two = Measure(inputs.mean[:1] + torch.tensor([[0.0], [0.5]], dtype=torch.float64))
-    draws = ensemble.sample(n, generator, noisy=noisy)(two)
+    draws = ensemble.sample(n, generator, include_noise=include_noise)(two)
     products = (draws - draws.mean(0)).prod(1)  # of the two inputs
-    expected = ensemble.covariance(two, noisy=noisy)[:, 0, 1]
+    expected = ensemble.covariance(two, include_noise=include_noise)[:, 0, 1]
     assert ((products.mean(0) - expected).abs() < 4.5 * products.std(0) / n**0.5).all()
 
 
@@ -157,7 +197,7 @@ def test_the_evidence_of_one_member_is_its_own(ensemble: Ensemble) -> None:
     ]
     together = ensemble.log_evidence()
     assert min(alone) <= together <= max(alone)
-    best = max(alone)  # beside which the exponential of none overflows or vanishes
+    best = max(alone)  # subtracted so that exponentials do not overflow
     expected = best + (torch.stack(alone) - best).exp().mean().log()
     assert torch.allclose(together, expected, rtol=1e-12)
 
@@ -166,7 +206,7 @@ def test_the_evidence_of_one_member_is_its_own(ensemble: Ensemble) -> None:
 def test_the_evidence_against_the_dense_density_of_the_targets(
     ensemble: Ensemble, rows: Rows
 ) -> None:
-    """In their units: log p(y) = log p(z) + Σ log T' − Σ log spread."""
+    """In the units of the targets: log p(y) = log p(z) + Σ log T' − Σ log spread."""
     standardised = ensemble.scaling.rows(rows)
     for member in ensemble.members:
         z, log_slope = member.factors.output.forward(standardised.targets)
@@ -201,8 +241,12 @@ def test_leaving_one_out_equals_conditioning_on_the_others(
     for row in (0, 9, 22):
         others = rows.map(lambda t, row=row: torch.cat((t[:row], t[row + 1 :])))  # type: ignore[misc]
         expected = conditioned(models, others, rows).predict(rows.inputs)
-        for name in ("mean", "latent_variance", "observation_variance"):
-            ours, theirs = getattr(left_out, name)[row], getattr(expected, name)[row]
-            assert torch.allclose(ours, theirs, rtol=1e-7)
+        for name in ("mean", "observation_variance"):
+            for one, other in (
+                (left_out, expected),
+                (left_out.without_noise(), expected.without_noise()),
+            ):
+                ours, theirs = getattr(one, name)[row], getattr(other, name)[row]
+                assert torch.allclose(ours, theirs, rtol=1e-7)
         ours, theirs = (m.log_density(rows.targets)[row] for m in (left_out, expected))
         assert torch.allclose(ours, theirs, rtol=1e-8)

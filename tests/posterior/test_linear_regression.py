@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import functools
-import math
-import operator
-from dataclasses import replace
-
 import pytest
 import torch
-from builders.models import normal, observations, relative_error
+from builders.models import NOISE, SIGNAL, normal, observations
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from torch import Tensor
 
-from sswim.base.record import chunks
 from sswim.model.observations import Observations
 from sswim.posterior.linear_regression import (
     Posterior,
@@ -21,56 +15,9 @@ from sswim.posterior.linear_regression import (
     negative_log_evidence,
     posterior,
 )
-from sswim.posterior.statistics import Statistics, statistics
+from sswim.posterior.statistics import statistics
 
-NOISE = torch.tensor([0.1, 0.4], dtype=torch.float64)
-SIGNAL = torch.tensor([2.0, 0.5], dtype=torch.float64)
-
-
-@pytest.fixture
-def features(generator: torch.Generator) -> Tensor:
-    return normal(generator, 15, 6)
-
-
-@pytest.fixture
-def targets(generator: torch.Generator, features: Tensor) -> Tensor:
-    return features @ normal(generator, 6, 2) + 0.3 * normal(generator, 15, 2)
-
-
-@pytest.fixture
-def weight(generator: torch.Generator) -> Tensor:
-    return torch.randint(1, 4, (15,), generator=generator).to(torch.float64)
-
-
-@pytest.fixture
-def log_precision(generator: torch.Generator) -> Tensor:
-    """log w, different for every row and target."""
-    return normal(generator, 15, 2)
-
-
-def repeated(tensor: Tensor, weight: Tensor) -> Tensor:
-    return tensor.repeat_interleave(weight.to(torch.int64), dim=0)
-
-
-def assert_equal_statistics(actual: Statistics, expected: Statistics) -> None:
-    for ours, theirs in zip(actual.tensors(), expected.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize("n", [4, 15])  # fewer rows than features, and more
-def test_evidence_against_the_dense_covariance(features: Tensor, targets: Tensor, n: int) -> None:
-    features, targets = features[:n], targets[:n]
-    dense = -sum(
-        multivariate_normal.logpdf(
-            targets[:, t].numpy(),
-            cov=(
-                SIGNAL[t] * features @ features.mT + NOISE[t] * torch.eye(n, dtype=torch.float64)
-            ).numpy(),
-        )
-        for t in range(2)
-    )
-    ours = negative_log_evidence(statistics(observations(features, targets)), NOISE, SIGNAL)
-    assert ours.item() == pytest.approx(dense, rel=1e-10)
+pytest_plugins = ("builders.regression_rows",)
 
 
 @pytest.mark.parametrize("n", [4, 15])
@@ -89,7 +36,7 @@ def test_evidence_with_noise_of_each_rows_own_against_the_dense_covariance(
     )
     ours = negative_log_evidence(statistics(rows), NOISE, SIGNAL)
     assert ours.item() == pytest.approx(dense, rel=1e-10)
-    # And predictions against the formulas of a Gaussian process.
+    # And predictions against the formulas of a GP.
     test, test_precision = features[n // 2 :], log_precision[n // 2 :]
     fitted = posterior(statistics(rows), NOISE, SIGNAL)
     prediction = fitted.predict(test, test_precision)
@@ -123,44 +70,6 @@ def test_targets_with_noise_of_their_own_are_those_apart(
     assert negative_log_evidence(together, NOISE, SIGNAL).item() == pytest.approx(
         evidence.item(), rel=1e-12
     )
-
-
-def test_tempered_rows_are_weighed_as_if_their_noise_were_but_predicted_with_all_of_it(
-    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor
-) -> None:
-    temper = torch.tensor([0.0, 0.5], dtype=torch.float64)
-    ours = statistics(observations(features, targets, weight, log_precision, temper))
-    milder = statistics(observations(features, targets, weight, temper * log_precision))
-    assert_equal_statistics(ours, milder)
-    fitted = posterior(ours, NOISE, SIGNAL)
-    prediction = fitted.predict(features, log_precision)
-    noise = prediction.observation_variance - prediction.latent_variance
-    assert torch.allclose(noise, NOISE / log_precision.exp(), rtol=1e-10)
-
-
-def test_unit_precision_is_constant_noise(
-    features: Tensor, targets: Tensor, weight: Tensor
-) -> None:
-    ones = statistics(observations(features, targets, weight, torch.zeros_like(targets)))
-    plain = statistics(observations(features, targets, weight))
-    assert plain.gram.shape == (1, 6, 6)
-    for ours, theirs in zip(ones.tensors(), plain.tensors(), strict=True):
-        assert torch.allclose(ours, theirs.expand_as(ours), rtol=1e-13)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_slopes_of_an_output_warp_shift_the_evidence_by_their_sum(
-    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor, weighted: bool
-) -> None:
-    times = weight if weighted else None
-    log_slope = log_precision.flip(0)
-    warped = Observations(features, targets, log_slope, log_precision, times)
-    plain = observations(features, targets, times, log_precision)
-    ours, theirs = (
-        negative_log_evidence(statistics(rows), NOISE, SIGNAL) for rows in (warped, plain)
-    )
-    counted = log_slope * weight[:, None] if weighted else log_slope
-    assert (theirs - ours).item() == pytest.approx(counted.sum().item(), rel=1e-12)
 
 
 def test_predictions_against_scikit_learn(
@@ -256,43 +165,6 @@ def test_leave_one_out_variance_is_the_noise_over_one_minus_leverage(
     assert torch.allclose(ours, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("own_noise", [False, True])
-def test_statistics_in_any_chunking_and_order(
-    features: Tensor,
-    targets: Tensor,
-    weight: Tensor,
-    log_precision: Tensor,
-    own_noise: bool,
-    generator: torch.Generator,
-) -> None:
-    log_slope = log_precision.flip(0)
-    precision = log_precision if own_noise else None
-    rows = Observations(features, targets, log_slope, precision, weight)
-    whole = statistics(rows)
-    for size in (1, 4, 7, 15, 99):
-        parts = [statistics(part) for part in chunks(rows, size)]
-        assert_equal_statistics(functools.reduce(operator.add, parts), whole)
-        assert_equal_statistics(functools.reduce(operator.add, reversed(parts)), whole)
-        order = torch.randperm(len(parts), generator=generator).tolist()
-        assert_equal_statistics(functools.reduce(operator.add, [parts[i] for i in order]), whole)
-
-
-@pytest.mark.parametrize("own_noise", [False, True])
-def test_a_row_of_weight_two_is_the_row_twice(
-    features: Tensor, targets: Tensor, weight: Tensor, log_precision: Tensor, own_noise: bool
-) -> None:
-    log_slope = log_precision.flip(0)
-    once = Observations(features, targets, log_slope, log_precision if own_noise else None)
-    weighted = statistics(replace(once, multiplicity=weight))
-    twice = statistics(once.map(lambda tensor: repeated(tensor, weight)))
-    assert_equal_statistics(weighted, twice)
-    assert torch.allclose(
-        negative_log_evidence(weighted, NOISE, SIGNAL),
-        negative_log_evidence(twice, NOISE, SIGNAL),
-        rtol=1e-13,
-    )
-
-
 def test_updating_equals_refitting(features: Tensor, targets: Tensor) -> None:
     old = statistics(observations(features[:9], targets[:9]))
     new = statistics(observations(features[9:], targets[9:]))
@@ -327,7 +199,7 @@ def test_gradients(
     log_precision: Tensor,
     generator: torch.Generator,
 ) -> None:
-    """In everything that rows are made of, and in the variances."""
+    """With respect to all parts of the rows, and to the variances."""
     log_slope = log_precision.flip(0)
     # Off the kink of min(c, 1), on either side.
     weight = torch.where(weight > 1, weight, 0.4)
@@ -347,7 +219,7 @@ def test_gradients(
         return leave_one_out(rows, fitted).log_density(rows.targets) + rows.log_slope
 
     def constant_noise(*values: Tensor) -> tuple[Tensor, ...]:
-        """Without log w: one matrix for both targets."""
+        """Constant noise: one matrix for both targets."""
         phi, y, slope, c, noise, signal = values
         rows = Observations(phi, y, slope, None, c)
         fitted = posterior(statistics(rows), noise, signal)
@@ -358,109 +230,3 @@ def test_gradients(
     torch.autograd.gradcheck(evidence, inputs)
     torch.autograd.gradcheck(left_out, inputs)
     torch.autograd.gradcheck(constant_noise, inputs[:3] + inputs[4:5] + inputs[6:])
-
-
-@pytest.mark.parametrize("n_weights", [0, 1, 2])
-def test_the_gradient_of_sums_does_not_need_their_values(
-    features: Tensor, targets: Tensor, log_precision: Tensor, weight: Tensor, n_weights: int
-) -> None:
-    given = [features, targets, torch.zeros_like(targets)]
-    given += [[], [log_precision], [log_precision, weight]][n_weights]
-    results = []
-    for gradients_only in (False, True):
-        leaves = [tensor.clone().requires_grad_() for tensor in given]
-        sums = statistics(Observations(*leaves), gradients_only)
-        directions = [normal(torch.Generator().manual_seed(3), *s.shape) for s in sums.tensors()]
-        pairs = [(s, d) for s, d in zip(sums.tensors(), directions, strict=True) if s.requires_grad]
-        results.append(torch.autograd.grad([s for s, _ in pairs], leaves, [d for _, d in pairs]))
-    assert not sums.gram.any()
-    for ours, expected in zip(*results, strict=True):
-        assert torch.equal(ours, expected)
-
-
-def test_float32_features_are_summed_and_factorised_in_float64(
-    features: Tensor, targets: Tensor
-) -> None:
-    single = statistics(observations(features.float(), targets))
-    assert {tensor.dtype for tensor in single.tensors()} == {torch.float64}
-    exact = statistics(observations(features, targets))
-    assert relative_error(single.gram, exact.gram) < 1e-6
-    ours = posterior(single, NOISE, SIGNAL).predict(features.float())
-    expected = posterior(exact, NOISE, SIGNAL).predict(features)
-    assert ours.mean.dtype == torch.float64
-    assert relative_error(ours.mean, expected.mean) < 1e-5
-    assert relative_error(ours.latent_variance, expected.latent_variance) < 1e-5
-
-
-def test_float32_chunks_do_not_lose_rows_among_many() -> None:
-    """2²⁴ + 1 is not a float32: a running sum in single precision would stop growing there."""
-    one = torch.ones(1, 1, dtype=torch.float32)
-    target = torch.zeros(1, 1, dtype=torch.float64)
-    many = statistics(observations(torch.full((1, 1), 2.0**12), target))
-    total = many + statistics(observations(one, target))
-    assert total.gram.item() == 2.0**24 + 1
-    assert math.isclose(total.count.item(), 2)
-
-
-def autograd_evidence(total: Statistics, noise: Tensor, signal: Tensor) -> Tensor:
-    """The formula as it is written, differentiated through the factorisation."""
-    n_features = total.gram.shape[-1]
-    ridge = noise / signal
-    identity = torch.eye(n_features, dtype=torch.float64)
-    factor = torch.linalg.cholesky(total.gram + ridge[..., None, None] * identity)
-    moment = total.moment.mT[..., None]
-    explained = torch.linalg.solve_triangular(factor, moment, upper=False).square().sum((-2, -1))
-    return (
-        0.5 * (total.energy - explained) / noise
-        + factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        - 0.5 * n_features * ridge.log()
-        + 0.5 * total.count[..., None] * (2 * math.pi * noise).log()
-        - total.log_scale
-    ).sum(-1)
-
-
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
-@pytest.mark.parametrize("n_targets", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
-def test_gradients_in_closed_form_are_those_of_autograd(
-    batch: tuple[int, ...],
-    n_targets: int,
-    weighted: bool,
-    shared: bool,
-    generator: torch.Generator,
-) -> None:
-    """For features enough that their products are taken in panels, and not a multiple of these."""
-    n, n_features = 40, 131
-    rows = () if shared else batch
-    phi = normal(generator, *batch, n, n_features)
-    z = normal(generator, *rows, n, n_targets)
-    log_slope, log_precision = normal(generator, 2, *rows, n, n_targets)
-    count = normal(generator, *rows, n).exp()
-    noise, signal = normal(generator, 2, *batch, n_targets).exp()
-    given = [phi, z, log_slope, noise, signal] + ([log_precision, count] if weighted else [])
-    given = [tensor.clone().requires_grad_() for tensor in given]
-
-    def observed(values: list[Tensor]) -> Observations:
-        return Observations(*values[:3], *values[5:])
-
-    ours = negative_log_evidence(statistics(observed(given)), given[3], given[4])
-    ours_gradients = torch.autograd.grad(ours.sum(), given)
-    others = [tensor.detach().clone().requires_grad_() for tensor in given]
-    again = observed(others)
-    weight = again.weight()
-    wide = torch.ones(n, 1, dtype=torch.float64) if weight is None else weight
-    total = statistics(again)
-    exact = Statistics(
-        gram=torch.einsum("...ni,...ng,...nj->...gij", again.features, wide, again.features),
-        moment=again.features.mT @ (wide * again.targets),
-        energy=(wide * again.targets.square()).sum(-2).expand(*batch, -1),
-        log_scale=total.log_scale,
-        count=total.count,
-    )
-    expected = autograd_evidence(exact, others[3], others[4])
-    assert torch.allclose(ours, expected, rtol=1e-10)
-    for mine, theirs in zip(
-        ours_gradients, torch.autograd.grad(expected.sum(), others), strict=True
-    ):
-        assert relative_error(mine, theirs) < 1e-10

@@ -29,7 +29,7 @@ def mixture(generator: torch.Generator) -> Mixture:
 
 @pytest.fixture
 def warped(generator: torch.Generator) -> Mixture:
-    """Members whose output warps differ, even in kind; that of one is the identity."""
+    """Members with different kinds of output warps; the first is the identity."""
     scaling = target_scaling([10.0, -3.0], [2.0, 0.5])
     with torch.no_grad():
         maps = [
@@ -42,10 +42,10 @@ def warped(generator: torch.Generator) -> Mixture:
 
 
 def draws(mixture: Mixture, n: int, generator: torch.Generator) -> torch.Tensor:
-    """Of observations, n from each member."""
+    """Draw n observations from each member."""
     return torch.cat(
         [
-            member.original(
+            member.unwarp(
                 member.gaussian.mean
                 + member.gaussian.observation_variance.sqrt() * normal(generator, n, 5, 2)
             )
@@ -78,24 +78,22 @@ def test_moments_and_quantiles_of_warped_members_against_draws(
         assert (below - probability).abs().max() < 0.003
 
 
-def test_latent_variance_leaves_the_noise_out(mixture: Mixture) -> None:
-    difference = mixture.observation_variance - mixture.latent_variance
+def test_the_variance_without_noise_leaves_the_noise_out(mixture: Mixture) -> None:
+    difference = mixture.observation_variance - mixture.without_noise().observation_variance
     assert torch.allclose(difference, torch.full_like(difference, 0.3))
     assert torch.allclose(mixture.noise_variance, torch.full_like(difference, 0.3))
 
 
 def test_variances_of_warped_members(warped: Mixture) -> None:
-    function = warped.function()
-    for mixture, variance in (
-        (warped, warped.observation_variance),
-        (function, warped.latent_variance),
-    ):
+    function = warped.without_noise()
+    for mixture in (warped, function):
         means = torch.stack([member.mean for member in mixture.members])
         within = torch.stack([member.observation_variance for member in mixture.members])
-        assert torch.allclose(variance, within.mean(0) + means.var(0, correction=0))
+        expected = within.mean(0) + means.var(0, correction=0)
+        assert torch.allclose(mixture.observation_variance, expected)
     noise = torch.stack([member.noise_variance for member in warped.members]).mean(0)
     assert torch.allclose(warped.noise_variance, noise)
-    assert (warped.latent_variance < warped.observation_variance).all()
+    assert (function.observation_variance < warped.observation_variance).all()
 
 
 def test_density_integrates_to_one_and_is_that_of_the_quantiles(mixture: Mixture) -> None:
@@ -140,7 +138,8 @@ def test_one_warped_member_is_itself(warped: Mixture) -> None:
         assert torch.allclose(alone.log_density(y), member.log_density(y), rtol=1e-14)
         for name in ("mean", "observation_variance", "noise_variance"):
             assert torch.equal(getattr(alone, name), getattr(member, name))
-        assert torch.equal(alone.latent_variance, member.function().observation_variance)
+        ours, theirs = alone.without_noise(), member.without_noise()
+        assert torch.equal(ours.observation_variance, theirs.observation_variance)
 
 
 def test_quantiles_invert_the_distribution_function(mixture: Mixture) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
 
+from sswim.base import record as record_module
 from sswim.model.observations import Observations, log_precision, row_features
 from sswim.posterior import predictor as predictor_module
 from sswim.posterior.linear_regression import leave_one_out, posterior
@@ -13,7 +14,6 @@ from sswim.posterior.predictor import Predictor, condition
 from sswim.posterior.statistics import statistics
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
-from sswim.training import chunk_sizes as chunking
 
 
 @pytest.fixture
@@ -83,11 +83,12 @@ def test_chunks_change_nothing(
             *predictor.predict(Measure(inputs.mean, None, inputs.variance)).tensors(),
             *predictor.leave_one_out(rows).tensors(),
             *predictor.update(rows).posterior.tensors(),
+            *(tensor for measure in predictor.warp(inputs) for tensor in measure.tensors()),
             draws(inputs),
         ]
 
     at_once = everything()
-    monkeypatch.setattr(chunking, "CPU_ROWS", 4)
+    monkeypatch.setattr(record_module, "CPU_ROWS", 4)
     monkeypatch.setattr(predictor_module, "PAIRS", 4 * 6**2)
     for ours, theirs in zip(everything(), at_once, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)
@@ -124,7 +125,7 @@ def test_drawn_observations_have_the_predicted_moments(
     predictor: Predictor, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
-    draws = predictor.sample(n, generator, noisy=True)(inputs)
+    draws = predictor.sample(n, generator, include_noise=True)(inputs)
     prediction = predictor.predict(inputs)
     standard_error = (prediction.observation_variance / n).sqrt()
     assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
@@ -193,7 +194,7 @@ def test_a_model_may_change_after_conditioning(
 def test_uncertain_inputs_against_perturbed_ones(
     depth: int, spread: float, generator: torch.Generator
 ) -> None:
-    """Exact for a stationary model; with warps for uncertainty that is small beside them."""
+    """Exact for a stationary model; with warps, if the uncertainty is small."""
     rows = small_rows(generator, n_targets=2)
     predictor = condition(small_model(rows, generator, perturb=0.2, depth=depth), rows)
     x = normal(generator, 4, 3)

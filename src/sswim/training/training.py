@@ -50,8 +50,8 @@ def train(
     """
     if model.batch:
         raise ValueError(
-            f"train takes a single model. Got a batch {model.batch}; use train_batch, which returns "
-            "the training of each member."
+            f"train takes a single model. Got a batch {model.batch}; use train_batch, which "
+            "returns the training of each member."
         )
     after_step = None if callback is None else lambda _, step: callback(step)
     [training] = train_batch(
