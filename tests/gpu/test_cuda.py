@@ -33,7 +33,7 @@ from sswim.rows.rows import as_rows
 from sswim.rows.scaling import learn_scaling
 from sswim.training import cuda_graph
 from sswim.training.chunk_sizes import chunk_size, graph_bytes_per_row
-from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, whole
+from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, one_pass
 from sswim.training.optimisers import Adam
 from sswim.training.training import train, train_batch
 
@@ -269,7 +269,7 @@ def test_the_memory_of_a_graph_is_foreseen(
     for _ in range(2):  # the first includes workspaces of the libraries
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        whole(model, rows, MAP).backward()
+        one_pass(model, rows, MAP).backward()
         measured = (torch.cuda.max_memory_allocated() - before) / len(rows)
         model.zero_grad()
     foreseen = graph_bytes_per_row(architecture, rows.inputs)

@@ -50,7 +50,7 @@ def test_a_stream_brings_rows_to_the_gpu(dtype: torch.dtype) -> None:
     x, y = random.normal(size=(100, 3)), random.normal(size=100)
     scaling = no_scaling(as_rows(x, y))
     stream = Stream(ArraySource(x, y), Share(1, 4), scaling, dtype, CUDA)
-    rows = stream.held()
+    rows = stream.in_memory()
     assert rows.inputs.mean.is_cuda
     assert rows.inputs.mean.dtype == dtype
     assert rows.targets.dtype == torch.float64
