@@ -310,4 +310,6 @@ def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path
     on_gpu.save(tmp_path / "model")
     loaded = SSWIMRegressor.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(x), on_gpu.predict(x))
-    assert np.isfinite(on_gpu.partial_fit(x, y).predict(x)).all()
+    assert np.allclose(
+        on_gpu.partial_fit(x, y).predict(x), on_cpu.partial_fit(x, y).predict(x), atol=1e-5
+    )

@@ -135,10 +135,18 @@ def test_the_generator_alone_decides(draw: Draw) -> None:
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_inputs", [1, 200])
-def test_frequencies_are_finite_in_few_and_many_inputs(
+def test_radii_have_the_law_of_the_kernel_in_few_and_many_inputs(
     kernel: Kernel, draw: Draw, n_inputs: int, generator: torch.Generator
 ) -> None:
-    assert draw_frequencies(kernel, 4096, n_inputs, generator, draw).isfinite().all()
+    """‖ω‖² is χ²_D for the RBF kernel, and ‖ω‖²/D is F(D, 2ν) for Matérn-ν."""
+    frequencies = draw_frequencies(kernel, 4096, n_inputs, generator, draw)
+    assert frequencies.isfinite().all()
+    squares = frequencies.square().sum(-1)
+    if kernel == "rbf":
+        law = stats.chi2(n_inputs)
+    else:
+        squares, law = squares / n_inputs, stats.f(n_inputs, 2 * NU[kernel])
+    assert stats.kstest(squares.numpy(), law.cdf).pvalue > 0.001
 
 
 @pytest.mark.parametrize(
