@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="a JSON file; with --run, an NPZ file")
     asked = parser.parse_args()
     if asked.run:
+        warnings.simplefilter("ignore")
         _run(asked.run, asked.out)
         return 0
     if asked.before is None or asked.after is None:

@@ -200,8 +200,8 @@ def test_missing_values_are_refused_or_dropped(model: Path, tmp_path: Path) -> N
         (["fit", "{table}", "--target", "colour", "--out", "{tmp}/m"], "must hold numbers"),
         (["fit", "{table}", "--target", "price", "--out", "{tmp}/no/m"], "folder that exists"),
         (
-            ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--n-components", "7"],
-            "n_components must be even",
+            ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--n-components", "0"],
+            "n_components must be an integer of at least 1",
         ),
         (
             ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--learning-rate", "-1"],

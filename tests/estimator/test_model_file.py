@@ -215,7 +215,7 @@ def test_content_that_does_not_fit_together_is_refused(path: Path, change: dict)
     for name, value in change.items():
         merged[name] = merged[name] | value if isinstance(value, dict) else value
     MODEL.write(path, tensors, merged)
-    with pytest.raises(ModelFileError, match="does not fit together"):
+    with pytest.raises(ModelFileError, match="content is inconsistent"):
         SSWIMRegressor.load(path)
 
 

@@ -15,7 +15,7 @@ def test_the_default_is_the_recipe() -> None:
     assert len(plan.kinds) == 6
     assert plan.screening
     assert plan.cross_fitting
-    assert plan.weighing
+    assert plan.stacking
     assert plan.calibration
 
 
@@ -37,6 +37,7 @@ def test_a_depth_is_one_model_on_all_rows() -> None:
         ({"kernel": "matern12"}, "kernel", "matern12"),
         ({"n_pseudo": 7}, "n_pseudo", 7),
         ({"n_components": 20}, "n_frequencies", 10),
+        ({"n_components": 19}, "n_frequencies", 10),
         ({"n_components": 20}, "n_warp_frequencies", 5),
         ({"output_warp": "tanh"}, "output_warp", "tanh"),
         ({"n_output_terms": 3}, "n_output_terms", 3),
@@ -71,7 +72,7 @@ def test_a_recipe_of_ones_own() -> None:
 
 
 def test_a_recipe_and_a_depth_are_refused() -> None:
-    with pytest.raises(ValueError, match="A recipe has depths of its own"):
+    with pytest.raises(ValueError, match="A recipe has its own depths"):
         check_settings(SSWIMRegressor(depth=1, recipe=Recipe()))
 
 

@@ -251,7 +251,7 @@ def test_files_may_have_their_columns_in_another_order(model: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"out": "in"}, r"folder that is empty, or not there yet. Got .*in', which is not empty"),
+        ({"out": "in"}, r"folder that is empty or does not exist. Got .*in', which is not empty"),
         ({"out": "in/a.parquet"}, "which is a file"),
         ({"coverage": 1.5}, "coverage must lie between 0 and 1"),
         ({"source": "in/a.parquet", "out": "out.csv"}, "must be written to a .parquet file"),

@@ -246,7 +246,7 @@ def test_rows_that_do_not_suit_the_model_are_refused(generator: torch.Generator)
     two = small_rows(generator, n_targets=2)
     with pytest.raises(ValueError, match=r"model's 1 targets. Got 2"):
         backward(model, two, MAP)
-    with pytest.raises(ValueError, match="at least one row"):
+    with pytest.raises(ValueError, match="chunk_rows must be at least 1"):
         backward(model, rows, MAP, chunk_rows=0)
 
 

@@ -49,7 +49,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     Args:
         depth: ``"auto"``, or the number of warps between the inputs and the regression; 0 is a
             stationary model.
-        n_components: Number of Fourier features, even. More features resolve more detail. (512.)
+        n_components: Number of Fourier features, rounded up to an even number because they come in
+            pairs of cosine and sine. More features resolve more detail. (512.)
         n_pseudo: Number of pseudo-points of each warp. (128.)
         warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs, as in
             the ensemble; ``"separate"``: each has its own, as published, at twice the cost.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -48,16 +49,11 @@ class Settings(Protocol):
 
 def check_settings(settings: Settings) -> None:
     """Validate the settings."""
-    integers = {"depth": 0, "n_components": 2, "n_pseudo": 1, "n_members": 1, "max_iter": 0}
+    integers = {"depth": 0, "n_components": 1, "n_pseudo": 1, "n_members": 1, "max_iter": 0}
     for name, smallest in integers.items():
         if getattr(settings, name) != "auto":
             require_integer(name, getattr(settings, name), smallest)
     require_integer("n_output_terms", settings.n_output_terms, 1)
-    if settings.n_components != "auto" and settings.n_components % 2:
-        raise UserError(
-            "n_components must be even, because features come in pairs of cosine and sine. "
-            f"Got {settings.n_components}."
-        )
     choices: dict[str, Any] = {
         "warps": WarpsName,
         "kernel": Kernel,
@@ -94,7 +90,7 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
         return _plan_of_recipe(settings, n_rows, n_inputs, tied)
     architecture = Architecture(
         depth=int(settings.depth),
-        n_frequencies=int(_or(settings.n_components, 512)) // 2,
+        n_frequencies=_n_frequencies(_or(settings.n_components, 512)),
         n_pseudo=int(_or(settings.n_pseudo, 128)),
         warps=_or(settings.warps, "separate"),
         kernel=_or(settings.kernel, "matern32"),
@@ -119,7 +115,7 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
 def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Plan:
     size = choose_size(n_rows, n_inputs)
     if settings.n_components != "auto":
-        n_frequencies = int(settings.n_components) // 2
+        n_frequencies = _n_frequencies(settings.n_components)
         size = replace(
             size,
             n_frequencies=n_frequencies,
@@ -156,6 +152,11 @@ def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) 
         screening=plan.screening and settings.length_scale == "auto",
         precision=plan.precision if settings.dtype == "auto" else settings.dtype,
     )
+
+
+def _n_frequencies(n_components: int) -> int:
+    """Return M for a number of features, which come in pairs of cosine and sine."""
+    return math.ceil(int(n_components) / 2)
 
 
 def _length_scale(settings: Settings) -> float | None:
