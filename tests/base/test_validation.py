@@ -51,9 +51,12 @@ def test_other_coverages_are_refused(coverage: float) -> None:
         require_coverage(coverage)
 
 
-@pytest.mark.parametrize("chunks", [[], [1], (1, 2), Restartable()], ids=str)
+@pytest.mark.parametrize(
+    "chunks", [[], [1], (1, 2), Restartable()], ids=["empty", "list", "tuple", "class"]
+)
 def test_iterables_that_can_be_restarted_pass(chunks: Iterable[object]) -> None:
     require_restartable(chunks)
+    assert list(chunks) == list(chunks)
 
 
 @pytest.mark.parametrize(
