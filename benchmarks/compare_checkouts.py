@@ -264,6 +264,12 @@ def compare(before: Path, after: Path, names: Iterable[str]) -> list[dict[str, A
     return entries
 
 
+def _commit(checkout: Path) -> str:
+    """Return the commit of a checkout."""
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def main() -> int:
     """Compare two checkouts; 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -281,7 +287,9 @@ def main() -> int:
         parser.error("two checkouts are needed")
     entries = compare(asked.before, asked.after, asked.fits)
     if asked.out is not None:
-        asked.out.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+        commits = {name: _commit(getattr(asked, name)) for name in ("before", "after")}
+        content = {**commits, "numpy": np.__version__, "fits": entries}
+        asked.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0 if all(entry["equal"] for entry in entries) else 1
 
 

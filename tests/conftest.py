@@ -1,8 +1,38 @@
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import jaxtyping
 import numpy as np
 import pytest
 import torch
+
+CHECKED_CALLS = 10
+"""How often a test checks the shapes of a function's arguments. Every call would take most of the
+time of the tests."""
+
+
+class FirstCalls(type(jaxtyping.config)):  # type: ignore[misc]
+    """The configuration of jaxtyping, which asks it at every call whether to check shapes."""
+
+    calls: Counter[object] = Counter()
+
+    @property
+    def jaxtyping_disable(self) -> bool:
+        """Whether the calling function has been checked often enough."""
+        function = sys._getframe(1).f_locals["fn"]
+        self.calls[function] += 1
+        return self.calls[function] > CHECKED_CALLS
+
+
+jaxtyping.config.__class__ = FirstCalls
+
+
+@pytest.fixture(autouse=True)
+def _shapes_are_checked_anew() -> None:
+    FirstCalls.calls.clear()
 
 
 @pytest.fixture
@@ -11,7 +41,7 @@ def generator() -> torch.Generator:
 
 
 @pytest.fixture(autouse=True)
-def _global_random_state_is_left_alone() -> object:
+def _global_random_state_is_left_alone() -> Iterator[None]:
     """No test, and so nothing in the package, may draw from a global generator."""
 
     def states() -> tuple[object, ...]:

@@ -69,7 +69,7 @@ def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
 
 
 class UnevenShards(Source):
-    """Of several processes the last has no rows, the others more the later they come."""
+    """Shards of growing size; the last process has no rows."""
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         x, y = table()

@@ -35,7 +35,7 @@ def regressor(x: np.ndarray) -> SSWIMRegressor:
 
 @pytest.fixture(scope="module", params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
 def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> SSWIMRegressor:
-    """Of two targets, with densities of every kind."""
+    """A model of two targets, with every kind of density."""
     y = np.exp(np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1))
     settings: dict[str, Any] = {
         "depth": 1,

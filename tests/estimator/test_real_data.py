@@ -1,4 +1,4 @@
-"""What the method is for: on real data, warps predict better than the stationary model."""
+"""On real data, warps predict better than the stationary model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_layer_beats_none_on_airfoil(repeat: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("repeat", range(3))
 def test_the_default_beats_the_best_published_on_creep(repeat: int) -> None:
-    """Whose mean square error is 279.86 and whose MNLP is 4.21."""
+    """The best published mean square error is 279.86, and the best published MNLP 4.21."""
     rows = real_split("creep", repeat)
     regressor = SSWIMRegressor(random_state=repeat, device="cpu").fit(rows.train_x, rows.train_y)
     scores = evaluate(regressor, rows.test_x, rows.test_y, 0.9)

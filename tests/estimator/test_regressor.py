@@ -66,7 +66,7 @@ def fitted(rows: tuple[Array, Array], request: pytest.FixtureRequest) -> SSWIMRe
 
 @pytest.fixture(autouse=True, scope="module")
 def _few_steps_for_the_noise() -> Iterator[None]:
-    """How good it is, is tested elsewhere."""
+    """The quality of the noise is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise_fit, "STEPS", 20)
         yield
@@ -736,7 +736,7 @@ def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
         regressor.warp_targets(np.stack([Y, Y], axis=1))
     with pytest.raises(ValueError, match="y must be finite"):
         regressor.warp_targets(with_value(Y, np.nan))
-    with pytest.raises(ValueError, match="member must be one of the 1 of the model"):
+    with pytest.raises(ValueError, match="member must be one of the model's 1 members"):
         regressor.warp_targets(Y, member=1)
     with pytest.raises(ValueError, match="n_samples must be an integer"):
         regressor.sample_y(X, 0)

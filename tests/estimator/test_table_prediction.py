@@ -21,7 +21,7 @@ from sswim.tables.table_io import TableError, read_table, write_table
 
 N_ROWS = 97
 SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 40}
-"""Of the files of a folder."""
+"""Numbers of rows of the files of a folder."""
 
 
 def rows() -> pa.Table:
@@ -71,7 +71,7 @@ def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
 
 @pytest.fixture(scope="module")
 def expected(model: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-    """What the command makes of the rows in one file that fits in memory."""
+    """The command's predictions of the rows in one file that fits in memory."""
     folder = tmp_path_factory.mktemp("expected")
     write_table(rows(), folder / "in.arrow")
     arguments = ["predict", model, folder / "in.arrow", "--out", folder / "out.arrow"]

@@ -79,7 +79,7 @@ def test_members_are_trained_as_one_by_one(
 def test_cross_fitted_members_do_not_see_their_fold(
     together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its targets can be anything while hyper-parameters are learnt."""
+    """The targets of a member's fold have no influence on its hyper-parameters."""
     monkeypatch.setattr(member_draws, "members_together", lambda *_: together)
     rows = small_rows(generator, n=60)
     plan = plan_of(3, 5, cross_fitting=True)

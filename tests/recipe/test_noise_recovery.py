@@ -1,4 +1,4 @@
-"""What output warps and input-dependent noise are for, on data whose noise is known."""
+"""Output warps and input-dependent noise find the noise of data where it is known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mnlp(regressor: SSWIMRegressor, x: Array, y: Array) -> float:
 
 
 def gain(seed: int, growth: float) -> tuple[float, float]:
-    """What input-dependent noise gains over constant noise: MNLP, and RMSE as a ratio."""
+    """Gain in MNLP of input-dependent over constant noise, and the ratio of their RMSE."""
     x, y, n = uneven(seed, growth)
     fits = [
         SSWIMRegressor(**SMALL, noise=noise).fit(x[:n], y[:n])
@@ -78,7 +78,7 @@ def heavy_tailed(random: np.random.Generator, f: Array) -> Array:
 def coverage_errors(
     noise: Callable[[np.random.Generator, Array], Array], seed: int, output_warp: str
 ) -> tuple[float, ...]:
-    """By how many binomial standard errors the coverage of central intervals is off."""
+    """Errors of the coverage of central intervals, in binomial standard errors."""
     random = np.random.default_rng(seed)
     n, m = 4000, 1000
     x = random.uniform(-3, 3, (n + m, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +11,12 @@ from sswim.base.byte_size import as_bytes
 from sswim.base.errors import UserError
 from sswim.base.files import require_folder
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.interrupt import stop_on_interrupt
+from sswim.cli.interrupt import Interruption, stop_on_interrupt
 from sswim.cli.options import Device, DropMissing, Memory, TablePath, Timeout
 from sswim.cli.processes import join_launched
+
+if TYPE_CHECKING:
+    from sswim.distributed.processes import Processes
 
 
 def fit(
@@ -70,12 +73,6 @@ def fit(
     Settings that are not given are chosen from the data.
     """
     given = {name: value for name, value in locals().items() if value is not None}
-
-    from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.tables.table_source import open_source
-    from sswim.training.checkpoints import Checkpoints
-
-    settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
     with (
         user_errors(),
         stop_on_interrupt() as interruption,
@@ -84,26 +81,43 @@ def fit(
         require_folder(out)
         if resume and checkpoint is None:
             raise UserError("--resume needs the folder of the checkpoint: give --checkpoint.")
-        checkpoints = None if checkpoint is None else Checkpoints(checkpoint, every, resume)
-        source = open_source(
-            table,
-            target,
-            drop=drop or (),
-            drop_missing=drop_missing,
-            memory=as_bytes(memory),
-            processes=processes,
-        )
+        place = None if checkpoint is None else (checkpoint, every, resume)
+        _fit(given, place, not quiet, interruption, processes)
+
+
+def _fit(
+    given: dict[str, Any],
+    checkpoint: tuple[Path, int, bool] | None,
+    verbose: bool,
+    interruption: Interruption,
+    processes: Processes,
+) -> None:
+    """Fit a table by the given options, and write the model."""
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.tables.table_source import open_source
+    from sswim.training.checkpoints import Checkpoints
+
+    checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
+    source = open_source(
+        given["table"],
+        given["target"],
+        drop=given.get("drop", ()),
+        drop_missing=given["drop_missing"],
+        memory=as_bytes(given["memory"]),
+        processes=processes,
+    )
+    if processes.is_first:
+        say_left_out(source.n_left_out, source.n_left_out + (source.table.n_rows or 0))
+    settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
+    regressor = SSWIMRegressor(**settings, verbose=verbose, callback=interruption)
+    regressor.fit(source, memory=given["memory"], checkpoints=checkpoints, processes=processes)
+    with processes.shared_errors():
         if processes.is_first:
-            say_left_out(source.n_left_out, source.n_left_out + (source.table.n_rows or 0))
-        regressor = SSWIMRegressor(**settings, verbose=not quiet, callback=interruption)
-        regressor.fit(source, memory=memory, checkpoints=checkpoints, processes=processes)
-        with processes.shared_errors():
-            if processes.is_first:
-                regressor.save(out)
-        if checkpoints is not None and not interruption.requested:
-            checkpoints.remove()
-        if interruption.requested:
-            say(messages, f"Training ended after {regressor.n_iter_} steps.")
-        if processes.is_first:
-            n_rows = round(regressor.n_samples_seen_)
-            say(output, f"Learnt {target!r} from {n_rows} rows and wrote {out}.")
+            regressor.save(given["out"])
+    if checkpoints is not None and not interruption.requested:
+        checkpoints.remove()
+    if interruption.requested:
+        say(messages, f"Training ended after {regressor.n_iter_} steps.")
+    if processes.is_first:
+        n_rows = round(regressor.n_samples_seen_)
+        say(output, f"Learnt {given['target']!r} from {n_rows} rows and wrote {given['out']}.")

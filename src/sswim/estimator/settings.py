@@ -90,7 +90,7 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
         return _plan_of_recipe(settings, n_rows, n_inputs, tied)
     architecture = Architecture(
         depth=int(settings.depth),
-        n_frequencies=_n_frequencies(_or(settings.n_components, 512)),
+        n_frequencies=_n_frequencies(int(_or(settings.n_components, 512))),
         n_pseudo=int(_or(settings.n_pseudo, 128)),
         warps=_or(settings.warps, "separate"),
         kernel=_or(settings.kernel, "matern32"),
@@ -115,7 +115,7 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
 def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) -> Plan:
     size = choose_size(n_rows, n_inputs)
     if settings.n_components != "auto":
-        n_frequencies = _n_frequencies(settings.n_components)
+        n_frequencies = _n_frequencies(int(settings.n_components))
         size = replace(
             size,
             n_frequencies=n_frequencies,
@@ -156,7 +156,7 @@ def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) 
 
 def _n_frequencies(n_components: int) -> int:
     """Return M for a number of features, which come in pairs of cosine and sine."""
-    return math.ceil(int(n_components) / 2)
+    return math.ceil(n_components / 2)
 
 
 def _length_scale(settings: Settings) -> float | None:
