@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import ClassVar
 
 import jaxtyping
 import numpy as np
@@ -17,7 +18,7 @@ time of the tests."""
 class FirstCalls(type(jaxtyping.config)):  # type: ignore[misc]
     """The configuration of jaxtyping, which asks it at every call whether to check shapes."""
 
-    calls: Counter[object] = Counter()
+    calls: ClassVar[Counter[object]] = Counter()
 
     @property
     def jaxtyping_disable(self) -> bool:
