@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from builders.estimators import make_rows
+from builders.models import unchecked
 
 from sswim import SSWIMRegressor
 from sswim.estimator.settings import check_settings, make_fit_plan
@@ -81,3 +83,33 @@ def test_targets_with_many_ties_are_not_warped() -> None:
     assert {kind.architecture.output_warp for kind in plan.kinds} == {"none"}
     asked = make_fit_plan(SSWIMRegressor(output_warp="tanh"), 1000, 5, tied=True)
     assert {kind.architecture.output_warp for kind in asked.kinds} == {"tanh"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"depth": -1}, "depth must be an integer of at least 0. Got -1"),
+        ({"depth": 1.5}, "depth must be an integer"),
+        ({"depth": True}, "depth must be an integer"),
+        ({"n_components": 0}, "n_components must be an integer of at least 1"),
+        ({"n_pseudo": 0}, "at least 1"),
+        ({"n_members": 0}, "at least 1"),
+        ({"max_iter": -1}, "at least 0"),
+        ({"kernel": "cosine"}, "kernel must be one of"),
+        ({"objective": "aic"}, "objective must be one of"),
+        ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
+        ({"output_warp": None}, r"output_warp must be one of .*'none'.* Got None"),
+        ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
+        ({"n_output_terms": 0}, "n_output_terms must be an integer of at least 1. Got 0"),
+        ({"n_output_terms": 2.0}, "n_output_terms must be an integer"),
+        ({"n_output_terms": True}, "n_output_terms must be an integer"),
+        ({"learning_rate": 0.0}, "learning_rate and noise_rate positive"),
+        ({"length_scale": -1.0}, "length_scale must be positive"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
+        ({"growing": "no"}, "growing must be True or False. Got 'no'"),
+    ],
+)
+def test_bad_settings_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        unchecked(SSWIMRegressor, **change).fit(*make_rows(20))

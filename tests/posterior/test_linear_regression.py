@@ -91,16 +91,6 @@ def test_predictions_against_scikit_learn(
         assert torch.allclose(ours.observation_variance[:, t], observed, atol=1e-10)
 
 
-def test_log_density_is_that_of_the_observation(features: Tensor, targets: Tensor) -> None:
-    prediction = posterior(statistics(observations(features, targets)), NOISE, SIGNAL).predict(
-        features
-    )
-    expected = torch.distributions.Normal(
-        prediction.mean, prediction.observation_variance.sqrt()
-    ).log_prob(targets)
-    assert torch.allclose(prediction.log_density(targets), expected)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("noise", ["constant", "own", "tempered"])
 def test_leave_one_out_against_refits(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.models import SMALL, normal, small_rows
+from builders.models import SMALL, small_rows
 from builders.training import training_rows
 
 from sswim.base.random_state import draw_generator
@@ -17,29 +17,11 @@ from sswim.recipe.folds import draw_folds
 from sswim.recipe.member_draws import start_sample
 from sswim.recipe.member_fitting import fit_members
 from sswim.recipe.plan import Kind, Plan
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows.rows import Rows
 from sswim.training.history import Step
 from sswim.training.objective import MAP
 from sswim.training.optimisers import Adam
 from sswim.training.training import train
-
-
-def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    times = torch.randint(0, 3, (len(rows),), generator=generator)
-    weighted = Rows(rows.inputs, rows.targets, times.double())
-    repeated = rows.map(lambda t: t.repeat_interleave(times, dim=0))
-    order = torch.randperm(len(repeated), generator=generator)
-    shuffled = repeated.map(lambda t: t[order])
-    expected = start_sample(weighted, generator)
-    assert torch.equal(start_sample(shuffled, generator), expected)
-    assert len(expected) == int((times > 0).sum())
-
-
-def test_of_many_rows_some_are_enough(generator: torch.Generator) -> None:
-    n = member_draws.START_SAMPLE_ROWS + 100
-    x = normal(generator, n, 1)
-    assert len(start_sample(as_rows(x, x), generator)) == member_draws.START_SAMPLE_ROWS
 
 
 def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders.models import SMALL, normal, small_rows
+from builders.models import SMALL, small_rows
 
-from sswim.base.record import chunks, stack_records
+from sswim.base.record import stack_records
 from sswim.model.member_batch import stack_models
 from sswim.model.start import start
 from sswim.training import row_schedule as growth
@@ -87,10 +87,3 @@ def test_members_with_rows_of_their_own_grow_together(
         assert [step.value for step in training.history] == pytest.approx(
             [step.value for step in alone.history], rel=1e-9
         )
-
-
-def test_chunks_cannot_grow(generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=40)
-    model = start(SMALL, normal(generator, 40, 3), 1, generator)
-    with pytest.raises(ValueError, match="rows in the memory of one process"):
-        train(model, list(chunks(rows, 10)), MAP, Adam(steps=3, growing=True), device="cpu")

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from builders.models import SMALL, small_model, small_rows
+from builders.models import SMALL, small_rows
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.record import stack_records
@@ -13,12 +13,10 @@ from sswim.model.sswim import SSWIM
 from sswim.model.start import start
 from sswim.posterior.predictor import condition
 from sswim.rows.rows import Rows
-from sswim.training import training_run
 from sswim.training.history import Step, Stopping, Training
-from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, one_pass
+from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, one_pass
 from sswim.training.optimisers import LBFGS, Adam
 from sswim.training.training import train, train_batch
-from sswim.training.training_run import TrainingRun
 
 OPTIMISERS = {"adam": Adam(steps=25), "lbfgs": LBFGS(steps=15)}
 
@@ -65,26 +63,6 @@ def test_same_seed_same_result_bit_for_bit(
         return [*state(model), condition(model, rows).predict(rows.inputs).mean]
 
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(run(), run(), strict=True))
-
-
-def test_the_noise_has_a_rate_of_its_own(model: SSWIM, rows: Rows) -> None:
-    """Adam's first step is as long as the learning rate, in every parameter."""
-    models = [copy.deepcopy(model) for _ in range(2)]
-    before = dict(model.named_parameters())
-    moved = []
-    for one, rate in zip(models, (1.0, 0.1), strict=True):
-        train(one, rows, MAP, Adam(steps=1, noise_rate=rate), device="cpu")
-        after = dict(one.named_parameters())
-        moved.append({name: (after[name] - before[name]).detach() for name in before})
-    for name, step in moved[0].items():
-        expected = 0.1 * step if name == "log_noise" else step
-        assert torch.allclose(moved[1][name], expected, rtol=1e-9, atol=0), name
-    assert moved[0]["log_noise"].abs().min() > 0
-
-
-def test_a_noise_rate_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="learning_rate and noise_rate positive"):
-        Adam(noise_rate=0.0)
 
 
 def test_chunked_training_is_the_same_training(model: SSWIM, rows: Rows) -> None:
@@ -138,13 +116,6 @@ def test_training_that_no_longer_improves_ends(
     assert len(result.history) == 4
 
 
-def test_lbfgs_at_the_optimum_says_so(rows: Rows, generator: torch.Generator) -> None:
-    model = small_model(rows, generator, depth=0)
-    result = train(model, rows, MAP, LBFGS(steps=500), device="cpu")
-    assert result.ended == "converged"
-    assert result.best.gradient_norm < 1e-3
-
-
 @pytest.mark.parametrize("optimiser", OPTIMISERS.values(), ids=OPTIMISERS.keys())
 def test_an_interruption_loses_nothing(model: SSWIM, rows: Rows, optimiser: Adam | LBFGS) -> None:
     values: list[float] = []
@@ -164,21 +135,6 @@ def test_divergence_is_named_and_the_best_parameters_are_kept(model: SSWIM, rows
     with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
         train(model, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
     assert one_pass(model, rows, MAP).item() <= before
-
-
-def test_a_line_search_that_goes_too_far_turns_back(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = iter(range(1000))
-
-    def fails_at_first(*arguments: object) -> torch.Tensor:
-        if next(calls) == 2:
-            raise FactorisationError("too far")
-        return backward(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("sswim.training.training_run.backward", fails_at_first)
-    result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
-    assert result.best.value < result.history[0].value - 0.1
 
 
 def members(rows: Rows) -> list[SSWIM]:
@@ -273,46 +229,3 @@ def test_what_takes_a_single_model_refuses_a_batch(rows: Rows) -> None:
 @pytest.mark.parametrize("steps", [0, 1])
 def test_few_steps(model: SSWIM, rows: Rows, steps: int) -> None:
     assert len(train(model, rows, MAP, Adam(steps=steps), device="cpu").history) == steps + 1
-
-
-@pytest.mark.parametrize(
-    "settings", [{"steps": -1}, {"learning_rate": 0.0}], ids=["steps", "learning rate"]
-)
-def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must not be negative"):
-        Adam(**settings)  # type: ignore[arg-type]
-
-
-def test_steps_that_cannot_be_recorded_are_taken_without(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other, tries = copy.deepcopy(model), []
-
-    def refuse(*arguments: object) -> None:
-        tries.append(arguments)
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
-    monkeypatch.setattr(TrainingRun, "can_record", True)
-    monkeypatch.setattr(training_run, "RecordedStep", refuse)
-    ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
-    assert [step.value for step in ours.history] == [step.value for step in expected.history]
-    assert len(tries) == 1
-
-
-def test_a_recorded_step_that_failed_is_computed(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Failing:
-        def __init__(self, *arguments: object) -> None:
-            pass
-
-        def replay(self) -> None:
-            return None
-
-    other = copy.deepcopy(model)
-    expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
-    monkeypatch.setattr(TrainingRun, "can_record", True)
-    monkeypatch.setattr(training_run, "RecordedStep", Failing)
-    ours = train(other, rows, MAP, Adam(steps=5), device="cpu")
-    assert [step.value for step in ours.history] == [step.value for step in expected.history]

@@ -1,0 +1,387 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.commands import run_python
+from builders.estimators import (
+    Array,
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    skewed_rows,
+    small,
+    with_value,
+)
+from builders.models import DENSITIES
+from sklearn.exceptions import NotFittedError
+
+from sswim import SSWIMRegressor
+from sswim.posterior.predictor import condition
+from sswim.rows.rows import as_measure
+
+DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
+X, Y = make_rows(20)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Array, Array]:
+    return make_rows()
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one member", "three members"])
+def fitted(rows: tuple[Array, Array], request: pytest.FixtureRequest) -> SSWIMRegressor:
+    return small(n_members=request.param).fit(*rows)
+
+
+@pytest.fixture(scope="module", params=[*DENSE.values()], ids=[*DENSE.keys()])
+def dense(request: pytest.FixtureRequest) -> SSWIMRegressor:
+    """An estimator of two members with an output warp and input-dependent noise."""
+    return small(**request.param, n_members=2, max_iter=40).fit(*skewed_rows())
+
+
+def test_noise_is_part_of_the_spread_by_default(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    x, _ = rows
+    _, observed = fitted.predict(x, return_std=True)
+    _, latent = fitted.predict(x, return_std=True, include_noise=False)
+    assert (observed > latent).all()
+    for noise, std in ((True, observed), (False, latent)):
+        _, covariance = fitted.predict(x, return_cov=True, include_noise=noise)
+        assert np.allclose(np.sqrt(np.diag(covariance)), std)
+        assert np.linalg.eigvalsh(covariance).min() > -1e-10
+
+
+def test_several_targets_are_those_apart_given_equal_hyper_parameters(
+    rows: tuple[Array, Array],
+) -> None:
+    x, y = rows
+    both = np.stack([y, 3 - 2 * y], axis=1)
+    regressor = small().fit(x, both)
+    mean, std = regressor.predict(x, return_std=True)
+    assert np.allclose(mean[:, 1], 3 - 2 * mean[:, 0])
+    assert np.allclose(std[:, 1], 2 * std[:, 0])
+    assert regressor.sample_y(x, 4).shape == (60, 2, 4)
+    assert regressor.predict(x[:5], return_cov=True)[1].shape == (5, 5, 2)
+
+
+def test_drawn_functions_are_consistent_and_have_the_predicted_moments(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    x, _ = rows
+    draws = fitted.sample_y(x, 3000, random_state=1)
+    apart = np.concatenate([fitted.sample_y(part, 3000, random_state=1) for part in (x[:7], x[7:])])
+    assert np.allclose(apart, draws)
+    assert not np.allclose(fitted.sample_y(x, 3000, random_state=2), draws)
+    mean, std = fitted.predict(x, return_std=True, include_noise=False)
+    assert np.abs(draws.mean(1) - mean).max() < 5 * std.max() / np.sqrt(3000)
+    assert np.allclose(draws.std(1), std, rtol=0.1)
+
+
+def test_intervals_hold_the_probability_they_claim(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    x, _ = rows
+    lower, upper = fitted.predict_interval(x, coverage=0.8)
+    narrow = fitted.predict_interval(x, coverage=0.5)
+    assert ((lower < narrow[0]) & (narrow[1] < upper)).all()
+    grid = np.linspace(lower, upper, 400)
+    density = np.exp([fitted.log_density(x, y) for y in grid])
+    assert np.allclose(np.trapezoid(density, grid, axis=0), 0.8, atol=1e-4)
+
+
+def test_coverage_on_data_the_model_can_describe() -> None:
+    x, y = make_rows(1500)
+    test_x, test_y = make_rows(4000, seed=1)
+    regressor = small(n_components=128, depth=0, max_iter=100, learning_rate=0.1).fit(x, y)
+    for coverage in (0.5, 0.9):
+        lower, upper = regressor.predict_interval(test_x, coverage)
+        inside = ((lower < test_y) & (test_y < upper)).mean()
+        # Binomial error of the test rows, and that of a noise level learnt from 1500 rows.
+        assert abs(inside - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 4000) + 0.01
+
+
+def test_the_distribution_has_what_the_methods_return(dense: SSWIMRegressor) -> None:
+    x, y = skewed_rows(20, seed=1)
+    for included in (True, False):
+        found = dense.predict_distribution(x, X_std=0.1, include_noise=included)
+        mean, std = dense.predict(x, return_std=True, X_std=0.1, include_noise=included)
+        if included:  # predict returns the mean of an observation in either case
+            assert np.array_equal(found.mean[:, 0], mean)
+        assert np.array_equal(found.observation_variance[:, 0].sqrt(), std)
+        median = dense.predict_quantiles(x, 0.5, X_std=0.1, include_noise=included)
+        assert np.array_equal(found.quantile(0.5), median)
+    found, targets = dense.predict_distribution(x), torch.from_numpy(y)[:, None]
+    assert np.array_equal(found.log_density(targets)[:, 0], dense.log_density(x, y))
+    assert np.array_equal(found.cdf(targets)[:, 0], dense.cdf(x, y))
+
+
+def test_members_predict_the_mixture_together(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    x, _ = rows
+    scaling = fitted.scaling_
+    inputs = scaling.inputs(as_measure(x))
+    means = [
+        member.weight * scaling.original_targets(member.predictor.predict(inputs).mean)
+        for member in fitted.members_
+    ]
+    assert np.allclose(torch.stack(means).sum(0)[:, 0], fitted.predict(x), rtol=1e-10)
+    assert [member.weight for member in fitted.members_] == fitted.weights_.tolist()
+    assert sum(fitted.weights_) == pytest.approx(1)
+    assert {member.model.architecture.depth for member in fitted.members_} == {1}
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_uncertain_inputs_against_perturbed_ones(depth: int) -> None:
+    x, y = make_rows(200)
+    regressor = small(depth=depth, n_components=64, max_iter=40).fit(x, y)
+    spread = np.array([0.05, 0.1])
+    mean, std = regressor.predict(x[:5], return_std=True, X_std=spread)
+    random = np.random.default_rng(0)
+    for row in range(5):
+        perturbed = x[row] + spread * random.normal(size=(20_000, 2))
+        means, stds = regressor.predict(perturbed, return_std=True)
+        assert abs(means.mean() - mean[row]) < 0.1 * means.std() + 4 * means.std() / np.sqrt(20_000)
+        total = np.sqrt(np.mean(stds**2) + means.var())
+        assert std[row] == pytest.approx(total, rel=0.05)
+    _, joint = regressor.predict(x[:5], return_cov=True, X_std=spread)
+    assert np.allclose(np.sqrt(np.diag(joint)), std)
+    exact = regressor.predict(x, X_std=0.0)
+    assert np.allclose(exact, regressor.predict(x))
+
+
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+@pytest.mark.parametrize("n_targets", [0, 1, 2])  # 0 for flat targets
+def test_shapes_of_predictions(density: dict[str, Any], n_targets: int) -> None:
+    x, y = skewed_rows(40, n_targets=max(n_targets, 1))
+    y = y.reshape((40,) if n_targets == 0 else (40, n_targets))
+    regressor = small(**density, max_iter=2).fit(x, y)
+    test, shape = x[:7], (7, *y.shape[1:])
+    assert regressor.predict_quantiles(test).shape == (*shape, 3)
+    assert regressor.predict_quantiles(test, 0.5).shape == (*shape, 1)
+    assert regressor.predict_quantiles(test, [0.1, 0.9], X_std=0.1).shape == (*shape, 2)
+    assert regressor.predict_noise(test).shape == shape
+    for method in (regressor.log_density, regressor.cdf):
+        assert method(test, y[:7]).shape == shape
+        assert method(test, y[:7], X_std=0.1).shape == shape
+    assert regressor.warp_targets(y[:5]).shape == (5, *y.shape[1:])
+    assert regressor.warp_targets(y[:5].tolist()).shape == (5, *y.shape[1:])
+    assert regressor.sample_y(test, 4, include_noise=True).shape == (*shape, 4)
+    assert [end.shape for end in regressor.predict_interval(test)] == [shape, shape]
+    mean, joint = regressor.predict(test, return_cov=True)
+    assert mean.shape == shape
+    assert joint.shape == (7, 7, *y.shape[1:])
+
+
+def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
+    dense: SSWIMRegressor,
+) -> None:
+    x, _ = skewed_rows(30, seed=1)
+    probabilities = [0.01, 0.05, 0.5, 0.95, 0.99]
+    quantiles = dense.predict_quantiles(x, probabilities)
+    assert (np.diff(quantiles, axis=-1) > 0).all()
+    for probability, quantile in zip(probabilities, quantiles.T, strict=True):
+        assert np.allclose(dense.cdf(x, quantile), probability, rtol=1e-8)
+    lower, upper = dense.predict_interval(x, coverage=0.9)
+    assert np.allclose(np.stack([lower, upper]), quantiles.T[[1, 3]], rtol=1e-12)
+    grid = np.linspace(lower, upper, 200)
+    density = np.exp([dense.log_density(x, y) for y in grid])
+    assert np.allclose(np.trapezoid(density, grid, axis=0), 0.9, atol=1e-3)
+
+
+def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(15, seed=1)
+    n = 20_000
+    draws = dense.sample_y(x, n, random_state=1, include_noise=True)
+    mean, std = dense.predict(x, return_std=True)
+    assert (np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(n)).all()
+    assert np.allclose(draws.std(1), std, rtol=0.15)  # that of a long tail is hard to draw
+    probabilities = np.array([0.05, 0.5, 0.95])
+    quantiles = dense.predict_quantiles(x, probabilities)
+    below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
+    slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
+    assert (np.abs(below - probabilities) < slack).all()
+    assert np.array_equal(draws, dense.sample_y(x, n, random_state=1, include_noise=True))
+
+
+def test_drawn_functions_have_the_quantiles_of_the_function(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(15, seed=1)
+    n = 20_000
+    draws = dense.sample_y(x, n, random_state=1)
+    probabilities = np.array([0.05, 0.5, 0.95])
+    quantiles = dense.predict_quantiles(x, probabilities, include_noise=False)
+    below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
+    slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
+    assert (np.abs(below - probabilities) < slack).all()
+    _, std = dense.predict(x, return_std=True, include_noise=False)
+    assert np.allclose(draws.std(1), std, rtol=0.1)
+    ends = np.stack(dense.predict_interval(x, coverage=0.9, include_noise=False))
+    assert np.allclose(ends, quantiles.T[[0, 2]], rtol=1e-12)
+    lower, upper = dense.predict_interval(x, coverage=0.9)
+    assert ((lower < ends[0]) & (ends[1] < upper)).all()
+    apart = np.concatenate([dense.sample_y(p, n, random_state=1) for p in (x[:4], x[4:])])
+    assert np.allclose(apart, draws, rtol=1e-10)
+
+
+def test_noise_and_joint_covariances_with_warped_targets(dense: SSWIMRegressor) -> None:
+    x, _ = skewed_rows(20, seed=1)
+    _, observed = dense.predict(x, return_std=True)
+    _, latent = dense.predict(x, return_std=True, include_noise=False)
+    assert (observed > latent).all()
+    noise = dense.predict_noise(x)
+    assert ((noise > 0) & (noise < observed)).all()
+    for included, std in ((True, observed), (False, latent)):
+        for uncertainty in (None, 0.1):
+            _, joint = dense.predict(x, return_cov=True, include_noise=included, X_std=uncertainty)
+            _, expected = dense.predict(
+                x, return_std=True, include_noise=included, X_std=uncertainty
+            )
+            assert np.allclose(np.sqrt(np.diag(joint)), expected)
+            assert np.linalg.eigvalsh(joint).min() > -1e-10 * np.diag(joint).max()
+        assert std.shape == (20,)
+
+
+def test_uncertain_inputs_widen_densities(dense: SSWIMRegressor) -> None:
+    x, y = skewed_rows(20, seed=1)
+    exact = dense.predict_quantiles(x, X_std=0.0)
+    assert np.allclose(exact, dense.predict_quantiles(x), rtol=1e-5)
+    assert np.allclose(dense.log_density(x, y, X_std=0.0), dense.log_density(x, y), rtol=1e-4)
+    lower, _, upper = dense.predict_quantiles(x, X_std=0.5).T
+    assert np.mean(upper - lower) > np.mean(exact[:, 2] - exact[:, 0])
+
+
+@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
+def test_leave_one_out_with_warped_targets_against_models_of_the_others(
+    density: dict[str, Any],
+) -> None:
+    """The other models have the same hyper-parameters and scaling."""
+    x, y = skewed_rows(30)
+    regressor = small(**density).fit(x, y)
+    mean, std = regressor.loo_predict(return_std=True)
+    scaling = regressor._ensemble.scaling
+    for row in (0, 11, 29):
+        others = np.arange(30) != row
+        kept = scaling.rows(regressor._check_rows(x[others], y[others], None))
+        refitted = copy.copy(regressor)
+        refitted._ensemble = replace(
+            regressor._ensemble, members=(condition(regressor._models[0], kept),)
+        )
+        expected = refitted.predict(x[row : row + 1], return_std=True)
+        assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
+
+
+def test_warped_targets_increase_and_are_standardised_ones_without_a_warp(
+    dense: SSWIMRegressor,
+) -> None:
+    _, y = skewed_rows()
+    y = np.sort(y)
+    for member in range(2):
+        assert (np.diff(dense.warp_targets(y, member=member)) > 0).all()
+    assert not np.allclose(dense.warp_targets(y), dense.warp_targets(y, member=1))
+    plain = small(max_iter=0).fit(*skewed_rows())
+    assert np.allclose(plain.warp_targets(y), (y - y.mean()) / y.std())
+
+
+def test_the_noise_is_constant_by_default(rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    noise = small().fit(x, y).predict_noise(x)
+    assert np.allclose(noise, noise[0])
+    own = small(noise="input-dependent").fit(x, y).predict_noise(x)
+    assert not np.allclose(own, own[0])
+
+
+def test_leave_one_out_is_less_sure_and_less_right(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    x, y = rows
+    mean, std = fitted.loo_predict(return_std=True)
+    within, within_std = fitted.predict(x, return_std=True)
+    assert np.mean((mean - y) ** 2) > np.mean((within - y) ** 2)
+    assert (std >= within_std).all()
+
+
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+def test_the_evidence_is_in_the_units_of_the_targets(
+    rows: tuple[Array, Array], density: dict[str, Any]
+) -> None:
+    x, y = rows
+    value = small(**density).fit(x, y).log_marginal_likelihood_
+    scaled = small(**density).fit(x, 10 * y).log_marginal_likelihood_
+    assert scaled == pytest.approx(value - len(y) * np.log(10), rel=1e-6)
+
+
+def test_warps_come_in_the_units_of_the_inputs(rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    x = 1000 + 10 * x
+    untrained = small(depth=2, max_iter=0).fit(x, y)
+    layers = untrained.warp(x)
+    assert len(layers) == 2
+    for mean, variance in layers:
+        assert np.allclose(mean, x)  # an untrained warp is the identity
+        assert (variance > 0).all()
+    uncertain = untrained.warp(x, X_std=1.0)
+    assert (uncertain[0][1] > layers[0][1]).all()
+    assert small(depth=0).fit(x, y).warp(x) == []
+
+
+def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        small().predict(X)
+    with pytest.raises(NotFittedError):
+        _ = small().log_marginal_likelihood_
+    for ask in (
+        lambda unfitted: unfitted.predict_interval(X),
+        lambda unfitted: unfitted.predict_quantiles(X),
+        lambda unfitted: unfitted.predict_noise(X),
+        lambda unfitted: unfitted.cdf(X, Y),
+        lambda unfitted: unfitted.warp_targets(Y),
+    ):
+        with pytest.raises(NotFittedError):
+            ask(small())
+    regressor = small().fit(X, Y)
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        regressor.predict(X[:, :1])
+    with pytest.raises(ValueError, match="At most one of"):
+        regressor.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+        regressor.predict_interval(X, coverage=1.0)
+    for probabilities in (0.0, 1.0, [], [0.5, 1.5], [np.nan], [[0.5]]):
+        with pytest.raises(ValueError, match="probabilities must be one or more numbers"):
+            regressor.predict_quantiles(X, probabilities)
+    with pytest.raises(ValueError, match=r"y must have 1 targets. Got 2"):
+        regressor.warp_targets(np.stack([Y, Y], axis=1))
+    with pytest.raises(ValueError, match="y must be finite"):
+        regressor.warp_targets(with_value(Y, np.nan))
+    with pytest.raises(ValueError, match="member must be one of the model's 1 members"):
+        regressor.warp_targets(Y, member=1)
+    with pytest.raises(ValueError, match="n_samples must be an integer"):
+        regressor.sample_y(X, 0)
+    with pytest.raises(ValueError, match="targets of fit"):
+        regressor.partial_fit(X, np.stack([Y, Y], axis=1))
+
+
+def test_a_million_rows_are_predicted_in_bounded_memory() -> None:
+    """The memory in addition to the rows is below one GiB, in a new process."""
+    program = """
+import resource, numpy as np
+from sswim import SSWIMRegressor
+random = np.random.default_rng(0)
+x = random.normal(size=(1_000_000, 20))
+settings = dict(depth=1, n_components=128, n_pseudo=32, max_iter=2)
+regressor = SSWIMRegressor(**settings, random_state=0, device="cpu")
+regressor.fit(x[:500], x[:500, 0])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+mean, std = regressor.predict(x, return_std=True)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(len(mean), (after - before) / 2**20)
+"""
+    result = run_python("-W", "ignore", "-c", program)
+    assert result.returncode == 0, result.stderr
+    n_rows, gibibytes = result.stdout.split()
+    assert int(n_rows) == 1_000_000
+    assert float(gibibytes) < 1.0
