@@ -32,6 +32,8 @@ def test_choices_are_those_of_the_literal() -> None:
 @pytest.mark.parametrize("value", [2, 3, np.int64(2)])
 def test_integers_that_are_large_enough_pass(value: object) -> None:
     require_integer("n", value, 2)
+    with pytest.raises(ValueError, match=r"n must be an integer of at least 4"):
+        require_integer("n", value, 4)
 
 
 @pytest.mark.parametrize("value", [1, -5, 2.0, "2", True, None])
@@ -43,6 +45,8 @@ def test_other_numbers_are_refused(value: object) -> None:
 @pytest.mark.parametrize("coverage", [1e-9, 0.5, 0.999])
 def test_coverages_between_zero_and_one_pass(coverage: float) -> None:
     require_coverage(coverage)
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+        require_coverage(1 + coverage)
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90.0, float("nan")])

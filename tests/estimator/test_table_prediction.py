@@ -25,13 +25,13 @@ SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 
 
 
 def rows() -> pa.Table:
-    """With an identifier that the model does not know."""
+    """Return a table with a column of identifiers that the model does not use."""
     return mixed(N_ROWS).append_column("id", pa.array(2**60 + np.arange(N_ROWS)))
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A mixture of two members."""
+    """The file of a model with two members."""
     schema = Schema.learn(rows(), "y", ["id"])
     regressor = SSWIMRegressor(
         depth=1,
@@ -55,7 +55,7 @@ def load(model: Path) -> tuple[SSWIMRegressor, Schema]:
 
 
 def write_folder(folder: Path, table: pa.Table) -> Path:
-    """The rows in files of uneven sizes, one of them without any."""
+    """Write rows to files of different sizes, one of them without rows."""
     first = 0
     for name, size in SIZES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def test_a_folder_becomes_a_folder(
 def predict_twice(
     processes: Processes, model: Path, source: Path, gaps: Path, out: Path
 ) -> tuple[int, list[str], str]:
-    """A folder that can be predicted, and one in which one process finds a missing value."""
+    """Predict a folder, and another one in which one process finds a missing value."""
     told: list[str] = []
     n_rows = predict(model, source, out / "whole", processes=processes, say=told.append)
     try:

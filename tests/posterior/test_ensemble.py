@@ -86,7 +86,7 @@ def test_means_alone_are_the_means(
 def test_inputs_are_cut_into_chunks_once(
     ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether a member is called by the ensemble or directly; the predictions are the same bits."""
+    """A member predicts the same, to the last bit, by the ensemble or directly."""
     seen: list[tuple[str, int]] = []
 
     def counted(place: str) -> Callable[..., Any]:

@@ -76,7 +76,7 @@ def test_gradients_in_closed_form_are_those_of_autograd(
     shared: bool,
     generator: torch.Generator,
 ) -> None:
-    """With so many features that products are computed in panels, of unequal size."""
+    """There are enough features to compute products in panels, which have different sizes."""
     n, n_features = 40, 131
     rows = () if shared else batch
     phi = normal(generator, *batch, n, n_features)

@@ -57,4 +57,4 @@ def test_gradients_of_the_products(n_weights: int | None, generator: torch.Gener
     given = [normal(generator, 6, 3), normal(generator, 6, 2)]
     if n_weights is not None:
         given.append(normal(generator, 6, n_weights).exp())
-    torch.autograd.gradcheck(weighted_sums, [tensor.requires_grad_() for tensor in given])
+    assert torch.autograd.gradcheck(weighted_sums, [tensor.requires_grad_() for tensor in given])

@@ -189,7 +189,7 @@ def test_gradients(
     log_precision: Tensor,
     generator: torch.Generator,
 ) -> None:
-    """With respect to all parts of the rows, and to the variances."""
+    """Check gradients with respect to all parts of the rows and to the variances."""
     log_slope = log_precision.flip(0)
     # Off the kink of min(c, 1), on either side.
     weight = torch.where(weight > 1, weight, 0.4)
@@ -216,7 +216,7 @@ def test_gradients(
         density = leave_one_out(rows, fitted).log_density(rows.targets)
         return negative_log_evidence(statistics(rows), noise, signal), density
 
-    torch.autograd.gradcheck(sums, inputs[:6])
-    torch.autograd.gradcheck(evidence, inputs)
-    torch.autograd.gradcheck(left_out, inputs)
-    torch.autograd.gradcheck(constant_noise, inputs[:3] + inputs[4:5] + inputs[6:])
+    assert torch.autograd.gradcheck(sums, inputs[:6])
+    assert torch.autograd.gradcheck(evidence, inputs)
+    assert torch.autograd.gradcheck(left_out, inputs)
+    assert torch.autograd.gradcheck(constant_noise, inputs[:3] + inputs[4:5] + inputs[6:])

@@ -194,7 +194,7 @@ def test_a_model_may_change_after_conditioning(
 def test_uncertain_inputs_against_perturbed_ones(
     depth: int, spread: float, generator: torch.Generator
 ) -> None:
-    """Exact for a stationary model; with warps, if the uncertainty is small."""
+    """Predictions are exact for a stationary model, and with warps if the uncertainty is small."""
     rows = small_rows(generator, n_targets=2)
     predictor = condition(small_model(rows, generator, perturb=0.2, depth=depth), rows)
     x = normal(generator, 4, 3)

@@ -34,7 +34,7 @@ def models(rows: Rows, generator: torch.Generator) -> list[SSWIM]:
 
 
 def brute_force(models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]) -> OutOfFold:
-    """Each fold predicted by a model that is conditioned on the rows outside it alone."""
+    """Predict each fold by a model that is conditioned only on the rows outside it."""
     fields: dict[str, list[torch.Tensor]] = {}
     for first in (0, 2):
         parts: dict[str, list[torch.Tensor]] = {}
@@ -57,7 +57,7 @@ def brute_force(models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]) -> O
     return OutOfFold(**{name: torch.stack(v) for name, v in fields.items()}, weight=weight)
 
 
-def test_kinds_are_combined_by_what_they_say_of_rows_left_out(
+def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
     models: list[SSWIM], rows: Rows, folds: list[torch.Tensor]
 ) -> None:
     expected = learn_stacking(brute_force(models, rows, folds))

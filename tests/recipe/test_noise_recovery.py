@@ -20,12 +20,12 @@ slow = pytest.mark.slow
 
 
 def few(n: int) -> list[Any]:
-    """The first seed always, the others where time does not matter."""
+    """Return n seeds, all but the first only for slow tests."""
     return [0, *(pytest.param(seed, marks=slow) for seed in range(1, n))]
 
 
 def uneven(seed: int, growth: float, n: int = 600, m: int = 4000) -> tuple[Array, Array, int]:
-    """A sine with noise of the standard deviation 0.3·exp(growth·x), x between −2 and 2."""
+    """Draw a sine with noise of the standard deviation 0.3·exp(growth·x), x between −2 and 2."""
     random = np.random.default_rng(seed)
     x = random.uniform(-2, 2, (n + m, 1))
     noise = 0.3 * np.exp(growth * x[:, 0]) * random.normal(size=n + m)
@@ -37,7 +37,7 @@ def mnlp(regressor: SSWIMRegressor, x: Array, y: Array) -> float:
 
 
 def gain(seed: int, growth: float) -> tuple[float, float]:
-    """Gain in MNLP of input-dependent over constant noise, and the ratio of their RMSE."""
+    """Return the gain in MNLP of input-dependent over constant noise, and the ratio of RMSE."""
     x, y, n = uneven(seed, growth)
     fits = [
         SSWIMRegressor(**SMALL, noise=noise).fit(x[:n], y[:n])
@@ -65,12 +65,12 @@ def test_little_is_lost_where_noise_is_constant(seed: int) -> None:
 
 
 def skewed(random: np.random.Generator, f: Array) -> Array:
-    """Log-normal."""
+    """Draw log-normal targets."""
     return np.asarray(np.exp(f + 0.5 * random.normal(size=len(f))))
 
 
 def heavy_tailed(random: np.random.Generator, f: Array) -> Array:
-    """Student's t with three degrees of freedom."""
+    """Draw targets whose noise is Student's t with three degrees of freedom."""
     return 0.5 * f + random.standard_t(3, size=len(f))
 
 
@@ -78,7 +78,7 @@ def heavy_tailed(random: np.random.Generator, f: Array) -> Array:
 def coverage_errors(
     noise: Callable[[np.random.Generator, Array], Array], seed: int, output_warp: str
 ) -> tuple[float, ...]:
-    """Errors of the coverage of central intervals, in binomial standard errors."""
+    """Return errors of the coverage of central intervals, in binomial standard errors."""
     random = np.random.default_rng(seed)
     n, m = 4000, 1000
     x = random.uniform(-3, 3, (n + m, 1))

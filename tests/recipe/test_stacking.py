@@ -19,7 +19,7 @@ from sswim.recipe.stacking import (
 def kinds(
     generator: torch.Generator, errors: tuple[float, ...], claimed: tuple[float, ...], n: int = 2000
 ) -> OutOfFold:
-    """Kinds with independent errors of a size, who claim a noise of another."""
+    """Make kinds with independent errors of some size that predict noise of another size."""
     truth = torch.tensor(errors, dtype=torch.float64)[:, None, None]
     noise = torch.tensor(claimed, dtype=torch.float64).square()[:, None, None]
     residual = truth * normal(generator, len(errors), n, 1)
@@ -61,7 +61,7 @@ def test_a_wrong_noise_level_is_corrected(ratio: float, generator: torch.Generat
 def test_an_overconfident_kind_with_the_better_mean_is_not_lost(
     generator: torch.Generator,
 ) -> None:
-    """Weighed as they are, the honest kind would win; corrected, the better one does."""
+    """Without calibration the honest kind has more weight; with it the better one has."""
     rows = kinds(generator, (0.3, 1.0), (0.01, 1.0))
     assert learn_stacking(rows, calibrate=False).weights[0] < 0.5
     assert learn_stacking(rows).weights[0] > 0.9

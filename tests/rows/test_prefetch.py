@@ -17,7 +17,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 class Items:
-    """Numbers, and what became of the iterator over them."""
+    """Numbers, with a record of how their iterator was used."""
 
     def __init__(self, n_items: int, error: Exception | None = None) -> None:
         self.n_items = n_items

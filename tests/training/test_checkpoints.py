@@ -65,7 +65,7 @@ class _Killed(Exception):  # noqa: N818
 
 
 def killed_after(n_calls: int) -> Any:
-    """A callback that ends everything, as a power cut does."""
+    """Return a callback that raises an error after some calls, as if the power were cut."""
     calls = 0
 
     def callback(member: int, step: Step) -> None:
@@ -90,7 +90,7 @@ def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(
         )
     resumed = small(**settings).fit(*rows, checkpoints=Checkpoints(folder, every=2, resume=True))
     assert_equal(resumed, expected)
-    # And what was finished is not done again, but told.
+    # Finished members are not trained again; the callback gets their last steps.
     steps: list[int] = []
     again = small(**settings, callback=lambda member, step: steps.append(step.index))
     assert_equal(again.fit(*rows, checkpoints=Checkpoints(folder, 2, resume=True)), expected)
@@ -182,7 +182,7 @@ def test_a_running_generator_cannot_be_kept(
 
 @contextmanager
 def files_of_at_most(n_bytes: int) -> Iterator[None]:
-    """Writing more than that fails, as on a disk that is full."""
+    """Let the writing of larger files fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
@@ -196,7 +196,7 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
 def test_a_disk_that_fills_up_ends_nothing(
     rows: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:
-    """Training goes on; the checkpoint before stays whole, and can be resumed from."""
+    """Training continues; the earlier checkpoint stays intact, and a fit can resume from it."""
     expected = small(depth=1).fit(*rows)
     with pytest.raises(_Killed):
         small(depth=1, callback=killed_after(6)).fit(

@@ -32,7 +32,7 @@ ARRAYS: dict[str, dict[str, Any]] = {
     "members": {"depth": 1, "n_members": 3, "max_iter": 5},
     "ensemble": ENSEMBLE,
 }
-"""Rows are dealt to processes, of several members these."""
+"""Settings of fits of arrays. Processes share the rows; if there are several members, those."""
 SHARDS: dict[str, tuple[dict[str, Any], int]] = {
     "one model, streamed": ({"depth": 1}, 0),
     "one model, held": ({"depth": 1}, 2**30),
@@ -42,7 +42,7 @@ SHARDS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 def bring(processes: Processes) -> Arrays:
-    """Each process has rows of its own; all but the first have none."""
+    """Fit rows that only the first process has; the others have none."""
     x, y = table()
     mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.is_first else [(x[:0], y[:0])]
     source = IterableSource(mine, dealt=True)
@@ -51,7 +51,7 @@ def bring(processes: Processes) -> Arrays:
 
 
 def fit_all(processes: Processes) -> dict[str, Arrays]:
-    """In one start of processes, which takes longer than the fits."""
+    """Fit all settings in one start of the processes, which takes longer than the fits."""
     found = {name: fit_arrays(processes, settings) for name, settings in ARRAYS.items()}
     found["brought"] = bring(processes)
     for name, (settings, memory) in SHARDS.items():
@@ -68,7 +68,7 @@ def alone() -> Iterator[dict[str, Arrays]]:
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
-    """Rows in shares of odd sizes and uneven shards, in one of which there is nothing."""
+    """Shares have odd sizes, and shards have different sizes; one of them is empty."""
     results = run_processes(n, fit_all)
     for found in results:
         assert isinstance(found, dict), found

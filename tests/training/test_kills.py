@@ -1,4 +1,4 @@
-"""Training that loses processes: what is kept goes on, and what is left ends in words."""
+"""Trainings whose processes are killed: they can be resumed, and the others end with a message."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ Launched = tuple[subprocess.Popen[bytes], Path]
 
 @contextmanager
 def by_hand(*commands: list[str], folder: Path) -> Iterator[list[Launched]]:
-    """Processes that know of each other, and nobody that looks after them; with their logs."""
+    """Start processes that train together without torchrun, and yield them with their logs."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -20,7 +20,7 @@ from sswim.training.training import train
 
 
 def noisy_rows(generator: torch.Generator, n: int, growth: float) -> Rows:
-    """A sine whose noise has the standard deviation 0.3·exp(growth·x)."""
+    """Draw a sine whose noise has the standard deviation 0.3·exp(growth·x)."""
     x = 4 * torch.rand(n, 1, generator=generator, dtype=torch.float64) - 2
     y = (2 * x).sin() + 0.3 * (growth * x).exp() * normal(generator, n, 1)
     return as_rows(x, y)

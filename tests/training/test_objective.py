@@ -112,7 +112,7 @@ def test_the_gradient_of_the_density_against_finite_differences(
 def assert_gradient_of_differences(
     model: SSWIM, rows: Rows, objective: Objective, of: tuple[str, ...] = ("",)
 ) -> None:
-    """Gradients of the parameters whose names begin with a prefix."""
+    """Return the gradients of the parameters whose names begin with a prefix."""
     _, gradient = value_and_gradient(model, rows, objective, len(rows))
     step = 1e-6
     with torch.no_grad():

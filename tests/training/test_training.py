@@ -76,7 +76,7 @@ def test_chunked_training_is_the_same_training(model: SSWIM, rows: Rows) -> None
 def test_float32_features_train_to_nearly_the_same_predictions(
     generator: torch.Generator,
 ) -> None:
-    """Within 1 % of the predictions' spread after a whole training."""
+    """They differ by less than 1 % of the predictions' spread after a whole training."""
     rows = small_rows(generator, n=200)
     model = start(SMALL, rows.inputs.mean, 1, generator)
     single_model = copy.deepcopy(model)
@@ -179,7 +179,7 @@ def test_members_trained_together_are_as_if_alone(
 def test_a_member_that_no_longer_improves_waits_for_the_others(
     rows: Rows, generator: torch.Generator
 ) -> None:
-    """It ends where it would alone, and what the optimiser does to it afterwards is undone."""
+    """It ends where it would alone; later steps of the optimiser do not change it."""
     models = members(rows)
     train(models[1], rows, MAP, Adam(steps=60, learning_rate=0.1), device="cpu")
     batch = stack_models(models)
