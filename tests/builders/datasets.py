@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import tarfile
+import threading
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sswim.lab.datasets import Split, column_names, find, split
@@ -74,6 +80,11 @@ def stored_table(name: str) -> pa.Table:
         if column in CONSTANT:
             table[column] = [0.25] * 6
     return pa.table(table)
+
+
+def write_columns(folder: Path, name: str, columns: Mapping[str, Sequence[object]]) -> None:
+    """Write columns as the stored table of a data set."""
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
 
 
 def publish(name: str, table: pa.Table, folder: Path) -> Path:
@@ -164,6 +175,25 @@ def zip_archive(contents: Mapping[str, bytes]) -> bytes:
         for name, content in contents.items():
             opened.writestr(name, content)
     return archive.getvalue()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Make a folder, serve its files over HTTP on this machine, and return the address."""
+    folder.mkdir()
+    handler = partial(_Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
+        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))  # ends that soon
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+    gc.collect()  # so that a warning of an open connection is raised in the test that ignores it
 
 
 def available_file(name: str) -> Path:

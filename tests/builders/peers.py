@@ -1,6 +1,8 @@
-"""Small data sets and warps for the tests of peers."""
+"""Small data sets, methods and warps for the tests of peers."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import torch
@@ -8,8 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sswim.lab.peers.bayesian_warp import WarpPrior
+from sswim.lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP
+from sswim.lab.peers.protocol import Method, Predictive
+from sswim.lab.peers.published_sswim import PublishedSSWIM
 
 Array = NDArray[np.float64]
+
+SMALL_SSWIM = PublishedSSWIM(1, n_components=16, n_pseudo=12, warp_spread=1.0, steps=5)
+QUICK_BWGP = BWGP(n_points=20, start_iterations=5, iterations=60)
 
 
 def rows(n: int = 150, seed: int = 0) -> tuple[Array, Array]:
@@ -38,3 +46,22 @@ def warp_prior(amplitude: float = 0.8, length: float = 0.9, noise: float = 0.3) 
         scalar(value).log() for value in (amplitude, length, noise, 10.0)
     )
     return WarpPrior(log_amplitude, log_length, log_noise, scalar(-5.0), log_width)
+
+
+def seeded_generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def seeded_normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=seeded_generator(seed), dtype=torch.float64)
+
+
+def predicted(method: Method, seed: int = 0, n: int = 150) -> Predictive:
+    """Fit a method to some rows and predict forty others."""
+    return method.fit(*rows(n), seed, "cpu").predict(rows(40, seed=1)[0])
+
+
+@functools.cache
+def fitted_bwgp() -> FittedBayesianWarpedGP:
+    """A Bayesian warped GP of skewed rows, fitted once."""
+    return QUICK_BWGP.fit(*skewed_rows(), 0, "cpu")

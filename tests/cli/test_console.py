@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import typer
-from builders.commands import invoke, run_command, run_python
+from builders.commands import (
+    invoke,
+    prices,
+    run_command,
+    run_python,
+    write_price_model,
+    write_prices,
+)
 from typer.testing import CliRunner
 
 from sswim.base.cholesky import FactorisationError
@@ -20,6 +27,29 @@ from sswim.distributed.processes import ProcessError
 from sswim.estimator.model_file import ModelFileError
 from sswim.tables.table_io import TableError, write_table
 from sswim.training.checkpoints import CheckpointError
+
+PROGRAM = """
+import sys
+import sswim.tables.table_source
+from sswim.cli.app import app
+
+def broken(*arguments, **options):
+    raise ValueError("a bug")
+
+sswim.tables.table_source.open_source = broken
+app(sys.argv[1:])
+"""
+FIT = ["fit", "{table}", "--target", "y", "--out", "{folder}/m.sswim", "--quiet"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_prices(tmp_path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_price_model(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -58,19 +88,6 @@ def test_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "Warning: Take [care].\n"
 
 
-PROGRAM = """
-import sys
-import sswim.tables.table_source
-from sswim.cli.app import app
-
-def broken(*arguments, **options):
-    raise ValueError("a bug")
-
-sswim.tables.table_source.open_source = broken
-app(sys.argv[1:])
-"""
-
-
 def test_a_bug_in_a_command_shows_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,9 +103,6 @@ def test_a_bug_in_a_command_shows_a_traceback(
     result = CliRunner().invoke(app, command)
     assert isinstance(result.exception, ValueError)
     assert "Error: " not in result.output
-
-
-FIT = ["fit", "{table}", "--target", "y", "--out", "{folder}/m.sswim", "--quiet"]
 
 
 @pytest.mark.parametrize(
@@ -141,3 +155,49 @@ def test_a_setting_of_no_choice_is_one_line(tmp_path: Path) -> None:
     assert result.returncode == 1
     (error,) = result.stderr.splitlines()
     assert error.startswith("Error: kernel must be one of ('rbf', 'matern12'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "nowhere.csv", "--target", "y", "--out", "m.sswim"], "cannot be found"),
+        (["fit", "{table}", "--target", "prize", "--out", "{tmp}/m"], "close to it: 'price'"),
+        (["fit", "{table}", "--target", "colour", "--out", "{tmp}/m"], "must hold numbers"),
+        (["fit", "{table}", "--target", "price", "--out", "{tmp}/no/m"], "folder that exists"),
+        (
+            ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--n-components", "0"],
+            "n_components must be an integer of at least 1",
+        ),
+        (
+            ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--learning-rate", "-1"],
+            "learning_rate and noise_rate positive",
+        ),
+        (["predict", "{table}", "{table}", "--out", "{tmp}/o.csv"], "not a sswim model"),
+        (["predict", "{model}", "{table}", "--out", "{tmp}/o.xlsx"], "must end in"),
+        (["predict", "{model}", "{table}", "--out", "{tmp}/o.csv", "--coverage", "2"], "coverage"),
+        (["predict", "{model}", "{other}", "--out", "{tmp}/o.csv"], "must have columns 'colour'"),
+        (["predict", "{model}", "{predicted}", "--out", "{tmp}/o.csv"], "--prefix"),
+        (["info", "{tmp}/none.sswim"], "cannot be read"),
+        (["evaluate", "{model}", "{untargeted}"], "must have columns 'price'"),
+    ],
+)
+def test_user_errors_are_told_without_a_traceback(
+    arguments: list[str], message: str, model: Path, table: Path, tmp_path: Path
+) -> None:
+    rows = prices(8)
+    write_table(rows.drop_columns(["colour"]), tmp_path / "other.csv")
+    write_table(rows.drop_columns(["price"]), tmp_path / "untargeted.csv")
+    write_table(rows.append_column("mean", rows["x"]), tmp_path / "predicted.csv")
+    places = {
+        "table": table,
+        "model": model,
+        "tmp": tmp_path,
+        **{name: tmp_path / f"{name}.csv" for name in ("other", "untargeted", "predicted")},
+    }
+    before = sorted(tmp_path.iterdir())
+    result = invoke(*(argument.format(**places) for argument in arguments))
+    assert result.exit_code == 1
+    assert "Error: " in result.output
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+    assert sorted(tmp_path.iterdir()) == before

@@ -60,25 +60,6 @@ def test_a_folder_is_opened_by_what_is_in_it(tmp_path: Path, names: list[str], k
     assert len(all_rows(tables, ["price"], 1)) == 4 * n_files
 
 
-@pytest.mark.parametrize(
-    ("names", "got"),
-    [
-        ([], "none"),
-        (["_a.parquet", "b/.c.csv"], "none"),
-        (["a.csv", "b.parquet"], "'a.csv', 'b.parquet'"),
-        (["a.feather"], "'a.feather'"),
-        (["a.csv", "b/c.txt"], "'a.csv', 'b.c.txt'"),
-        (["README.md"], "'README.md'"),
-    ],
-)
-def test_a_folder_of_anything_else_is_refused(tmp_path: Path, names: list[str], got: str) -> None:
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    with pytest.raises(TableError, match=rf"and no others\. Got {got} in '.*underscore"):
-        open_table(tmp_path)
-
-
 def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Path) -> None:
     (tmp_path / "sheet.xlsx").touch()
     (tmp_path / "text.arrow").write_text("price,rooms\n1,2\n")

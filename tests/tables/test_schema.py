@@ -13,14 +13,8 @@ import torch
 from builders.tables import dictionary, gaps, houses, views
 
 from sswim.tables.categories import MAX_CATEGORIES
-from sswim.tables.schema import (
-    Column,
-    Schema,
-    UnknownCategoryWarning,
-)
-from sswim.tables.table_io import (
-    TableError,
-)
+from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
+from sswim.tables.table_io import TableError
 
 NEW_YEAR = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 SECONDS = NEW_YEAR.timestamp()
@@ -249,9 +243,12 @@ def test_unknown_categories_are_zeros_with_a_warning() -> None:
 
 
 def test_known_categories_give_no_warning() -> None:
+    schema = Schema.learn(houses(), "price")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Schema.learn(houses(), "price").encode(houses())
+        encoded = schema.encode(houses())
+    towns = [name.startswith("town=") for name in schema.feature_names]
+    assert encoded[:, towns].sum(axis=1).tolist() == [1, 1, 1, 1]
 
 
 def test_infinite_numbers_are_refused() -> None:

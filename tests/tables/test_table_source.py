@@ -8,28 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import (
-    all_rows,
-    dictionary,
-    houses,
-    mixed,
-    shares,
-    small_chunks,
-    views,
-    with_gaps,
-)
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from builders.tables import dictionary, houses, mixed, shares, small_chunks, views, with_gaps
 
-from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows.source import Chunk
 from sswim.tables import chunked_table
-from sswim.tables.chunked_table import ChunkedTable, chunk_rows, rechunk, split_rows
+from sswim.tables.chunked_table import ChunkedTable, split_rows
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.memory_table import MemoryTable
 from sswim.tables.missing_values import drop_incomplete_rows
 from sswim.tables.open_table import open_table
-from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
 from sswim.tables.table_io import TableError, write_table
 from sswim.tables.table_source import TableSource, learn_source, open_source
@@ -63,6 +50,8 @@ def opened(form: str, table: pa.Table, folder: Path) -> ChunkedTable:
 
 
 FORMS = ["memory", "folder", "parquet", "csv", "csv.gz"]
+MEMORY = [None, 0, 2**30]
+"""Sizes up to which a table is read whole: never, never, always."""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -101,52 +90,6 @@ def test_the_same_incomplete_rows_are_left_out_of_every_share(
     np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
     np.testing.assert_array_equal(inputs, schema.encode(kept_table))
     np.testing.assert_array_equal(targets, schema.targets(kept_table)[:, None])
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("f", None, r"value in each column that is used. Got none in 'f' in row 1,062 of all rows"),
-        ("f", np.nan, r"Got none in 'f' in row 1,062 of all rows, counted from 1.*--drop-missing"),
-        ("y", None, r"Got none in 'y' in row 1,062"),
-        ("town", None, r"Got none in 'town' in row 1,062"),
-        ("day", None, r"Got none in 'day' in row 1,062"),
-        ("f", np.inf, r"Numbers must be finite. Got an infinite one in 'f' in row 1,062.*remove"),
-        ("y", -np.inf, r"Got an infinite one in 'y' in row 1,062"),
-    ],
-)
-def test_the_first_row_that_cannot_be_used_is_named(
-    tmp_path: Path, name: str, value: Any, message: str
-) -> None:
-    table = mixed(1100)
-    values = table[name].to_pylist()
-    values[1061] = values[1080] = value
-    place = table.column_names.index(name)
-    table = table.set_column(place, name, pa.array(values, table[name].type))
-    for file, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
-        pq.write_table(piece, tmp_path / f"{file}.parquet", row_group_size=50)
-    source = TableSource(ParquetTable.open(tmp_path), Schema.learn(mixed(1100), "y"))
-    with pytest.raises(TableError, match=message) as caught:
-        list(source.chunks(Share(1, 2)))
-    assert f"which is in '{tmp_path / 'b.parquet'}'" in str(caught.value)
-    assert sum(len(chunk) for chunk in source.chunks(Share(0, 2))) == 550
-    if "infinite" in message:
-        with pytest.raises(TableError, match=message):
-            list(TableSource(source.table, source.schema, drop_missing=True).chunks())
-
-
-def test_all_columns_without_a_value_in_that_row_are_named() -> None:
-    table = pa.table({"a": [1.0, None], "b": [1, None], "c": ["x", "x"], "y": [1.0, None]})
-    source = TableSource(MemoryTable(table, "mine"), Schema.learn(table, "y"))
-    with pytest.raises(TableError, match=r"none in 'a', 'b', 'y' in row 2 of .* in 'mine'"):
-        list(source.chunks())
-
-
-def test_the_row_of_an_infinite_number_is_counted_among_all() -> None:
-    table = pa.table({"x": [None, 1.0, np.inf], "y": [1.0, 2.0, 3.0]})
-    source = TableSource(MemoryTable(table, "mine"), Schema.learn(table, "y"), drop_missing=True)
-    with pytest.raises(TableError, match="infinite one in 'x' in row 3 of all rows"):
-        list(source.chunks())
 
 
 def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
@@ -211,7 +154,6 @@ def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     source = learn_source(MemoryTable(pa.table({"x": texts, "y": [0.0] * 40}), "t"), "y")
     assert max(len(chunk) for chunk in source.chunks()) == 2
     assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(40))
-    assert chunk_rows(10**9) == 1
 
 
 def test_encoding_takes_milliseconds() -> None:
@@ -227,41 +169,10 @@ def test_encoding_takes_milliseconds() -> None:
     assert min(times) < 0.05
 
 
-def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_chunks(monkeypatch, 3)
-    table = mixed(10)
-    tables = MemoryTable(table, "mine")
-    assert (tables.n_rows, tables.nbytes, tables.schema) == (10, table.nbytes, table.schema)
-    assert [chunk.first for chunk in tables.chunks(["n"], Share(1, 2))] == [5, 8]
-    assert {chunk.file for chunk in tables.chunks(["n"], ALL_ROWS)} == {"mine"}
-    for size in SIZES:
-        assert all_rows(tables, ["f", "n"], size) == table.select(["f", "n"]).to_pylist()
-
-
-@settings(max_examples=50, deadline=None)
-@given(sizes=st.lists(st.integers(0, 9), max_size=8), n_rows=st.integers(1, 12))
-def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
-    starts = np.cumsum([0, *sizes])
-    batches = [
-        pa.record_batch({"x": pa.array(np.arange(start, start + size))})
-        for start, size in zip(starts, sizes, strict=False)
-    ]
-    found = list(rechunk(batches, n_rows))
-    assert [number for table in found for number in table["x"].to_pylist()] == list(
-        range(sum(sizes))
-    )
-    assert all(table.num_rows == n_rows for table in found[:-1])
-    assert all(0 < table.num_rows <= n_rows for table in found)
-
-
 def test_a_csv_is_learned_and_read(tmp_path: Path) -> None:
     write_table(mixed(50), tmp_path / "t.csv")
     source = learn_source(CsvTable.open(tmp_path / "t.csv"), "y")
     assert source.schema == Schema.learn(mixed(50), "y")
-
-
-MEMORY = [None, 0, 2**30]
-"""Sizes up to which a table is read whole: never, never, always."""
 
 
 @pytest.mark.parametrize("memory", MEMORY)

@@ -52,12 +52,3 @@ def test_a_failed_fit_has_a_row_without_scores(monkeypatch: pytest.MonkeyPatch) 
     assert result.settings == '{"offset":3.0}'
     assert result.version == f"sswim {__version__}; numpy {np.__version__}"
     assert result.failure == "RuntimeError: no luck"
-
-
-def test_synthetic_rows_need_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "sswim", MeanOnly())
-    first, again, other = (
-        run_fit(Job("synthetic", "sswim", repeat), "cpu", str(tmp_path)) for repeat in (0, 0, 1)
-    )
-    assert first.rmse == again.rmse != other.rmse
-    assert (first.n_train, first.n_test, first.n_inputs) == (300, 150, 3)

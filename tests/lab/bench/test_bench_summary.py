@@ -1,52 +1,14 @@
-"""Means over repeats, the best published scores, and numbers of wins."""
+"""Means over repeats, and numbers of wins."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from builders.bench import row
+from builders.bench import WIN_ROWS, row
 
-from sswim.lab.bench.published import LABELS, best_published, published, published_score
-from sswim.lab.bench.runner import SETS
 from sswim.lab.bench.summary import Wins, summarise
 from sswim.lab.bench.table import markdown
-
-
-@pytest.mark.parametrize(
-    ("name", "metric", "error", "mnlp"),
-    [
-        ("airfoil", "RMSE", 0.235, 0.105),
-        ("concrete", "RMSE", 0.301, 0.283),
-        ("elevators", "RMSE", 0.274, 0.116),
-        ("parkinsons", "RMSE", 0.755, 1.191),
-        ("protein", "RMSE", 0.580, 0.882),
-        ("supercond", "RMSE", 0.302, 0.282),
-        ("bikeshare", "RMSE", 0.003, -2.77),
-        ("abalone", "MSE", 4.50, 1.97),
-        ("creep", "MSE", 279.86, 4.21),
-        ("ailerons", "MSE", 2.80e-8, -7.45),
-    ],
-)
-def test_the_best_published(name: str, metric: str, error: float, mnlp: float) -> None:
-    for wanted, value in ((metric, error), ("MNLP", mnlp)):
-        best = best_published(name, wanted)
-        assert best is not None
-        assert best.value == value
-
-
-def test_published_scores_are_of_the_named_sets() -> None:
-    assert {score.set for score in published()} >= set(SETS)
-    assert len({(s.set, s.method, s.metric) for s in published()}) == len(published()) == 196
-    assert {score.method for score in published()} == set(LABELS.values())
-    assert best_published("boston", "RMSE") is None
-
-
-def test_a_published_score() -> None:
-    score = published_score("song", LABELS["dkl"], "MNLP")
-    assert score is not None
-    assert (score.value, score.std) == (4.264, 4.477)
-    assert published_score("song", "GP", "MNLP") is None
 
 
 def test_means_over_repeats_and_their_errors() -> None:
@@ -100,19 +62,8 @@ def test_cells_are_on_the_scale_of_what_is_published() -> None:
     ]
 
 
-ROWS = [
-    row("airfoil", "sswim", rmse=0.235, mnlp=0.2),  # reaches one cell, wins one
-    row("airfoil", "lightgbm", rmse=0.24, mnlp=0.1),
-    row("airfoil", "sswim-other", rmse=0.2, mnlp=0.05),  # reaches two, wins both
-    row("ailerons", "sswim", mse_original=2.7e-8, mnlp_original=-7.5),  # reaches both, wins both
-    row("ailerons", "lightgbm", mse_original=2.8e-8, mnlp_original=-7.4),
-    row("ailerons", "exact-gp", mse_original=2.75e-8, mnlp_original=-7.45),
-    row("creep", "sswim", mse_original=300.0, mnlp_original=4.0),  # no peer to compare with
-]
-
-
 def test_wins_are_counted() -> None:
-    summary = summarise(ROWS)
+    summary = summarise(WIN_ROWS)
     assert summary.methods == ("sswim", "lightgbm", "exact-gp", "sswim-other")
     assert summary.wins == (
         Wins("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
@@ -124,34 +75,3 @@ def test_wins_are_counted() -> None:
         {"sswim"},
         {"sswim"},
     ]
-
-
-def test_markdown() -> None:
-    more = [row("airfoil", "lightgbm", 1, rmse=0.24, mnlp=0.1)]
-    lines = markdown(summarise([*ROWS, *more])).splitlines()
-    assert lines[:9] == [
-        "| set | metric | sswim | lightgbm | exact-gp | sswim-other | best published |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        "| airfoil | RMSE | 0.235 | 0.240 | – | **0.200** | 0.235 (SSWIM2) |",
-        "| airfoil | MNLP | 0.200 | 0.100 | – | **0.050** | 0.105 (SSWIM2) |",
-        "|  | repeats | 1 | 2 | – | 1 |  |",
-        "| creep | MSE | **300.0** | – | – | – | 279.86 (SSWIM2) |",
-        "| creep | MNLP | **4.000** | – | – | – | 4.21 (MLWGP3) |",
-        "|  | repeats | 1 | – | – | – |  |",
-        "| ailerons | MSE, 10⁻⁸ | **2.70** | 2.80 | 2.75 | – | 2.8 (MLWGP3) |",
-    ]
-    assert lines[9] == ("| ailerons | MNLP | **−7.500** | −7.400 | −7.450 | – | −7.45 (MLWGP20) |")
-    assert lines[12] == (
-        "sswim: at least as good as the best published in 4 of 6 cells; better than every other "
-        "method here in error on 2, in MNLP on 1 and in both on 1 of 2 sets."
-    )
-
-
-def test_small_errors_keep_their_digits() -> None:
-    assert "**0.00042**" in markdown(summarise([row("bikeshare", "sswim", rmse=0.000421)]))
-
-
-def test_an_unknown_data_set_has_no_published_scores() -> None:
-    summary = summarise([row("boston", "sswim"), row("boston", "ridge", rmse=0.5)])
-    assert "| boston | RMSE | 1.000 | **0.500** | – |" in markdown(summary)
-    assert summary.wins[0].n_cells == 0

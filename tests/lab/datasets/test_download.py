@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from builders.datasets import STORED, publish, stored_table
+from builders.datasets import STORED, publish, serve, stored_table
 
 import sswim.lab.datasets.folders
 from sswim.lab.datasets import load, split
@@ -24,11 +20,6 @@ from sswim.lab.datasets.folders import FOLDER_VARIABLE
 
 # Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *arguments: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -43,17 +34,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """Serve the folder ``public`` and return its address."""
-    public = tmp_path / "public"
-    public.mkdir()
-    handler = partial(Quiet, directory=str(public))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}"
-        serving.shutdown()
-        thread.join()
-    gc.collect()  # so that the warning is raised here, where it is ignored
+    """Serve the folder ``public``, and return its address."""
+    with serve(tmp_path / "public") as address:
+        yield address
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, name: str, url: str, n_rows: int = 6) -> None:

@@ -1,4 +1,4 @@
-"""Loading, preparing and splitting data sets; test_catalogue.py uses the real files."""
+"""Loading and splitting data sets, also damaged ones; test_catalogue.py uses the real files."""
 
 from __future__ import annotations
 
@@ -6,104 +6,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from builders.datasets import write_columns
 
 from sswim.lab.datasets import DATA_SETS, FOLDER_VARIABLE, load, split
 
-
-def write(folder: Path, name: str, columns: Mapping[str, Sequence[object]]) -> None:
-    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+Columns = Mapping[str, Sequence[object]]
+FLIGHT: Columns = {
+    **{"year": [2013], "month": [1], "day": [1], "sched_dep_time": [1], "sched_arr_time": [1]},
+    **{"carrier": ["AA"], "origin": ["EWR"], "dest": ["IAH"], "distance": [1], "arr_delay": [1]},
+}
 
 
 def test_rows_are_permuted_and_cut_at_two_thirds(tmp_path: Path) -> None:
-    write(tmp_path, "airfoil", {"a": list(range(10)), "b": list(range(10))})
+    write_columns(tmp_path, "airfoil", {"a": list(range(10)), "b": list(range(10))})
     rows = split("airfoil", 3, tmp_path)
     order = np.random.RandomState(3).permutation(10)
     assert rows.train_x[:, 0].tolist() == order[:7].tolist() == rows.train_y.tolist()
     assert rows.test_x[:, 0].tolist() == order[7:].tolist() == rows.test_y.tolist()
 
 
-def test_only_the_training_part_is_used(tmp_path: Path) -> None:
-    parts = ["train"] * 6 + ["test"] * 4
-    write(tmp_path, "elevators", {"part": parts, "a": list(range(10)), "Goal": list(range(10))})
-    rows = split("elevators", 0, tmp_path)
-    assert sorted([*rows.train_y, *rows.test_y]) == list(range(6))
-    assert rows.train_x.shape == (4, 1)
-
-
-def test_sex_becomes_two_indicators(tmp_path: Path) -> None:
-    write(tmp_path, "abalone", {"Sex": ["M", "F", "I"] * 400, "a": [2] * 1200, "Rings": [1] * 1200})
-    rows = split("abalone", 0, tmp_path)
-    assert rows.train_x.shape == (1000, 3)
-    patterns = {tuple(row) for row in rows.train_x}
-    assert patterns == {(1, 0, 2), (0, 1, 2), (0, 0, 2)}
-
-
-def test_days_become_seconds(tmp_path: Path) -> None:
-    days = ["1970-01-01", "1970-01-02", "1970-01-03"]
-    write(tmp_path, "bikeshare", {"instant": [1, 2, 3], "dteday": days, "cnt": [0, 1, 2]})
-    rows = split("bikeshare", 0, tmp_path)
-    assert np.array_equal(rows.train_x[:, 0], 86400 * rows.train_y)
-
-
-def test_columns_that_are_no_inputs_are_dropped(tmp_path: Path) -> None:
-    dropped = ("subject#", "age", "sex", "test_time", "motor_UPDRS")
-    write(tmp_path, "parkinsons", {n: [1.0] * 3 for n in (*dropped, "jitter", "total_UPDRS")})
-    assert split("parkinsons", 0, tmp_path).train_x.shape == (2, 1)
-
-
-def test_the_logarithm_is_the_target_of_protein(tmp_path: Path) -> None:
-    write(tmp_path, "protein", {"F1": [0.0, 1.0, 2.0], "RMSD": [0.0, 1.0, 2.0]})
-    rows = split("protein", 0, tmp_path)
-    assert np.allclose(rows.train_y, np.log1p(rows.train_x[:, 0]))
-
-
-def test_the_logarithm_is_the_target_of_buzz(tmp_path: Path) -> None:
-    write(tmp_path, "buzz", {"NAD_0": [0, 1, 2], "Mean_NAD": [0, 1, 2]})
-    table = load("buzz", tmp_path)
-    assert np.allclose(table.y, np.log1p([0, 1, 2]))
-    assert (table.inputs, table.target) == (("NAD_0",), "log(1 + Mean_NAD)")
-
-
-def test_patients_and_constants_are_no_inputs_of_ct_slice(tmp_path: Path) -> None:
-    numbers = [1, 2], [0.5, 0.5], [0, 1], [3, 3]
-    names = ("patientId", "value0", "value1", "reference")
-    write(tmp_path, "ct_slice", dict(zip(names, numbers, strict=True)))
-    table = load("ct_slice", tmp_path)
-    assert (table.inputs, table.target) == (("value1",), "reference")
-    assert table.x.tolist() == [[0], [1]]
-    assert table.y.tolist() == [3, 3]
-
-
-def test_flights_have_only_inputs_known_before_their_day(tmp_path: Path) -> None:
-    columns: dict[str, Sequence[object]] = {
-        **{"year": [2013] * 3, "month": [1, 3, 12], "day": [1, 1, 31]},
-        **{"dep_time": [1, 2, 3], "dep_delay": [1, 2, 3], "arr_time": [1, 2, 3]},
-        **{"sched_dep_time": [515, 1345, 2359], "sched_arr_time": [819, 1, 1200]},
-        **{"carrier": ["9E", "AA", "YV"], "origin": ["EWR", "JFK", "LGA"]},
-        **{"dest": ["IAH", "ATL", "ATL"], "distance": [1400, 760, 760]},
-        **{"tailnum": ["N1", "N2", "N3"], "arr_delay": [11, 20, -18]},
-    }
-    write(tmp_path, "nycflights13", columns)
-    table = load("nycflights13", tmp_path)
-    days, clocks = ("day_of_year", "weekday"), ("sched_dep_time", "sched_arr_time")
-    assert table.inputs[:6] == (*days, *clocks, "distance", "dest")
-    assert table.inputs[6:9] == ("origin_JFK", "origin_LGA", "carrier_AA")
-    assert table.x[:, :6].tolist() == [
-        [1, 1, 5 * 60 + 15, 8 * 60 + 19, 1400, 1],  # a Tuesday
-        [60, 4, 13 * 60 + 45, 1, 760, 0],
-        [365, 1, 23 * 60 + 59, 12 * 60, 760, 0],
-    ]
-    indicators = table.x[:, 6:]
-    assert indicators.sum(axis=1).tolist() == [0, 2, 2]  # the first levels have none
-    assert indicators[2, [1, -1]].tolist() == [1, 1]
-    assert table.y.tolist() == [11, 20, -18]
-
-
 def test_all_rows_are_loaded_in_their_order(tmp_path: Path) -> None:
-    write(tmp_path, "airfoil", {"a": [3, 1, 2], "b": [0.5, 1.5, 2.5]})
+    write_columns(tmp_path, "airfoil", {"a": [3, 1, 2], "b": [0.5, 1.5, 2.5]})
     table = load("airfoil", tmp_path)
     assert table.x.tolist() == [[3], [1], [2]]
     assert table.y.tolist() == [0.5, 1.5, 2.5]
@@ -113,7 +37,7 @@ def test_all_rows_are_loaded_in_their_order(tmp_path: Path) -> None:
 def test_the_folder_may_be_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "concrete", {"a": [1, 2, 3], "b": [1, 2, 3]})
+    write_columns(tmp_path, "concrete", {"a": [1, 2, 3], "b": [1, 2, 3]})
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     assert len(split("concrete", 0).train_y) == 2
 
@@ -130,8 +54,72 @@ def test_an_unknown_data_set_raises_an_error() -> None:
 
 
 def test_an_unknown_protocol_raises_an_error(tmp_path: Path) -> None:
-    write(tmp_path, "airfoil", {"a": [1, 2, 3], "b": [1, 2, 3]})
+    write_columns(tmp_path, "airfoil", {"a": [1, 2, 3], "b": [1, 2, 3]})
     named, default = (split("airfoil", 0, tmp_path, **p) for p in ({"protocol": "paper"}, {}))
     assert np.array_equal(named.train_x, default.train_x)
     with pytest.raises(ValueError, match=r"A protocol must be one of paper\. Got 'all'"):
         split("airfoil", 0, tmp_path, "all")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("elevators", {"a": [1], "Goal": [1]}, r"must have columns 'part'\. Got 'a', 'Goal'"),
+        ("parkinsons", {"age": [1], "total_UPDRS": [1]}, "must have columns 'subject#', 'sex'"),
+        ("bikeshare", {"instant": [1], "cnt": [1]}, "must have columns 'dteday'"),
+        ("bikeshare", {"instant": [1], "dteday": ["1 May"], "cnt": [1]}, "1 May"),
+        ("bikeshare", {"instant": [1], "dteday": [1.5], "cnt": [1]}, "strptime"),
+        ("abalone", {"a": [1], "Rings": [1]}, "must have columns 'Sex'"),
+        ("abalone", {"Sex": ["F", "?"], "a": [1, 2], "Rings": [1, 2]}, r"hold F, I, M\. Got '\?'"),
+        ("nycflights13", {"year": [2013], "arr_delay": [1]}, "must have columns 'month', 'day'"),
+        ("nycflights13", {**FLIGHT, "origin": ["LHR"]}, r"hold EWR, JFK, LGA\. Got 'LHR'"),
+        (
+            "airfoil",
+            {"a": ["1", "x"], "b": [1, 2]},
+            "Column 'a' must hold numbers. Got type string",
+        ),
+        (
+            "airfoil",
+            {"a": [1, None], "b": [1, 2]},
+            "No value may be missing. Got missing values in",
+        ),
+        ("airfoil", {"a": [1, 2], "b": [1, np.inf]}, "must be finite. Got 1 in column 'b'"),
+        ("airfoil", {"a": [np.nan, np.nan], "b": [1, 2]}, "must be finite. Got 2 in column 'a'"),
+        ("protein", {"a": [1, 2], "RMSD": [1, -1]}, r"finite. Got 1 in column 'log\(1 \+ RMSD\)'"),
+        ("airfoil", {"b": [1, 2]}, "There must be an input and a target. Got columns 'b'"),
+        ("airfoil", {"a": [], "b": []}, "A table must have at least one row"),
+    ],
+)
+def test_a_table_with_wrong_columns_raises_an_error(
+    tmp_path: Path, name: str, columns: Columns, message: str
+) -> None:
+    write_columns(tmp_path, name, columns)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(name, tmp_path)
+    assert str(tmp_path / f"{name}.parquet") in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"no table", b"PAR1" + bytes(100) + b"PAR1"])
+def test_a_file_that_is_no_parquet_raises_an_error(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "creep.parquet"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=r"creep\.parquet' cannot be read as \.parquet"):
+        load("creep", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_rows", "message"),
+    [
+        ("creep", 800, "Got 800 rows, of which 800 would"),
+        ("airfoil", 1, "Got 1 rows, of which 1 would"),
+        ("ailerons", 5, "Got 5 rows, of which 1003 would"),
+        ("elevators", 0, "Got 0 rows, of which 0 would"),
+    ],
+)
+def test_too_few_rows_raise_an_error(tmp_path: Path, name: str, n_rows: int, message: str) -> None:
+    values = list(range(n_rows + 1))
+    parts = {"part": ["train"] * n_rows + ["test"]} if name in ("elevators", "ailerons") else {}
+    kept = slice(None) if parts else slice(n_rows)
+    write_columns(tmp_path, name, {**parts, "a": values[kept], "b": values[kept]})
+    with pytest.raises(ValueError, match=f"{name}.*must have training and test rows. {message}"):
+        split(name, 0, tmp_path)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sswim.lab.peers.bayesian_warp import JITTER, psi_statistics, warp_posterior
-from sswim.lab.peers.bayesian_warped_density import WarpedMarginals
 
 
 def test_psi_statistics_against_draws(generator: torch.Generator) -> None:
@@ -73,17 +72,3 @@ def test_the_bound_of_the_warp_against_draws(generator: torch.Generator) -> None
     divergence = kl_divergence(q, MultivariateNormal(torch.zeros_like(centre), covariance))
     error = 5 * logs.std().item() / len(logs) ** 0.5
     assert warp.bound.item() == pytest.approx((logs.mean() - divergence).item(), abs=error)
-
-
-def test_nodes_resolve_a_narrow_density(generator: torch.Generator) -> None:
-    """Little noise after the warp makes the integrand narrow, which needs more nodes."""
-    f = normal(generator, 30)
-    wide = warp_posterior(warp_prior(noise=0.5), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
-    narrow = warp_posterior(warp_prior(noise=0.02), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
-    mean, deviation = f[:5], torch.full_like(f[:5], 0.5)
-    marginals = WarpedMarginals(narrow, mean, deviation)
-    n_nodes = marginals.n_nodes()
-    assert n_nodes > WarpedMarginals(wide, mean, deviation).n_nodes()
-    (few,), (many,) = marginals.mixtures(n_nodes), marginals.mixtures(3 * n_nodes)
-    y = 2 * mean + 0.3
-    assert torch.allclose(few.log_density(y), many.log_density(y), atol=1e-6)

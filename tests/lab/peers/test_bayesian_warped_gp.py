@@ -1,4 +1,4 @@
-"""The Bayesian warped GP: its bound against evidences, its densities against integrals."""
+"""The Bayesian warped GP: its bound against evidences, and its fits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from builders.peers import rows, scalar, skewed_rows, warp_prior
+from builders.peers import QUICK_BWGP, fitted_bwgp, rows, scalar, skewed_rows, warp_prior
 from scipy import stats
-from scipy.integrate import cumulative_trapezoid, quad, trapezoid
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from sswim.lab.peers.bayesian_warp import warp_posterior
 from sswim.lab.peers.bayesian_warped_gp import (
-    BWGP,
     N_SCALARS,
     FittedBayesianWarpedGP,
     Parameters,
@@ -26,8 +24,6 @@ from sswim.lab.peers.dense_algebra import negative_log_evidence
 from sswim.lab.peers.dense_gp import GP, minimise
 from sswim.lab.peers.protocol import Fitted, Method, Predictive
 from sswim.lab.peers.standardised_rows import StandardisedRows, standardise
-
-QUICK = BWGP(n_points=20, start_iterations=5, iterations=60)
 
 
 def random_point(generator: torch.Generator, training: StandardisedRows) -> Tensor:
@@ -54,9 +50,9 @@ def best_bound(parameters: Parameters, training: StandardisedRows, n_points: int
     return -objective(torch.as_tensor(best)).item()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fitted() -> FittedBayesianWarpedGP:
-    return QUICK.fit(*skewed_rows(), 0, "cpu")
+    return fitted_bwgp()
 
 
 def test_the_divergence_and_marginals_of_f(generator: torch.Generator) -> None:
@@ -162,68 +158,14 @@ def test_gradients(generator: torch.Generator) -> None:
 
 
 def test_as_a_method(fitted: FittedBayesianWarpedGP) -> None:
-    assert isinstance(QUICK, Method)
+    assert isinstance(QUICK_BWGP, Method)
     assert isinstance(fitted, Fitted)
-    assert QUICK.settings()["n_points"] == 20
-    assert QUICK.max_rows == 5000
+    assert QUICK_BWGP.settings()["n_points"] == 20
+    assert QUICK_BWGP.max_rows == 5000
     x = skewed_rows(20, seed=1)[0]
     predictive = fitted.predict(x)
     assert isinstance(predictive, Predictive)
-    assert np.array_equal(QUICK.fit(*skewed_rows(), 1, "cpu").predict(x).mean, predictive.mean)
-
-
-def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> None:
-    x, y = skewed_rows(6, seed=1)
-    predictive, marginals = fitted.predict(x), fitted.marginals(x)
-    spread = predictive.scaling.target_spread.item()
-    targets = (y - predictive.scaling.target_mean.item()) / spread
-    for row, target in enumerate(targets):
-        mean, deviation = marginals.mean[row].item(), marginals.deviation[row].item()
-
-        def integrand(
-            f: float, mean: float = mean, deviation: float = deviation, target: float = target
-        ) -> float:
-            warped, variance = fitted.warp.predict(scalar(f))
-            total = (variance + fitted.warp.prior.noise_variance).sqrt().item()
-            return float(
-                stats.norm.pdf(target, warped.item(), total) * stats.norm.pdf(f, mean, deviation)
-            )
-
-        ends = (mean - 8 * deviation, mean + 8 * deviation)
-        expected, _ = quad(integrand, *ends, limit=200, epsabs=1e-10)
-        assert np.exp(predictive.log_density(y))[row] == pytest.approx(
-            expected / spread, rel=1e-6, abs=1e-8
-        )
-
-
-def test_density_moments_and_intervals_are_consistent(fitted: FittedBayesianWarpedGP) -> None:
-    grid = np.linspace(-10, 20, 3001)
-    for row in skewed_rows(2, seed=2)[0]:
-        predictive = fitted.predict(np.tile(row, (len(grid), 1)))
-        density = np.exp(predictive.log_density(grid))
-        assert trapezoid(density, grid) == pytest.approx(1, abs=1e-6)
-        mean = trapezoid(grid * density, grid)
-        assert predictive.mean[0] == pytest.approx(mean, rel=1e-4)
-        variance = trapezoid((grid - mean) ** 2 * density, grid)
-        assert predictive.variance[0] == pytest.approx(variance, rel=1e-3)
-        below = cumulative_trapezoid(density, grid, initial=0)
-        for coverage in (0.5, 0.9):
-            (lower,), (upper,) = fitted.predict(row[None]).interval(coverage)
-            shares = np.interp([lower, upper], grid, below)
-            assert shares == pytest.approx([0.5 * (1 - coverage), 0.5 * (1 + coverage)], abs=1e-3)
-
-
-def test_predictions_do_not_depend_on_other_rows(
-    fitted: FittedBayesianWarpedGP, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x, y = skewed_rows(30, seed=1)
-    whole = fitted.predict(x)
-    monkeypatch.setattr("sswim.lab.peers.bayesian_warped_density._CHUNK_NODES", 700)
-    parts = fitted.predict(x)
-    assert np.allclose(parts.mean, whole.mean, rtol=1e-12)
-    assert np.allclose(parts.variance, whole.variance, rtol=1e-10)
-    assert np.allclose(parts.log_density(y), whole.log_density(y), rtol=1e-10)
-    assert np.allclose(parts.interval(0.9), whole.interval(0.9), rtol=1e-9)
+    assert np.array_equal(QUICK_BWGP.fit(*skewed_rows(), 1, "cpu").predict(x).mean, predictive.mean)
 
 
 def test_skewed_targets_are_better_warped(fitted: FittedBayesianWarpedGP) -> None:
@@ -238,7 +180,7 @@ def test_skewed_targets_are_better_warped(fitted: FittedBayesianWarpedGP) -> Non
 def test_small_units_and_a_constant_column() -> None:
     x, y = rows(50)
     test_x, test_y = rows(200, seed=1)
-    predictive = QUICK.fit(x, y, 0, "cpu").predict(test_x)
+    predictive = QUICK_BWGP.fit(x, y, 0, "cpu").predict(test_x)
     assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.4 * y.std()
     lower, upper = predictive.interval(0.9)
     assert 0.75 < np.mean((lower <= test_y) & (test_y <= upper)) < 0.99
@@ -246,6 +188,6 @@ def test_small_units_and_a_constant_column() -> None:
 
 def test_a_target_that_never_varies() -> None:
     x, _ = rows(20)
-    predictive = QUICK.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
+    predictive = QUICK_BWGP.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
     assert np.allclose(predictive.mean, 3, atol=0.05)
     assert np.isfinite(predictive.log_density(np.full(20, 3.0))).all()

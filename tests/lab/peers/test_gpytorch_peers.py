@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from builders.peers import rows
+from builders.peers import predicted, rows
 from scipy import stats
 
 from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
-from sswim.lab.peers.gpytorch_training import mini_batches, quiet, seeded
 from sswim.lab.peers.protocol import Fitted, Method, Predictive
-from sswim.lab.peers.standardised_rows import standardise
 
 SGPR_SMALL = SGPR(n_inducing=30, steps=40)
 SVGP_SMALL = SVGP(n_inducing=30, epochs=40, batch=50)
@@ -37,10 +34,6 @@ def name(method: Method) -> str:
 def brief(method: Method) -> Any:
     """The method with two steps or epochs."""
     return replace(method, **{"epochs" if hasattr(method, "epochs") else "steps": 2})  # type: ignore[type-var]
-
-
-def predicted(method: Method, seed: int = 0, n: int = 150) -> Predictive:
-    return method.fit(*rows(n), seed, "cpu").predict(rows(40, seed=1)[0])
 
 
 @pytest.mark.parametrize("method", SMALL, ids=name)
@@ -111,46 +104,6 @@ def test_settings_are_what_json_can_hold(method: Method) -> None:
     assert vars(method).items() <= settings.items()
     assert method.device("cpu") == "cpu"
     assert method.max_rows == (5000 if isinstance(method, ExactGP) else None)
-
-
-def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
-    exact, sparse = predicted(ExactGP(steps=0)), predicted(SGPR(n_inducing=150, steps=0))
-    assert np.allclose(sparse.mean, exact.mean, rtol=1e-6)
-    assert np.allclose(sparse.variance, exact.variance, rtol=1e-4)
-    few = predicted(SGPR(n_inducing=5, steps=0))
-    assert not np.allclose(few.variance, exact.variance, rtol=1e-2)
-
-
-def test_inducing_points_move_and_rows_do_not() -> None:
-    with quiet():
-        from sswim.lab.peers.sgpr import fit_sgpr  # noqa: PLC0415
-
-        training = standardise(*rows(), "cpu")
-        x = training.x.clone()
-        model = fit_sgpr(training, 0, n_inducing=20, steps=2, learning_rate=0.1).model
-    assert torch.equal(training.x, x)
-    assert torch.equal(model.train_inputs[0], x)
-    assert not torch.equal(model.covar_module.inducing_points, x[:20])
-
-
-def test_every_epoch_has_all_rows_in_another_order() -> None:
-    training = standardise(*rows(100), "cpu")
-    batches = list(mini_batches(training, size=40, epochs=2, seed=0))
-    assert [len(y) for _, y in batches] == [40, 40, 20] * 2
-    epochs = [torch.cat([y for _, y in part]) for part in (batches[:3], batches[3:])]
-    assert all(torch.equal(epoch.sort().values, training.y.sort().values) for epoch in epochs)
-    assert not torch.equal(*epochs)
-    x, y = batches[0]
-    [(row,)] = [torch.where(training.y == y[0])]
-    assert torch.equal(training.x[row[0]], x[0])
-
-
-def test_the_random_state_is_seeded_and_restored() -> None:
-    before = torch.get_rng_state()
-    with seeded(3, torch.device("cpu")):
-        drawn = torch.randn(2)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(drawn, torch.randn(2, generator=torch.Generator().manual_seed(3)))
 
 
 def test_gpytorch_is_imported_by_a_fit_only() -> None:

@@ -14,12 +14,7 @@ from torch import Tensor
 from sswim.lab.peers.dense_gp import GP
 from sswim.lab.peers.protocol import Fitted, Method, Predictive
 from sswim.lab.peers.standardised_rows import standardise
-from sswim.lab.peers.warped_gp import (
-    MAX_STEEPNESS,
-    MLWGP,
-    FittedWarpedGP,
-    negative_log_likelihood,
-)
+from sswim.lab.peers.warped_gp import MAX_STEEPNESS, MLWGP, FittedWarpedGP, negative_log_likelihood
 
 QUICK = MLWGP(3, start_iterations=5, iterations=60)
 

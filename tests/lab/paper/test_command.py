@@ -1,18 +1,15 @@
-"""Running experiments: results are kept, missing data and failures are reported."""
+"""Running experiments: wrong requests, failures, and quick runs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from builders.bench import MeanOnly, fake_methods, make_request, write_sets
+from builders.bench import MeanOnly, experiment_folder, make_request, write_sets
 
-from sswim.lab.bench.accuracy import Row
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.results import read_results
 from sswim.lab.paper.catalogue import EXPERIMENTS, MAIN_METHODS, OUTPUT_WARP_METHODS
@@ -24,9 +21,7 @@ MODULES = ("warp_1d", "pseudo_points", "depth", "overfitting", "gramacy")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    fake_methods(monkeypatch, dkl=MeanOnly(fails_on=(1,)), svgp=MeanOnly(max_rows=700))
-    write_sets(tmp_path, "concrete", "supercond")
-    return tmp_path
+    return experiment_folder(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -42,46 +37,6 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         module = f"sswim.lab.paper.figures.{name}"
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(run=draw))
     return names
-
-
-def test_a_table_from_beginning_to_end(folder: Path) -> None:
-    request, said = make_request(folder)
-    assert reproduce("table-main", request) == 0  # a failure is a result
-    out = folder / "out"
-    assert {path.name for path in out.iterdir()} == {
-        *("fits.csv", "table-main.csv", "table-main.md", "table-main.tex")
-    }
-    rows = read_results(out / "fits.csv")
-    assert len(rows) == 2 * 2 * len(MAIN_METHODS)
-    assert {row.failure for row in rows if row.method == "dkl" and row.repeat == 1} == {
-        "RuntimeError: no luck"
-    }
-    assert {row.failure for row in rows if row.method == "svgp"} == {
-        "left out: 733 training rows are more than the 700 it is meant for"
-    }
-    text = (out / "table-main.md").read_text()
-    assert "Of parkinsons, bikeshare, ct_slice, protein, buzz, song there is only what" in text
-    assert "| SVGP | left out | 0.332 ± 0.026 |" in text
-    assert "| 1 of 2 |" in text
-    assert any(
-        line.startswith("Left out, because") and line.endswith("ct_slice,protein,buzz,song.")
-        for line in said
-    )
-    assert "svgp is left out on concrete: 733 training rows" in "\n".join(said)
-    assert said[-4].startswith("Wrote ")
-    assert said[-3] == "Failed: dkl on concrete, repeat 1: RuntimeError: no luck"
-    assert said[-1].endswith("--retry runs these fits again.")
-
-
-def test_tables_share_their_fits(folder: Path) -> None:
-    request, _ = make_request(folder, repeats=1)
-    reproduce("table-main", request)
-    content = (folder / "out" / "fits.csv").read_bytes()
-    again, said = make_request(folder, repeats=1)
-    reproduce("table-complete", again)
-    assert "0 fits to do, 16 done before." in said
-    assert (folder / "out" / "fits.csv").read_bytes() == content
-    assert "## airfoil" in (folder / "out" / "table-complete.md").read_text()
 
 
 def test_failed_fits_are_retried_once_on_request(
@@ -102,35 +57,6 @@ def test_failed_fits_are_retried_once_on_request(
     assert "2 fits to do, 30 done before." in said
     assert not once_more.failures
     assert "| 1 of 2 |" not in (folder / "out" / "table-main.md").read_text()
-
-
-def test_a_partial_request_keeps_the_whole_table(folder: Path) -> None:
-    reproduce("table-main", make_request(folder, repeats=1)[0])
-    part, said = make_request(folder, repeats=2, sets=("concrete",), methods=("rffs",))
-    reproduce("table-main", part)
-    assert "1 fits to do, 1 done before." in said
-    text = (folder / "out" / "table-main.md").read_text()
-    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
-    assert "## supercond" in text
-    assert "supercond there is only" not in text
-    assert "Of parkinsons" in text  # also when it was not asked for
-
-
-def test_other_methods_have_rows_of_their_own(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
-    request, _ = make_request(folder, sets=("concrete",), methods=("lightgbm",))
-    reproduce("table-main", request)
-    lines = (folder / "out" / "table-main.md").read_text().splitlines()
-    assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
-
-
-def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
-    request, _ = make_request(folder, folder=str(folder / "nowhere"))
-    assert reproduce("table-output-warp", request) == 0
-    text = (folder / "out" / "table-output-warp.md").read_text()
-    assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
 
 
 @pytest.mark.parametrize(
@@ -211,37 +137,3 @@ def test_every_experiment_is_listed() -> None:
 def test_a_quick_run_has_a_folder_of_its_own() -> None:
     assert default_out(quick=False) == Path("results/paper")
     assert default_out(quick=True) == Path("results/paper-quick")
-
-
-def test_an_interruption_keeps_finished_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupting(MeanOnly):
-        def fit(self, *arguments: object) -> Any:
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(METHODS, "rffs", Interrupting())
-    request, _ = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
-    with pytest.raises(KeyboardInterrupt):
-        reproduce("table-main", request)
-    (kept,) = read_results(folder / "out" / "fits.csv")
-    assert kept.method == "sgpr"
-    monkeypatch.setitem(METHODS, "rffs", MeanOnly())
-    again, said = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
-    assert reproduce("table-main", again) == 0
-    assert "1 fits to do, 1 done before." in said
-
-
-def test_progress_is_called_with_every_fit(folder: Path) -> None:
-    shown: list[Row] = []
-
-    @contextmanager
-    def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
-        assert n_fits == 4
-        yield shown.append
-
-    methods = ("rffs", "dkl")
-    request, _ = make_request(folder, sets=("concrete",), methods=methods, progress=progress)
-    reproduce("table-main", request)
-    assert [(row.method, row.repeat, bool(row.failure)) for row in shown] == [
-        *(("rffs", 0, False), ("dkl", 0, False)),
-        *(("rffs", 1, False), ("dkl", 1, True)),
-    ]

@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 import sswim.lab.datasets.folders
-from sswim.lab.datasets.folders import (
-    FOLDER_VARIABLE,
-    cache_folder,
-    checkout_folder,
-    find,
-    folders,
-)
+from sswim.lab.datasets.folders import FOLDER_VARIABLE, cache_folder, checkout_folder, find, folders
 
 
 @pytest.fixture

@@ -1,0 +1,74 @@
+"""The command ``sswim fit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.commands import FAST, fit_prices, invoke, prices, write_prices
+
+from sswim import SSWIMRegressor
+from sswim.tables.table_io import read_table, write_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_prices(tmp_path)
+
+
+def test_fit_writes_a_model_that_python_reads(table: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.sswim"
+    assert fit_prices(table, model).exit_code == 0
+    regressor = SSWIMRegressor.load(model)
+    assert list(regressor.feature_names_in_) == ["x", "colour=blue", "colour=green", "colour=red"]
+    assert regressor.max_iter == 3
+
+
+def test_densities_have_their_options(table: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "model.sswim", tmp_path / "out.parquet"
+    options = ["--output-warp", "tanh", "--n-output-terms", "3", "--noise", "input-dependent"]
+    fitted = fit_prices(table, model, *options)
+    assert fitted.exit_code == 0, fitted.output
+    assert invoke("predict", model, table, "--out", out).exit_code == 0
+    rows = read_table(out)
+    lower, median, upper = (rows[name].to_numpy() for name in ("lower", "median", "upper"))
+    assert (lower < median).all()
+    assert (median < upper).all()
+    told = " ".join(invoke("info", model).output.split())
+    assert "input-dependent" in told
+    assert "tanh" in told
+
+
+def test_rows_with_missing_values_are_left_out_of_a_fit(tmp_path: Path) -> None:
+    rows = prices().to_pydict()
+    rows["x"][3] = rows["colour"][5] = None
+    path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
+    pq.write_table(pa.table(rows), path)
+    refused = fit_prices(path, out)
+    assert refused.exit_code == 1
+    assert "'x' (1 rows), 'colour' (1 rows)" in refused.stderr
+    fitted = fit_prices(path, out, "--drop-missing")
+    assert fitted.exit_code == 0
+    assert "Left out 2 of 60 rows with missing values." in fitted.stderr
+    assert "from 58 rows" in fitted.stdout
+    assert fit_prices(path, out, "--drop-missing", "--memory", "0").exit_code == 0
+    assert SSWIMRegressor.load(out).n_samples_seen_ == 58
+
+
+def test_same_seed_same_model(table: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.sswim", tmp_path / "b.sswim"]
+    for path in paths:
+        assert fit_prices(table, path).exit_code == 0
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_names_that_look_like_mark_up_are_shown_as_they_are(tmp_path: Path) -> None:
+    rows = prices().rename_columns(["id", "x [m]", "colour", "price [red]"])
+    source, model = tmp_path / "[bold] table.csv", tmp_path / "model [1].sswim"
+    write_table(rows, source)
+    fitted = invoke("fit", source, "--target", "price [red]", "--out", model, *FAST)
+    assert "'price [red]'" in fitted.output
+    assert "model [1].sswim" in fitted.output
+    assert "x [m] (number)" in " ".join(invoke("info", model).output.split())

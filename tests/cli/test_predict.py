@@ -1,0 +1,66 @@
+"""The command ``sswim predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.commands import invoke, prices, write_price_model, write_prices
+
+from sswim.tables.table_io import read_table, write_table
+
+PREDICTED = ("mean", "std", "median", "lower", "upper")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_prices(tmp_path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_price_model(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
+def test_predict_adds_its_columns_to_the_rows_in_their_order(
+    model: Path, table: Path, tmp_path: Path, suffix: str
+) -> None:
+    source, out = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+    write_table(prices(), source)
+    assert invoke("predict", model, source, "--out", out, "--coverage", "0.8").exit_code == 0
+    rows = read_table(out)
+    assert rows.column_names == ["id", "x", "colour", "price", *PREDICTED]
+    assert rows["id"].to_pylist() == list(range(60))
+    values = {name: rows[name].to_numpy() for name in PREDICTED}
+    assert np.allclose(values["upper"] - values["mean"], 1.2815515 * values["std"], rtol=1e-5)
+    assert np.allclose(values["lower"] + values["upper"], 2 * values["mean"])
+
+
+def test_unknown_categories_are_told_and_predicted(model: Path, tmp_path: Path) -> None:
+    rows = prices(5)
+    rows = rows.set_column(2, "colour", pa.array(["mauve"] * 5))
+    write_table(rows, tmp_path / "new.csv")
+    result = invoke("predict", model, tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert result.exit_code == 0
+    assert "Warning" in result.output
+    assert "mauve" in result.output
+    assert read_table(tmp_path / "out.csv").num_rows == 5
+
+
+def test_missing_values_are_refused_or_dropped(model: Path, tmp_path: Path) -> None:
+    rows = prices(10).to_pydict()
+    rows["x"][3] = None
+    path, out = tmp_path / "gaps.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table(rows), path)
+    refused = invoke("predict", model, path, "--out", out)
+    assert refused.exit_code == 1
+    assert "'x' (1 rows)" in " ".join(refused.output.split())
+    assert not out.exists()
+    kept = invoke("predict", model, path, "--out", out, "--drop-missing")
+    assert kept.exit_code == 0
+    assert "Left out 1 of 10 rows" in kept.output
+    assert read_table(out)["id"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
