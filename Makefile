@@ -14,9 +14,9 @@ test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses auto --dist worksteal
 
-# Coverage of the fast tests, measured without the runtime checks of array shapes.
+# Line coverage of the fast tests.
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal \
 		--cov=sswim --cov-report=term:skip-covered

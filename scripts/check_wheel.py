@@ -41,7 +41,7 @@ def main() -> int:
     """Check the newest wheel; 0 if all of it works."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path, help="the folder with the wheel")
-    folder = parser.parse_args().folder
+    folder = parser.parse_args().folder.resolve()
     wheels = sorted(folder.glob("sswim-*.whl"), key=os.path.getmtime)
     if not wheels:
         parser.error(f"there is no wheel in {folder}; build one with `python -m build --wheel`")

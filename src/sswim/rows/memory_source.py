@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,10 +13,17 @@ from torch import Tensor
 from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows.rows import Rows
 from sswim.rows.source import Chunk, Source
+from sswim.rows.summary import SAMPLE_ROWS
 
 
 class MemorySource(Source):
-    """The rows given to ``fit`` as arrays, in one chunk."""
+    """The rows given to ``fit`` as arrays, in one chunk.
+
+    Copies of a row, and rows with weights, are merged into distinct rows in sorted order, unless
+    there are more rows than a sample has. So a row of weight two gives the same fit as the row
+    twice, to the last bit and in any order: sums in another order would round differently, and
+    training amplifies that.
+    """
 
     in_memory = True
 
@@ -32,11 +40,12 @@ class MemorySource(Source):
         self.rows = rows
         self.names = None if names is None else tuple(names)
         self.flat_targets = flat_targets
+        self._merged = merge_copies(rows) if len(rows) <= SAMPLE_ROWS else rows
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Yield the rows of a share as one chunk."""
-        begin, end = share.span(len(self.rows))
-        rows = self.rows.map(lambda tensor: tensor[begin:end])
+        begin, end = share.span(len(self._merged))
+        rows = self._merged.map(lambda tensor: tensor[begin:end])
         variance = rows.inputs.input_variance
         yield Chunk(
             np.arange(begin, end),
@@ -45,6 +54,23 @@ class MemorySource(Source):
             None if rows.weight is None else _array(rows.weight),
             None if variance is None else _array(variance),
         )
+
+
+def merge_copies(rows: Rows) -> Rows:
+    """Return distinct rows in sorted order, with the sums of their weights.
+
+    Rows without weights and without copies are returned as they are.
+    """
+    columns = replace(rows, weight=None).to(dtype=torch.float64).tensors()
+    distinct, index = torch.cat(columns, dim=1).unique(dim=0, return_inverse=True)
+    if rows.weight is None and len(distinct) == len(rows):
+        return rows
+    weight = torch.ones(len(rows), dtype=torch.float64) if rows.weight is None else rows.weight
+    total = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, index, weight)
+    first = torch.full((len(distinct),), len(rows)).scatter_reduce_(
+        0, index, torch.arange(len(rows)), "amin"
+    )
+    return replace(rows.take(first), weight=total)
 
 
 def _array(tensor: Float[Tensor, "*shape"]) -> Float64[np.ndarray, "*shape"]:
