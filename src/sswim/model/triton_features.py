@@ -7,6 +7,7 @@ equations, is in :mod:`sswim.model.features`.
 
 from __future__ import annotations
 
+import inspect
 import math
 from functools import cache
 
@@ -113,7 +114,12 @@ def _with_one_member_axis(tensor: Tensor, batch: torch.Size) -> Tensor:
     return tensor.expand(*batch, *matrix).reshape(-1, *matrix).contiguous()
 
 
-@triton.jit
+def _compiled(function):
+    """Compile a Triton kernel from its own source, even if a type checker has wrapped it."""
+    return triton.jit(inspect.unwrap(function))
+
+
+@_compiled
 def _features_kernel(
     mean,
     mean_stride,
@@ -167,7 +173,7 @@ def _features_kernel(
     tl.store(place + m, sine * scale, mask=inside)
 
 
-@triton.jit
+@_compiled
 def _cosine_and_sine(angle):
     """Return cosine and sine in double precision, with one reduction of the angle for both.
 
@@ -199,7 +205,7 @@ def _cosine_and_sine(angle):
     return first, second
 
 
-@triton.jit
+@_compiled
 def _backward_kernel(
     features,
     gradient,
