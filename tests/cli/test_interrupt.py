@@ -22,14 +22,14 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_the_second_ctrl_c_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job has none
     with stop_on_interrupt() as interruption:
         assert not interruption.requested
         signal.raise_signal(signal.SIGINT)
         assert interruption.requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) == before
+    assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
     assert "Ctrl-C again to give up" in capsys.readouterr().err
 
 

@@ -11,6 +11,7 @@ import two_hosts
 from launches import PATIENCE, wait_until
 
 
+@pytest.mark.slow
 def test_two_hosts_learn_what_one_process_learns() -> None:
     command = [sys.executable, two_hosts.__file__]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

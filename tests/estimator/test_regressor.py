@@ -58,7 +58,7 @@ for result in check_estimator(SSWIMRegressor({settings}), on_fail=None, on_skip=
 
 
 def test_scikit_learns_own_checks() -> None:
-    run_checks("depth=1, n_components=16, n_pseudo=4")
+    run_checks("depth=1, n_components=16, n_pseudo=4, max_iter=10")
 
 
 def test_scikit_learns_own_checks_of_the_default() -> None:

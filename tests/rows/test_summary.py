@@ -33,7 +33,7 @@ def assert_same(ours: Summary, theirs: Summary) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("size", [1, 13, 700, N_ROWS])
 @pytest.mark.parametrize("most", [100, N_ROWS])
-def test_a_source_is_surveyed_as_its_rows_in_memory(
+def test_a_source_has_the_same_summary_in_any_chunks(
     weighted: bool, size: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sswim.rows.summary.SAMPLE_ROWS", most)
@@ -41,7 +41,7 @@ def test_a_source_is_surveyed_as_its_rows_in_memory(
     cuts = [slice(first, first + size) for first in range(0, N_ROWS, size)]
     chunks = [(x[cut], y[cut], *([] if weight is None else [weight[cut]])) for cut in cuts]
     found = summarise(IterableSource(chunks))
-    assert_same(found, summarise(MemorySource(as_rows(x, y, weight))))
+    assert_same(found, summarise(ArraySource(x, y, weight)))
     assert found.complete == (most == N_ROWS)
     assert found.scaling.input_spread[3] == 1  # a constant column keeps its unit
 

@@ -66,7 +66,7 @@ def alone() -> Iterator[dict[str, Arrays]]:
         yield fit_all(ALONE)
 
 
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
     """Shares have odd sizes, and shards have different sizes; one of them is empty."""
     results = run_processes(n, fit_all)

@@ -60,6 +60,7 @@ def test_one_process_is_killed_and_resumed(table: Path, tmp_path: Path) -> None:
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> None:
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
     run(
