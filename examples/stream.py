@@ -18,9 +18,8 @@ from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
-from sswim import SSWIMRegressor
+from sswim import Checkpoints, SSWIMRegressor
 from sswim.rows import IterableSource
-from sswim.training.checkpoints import Checkpoints
 
 Inputs = Float64[np.ndarray, "n 2"]
 Targets = Float64[np.ndarray, " n"]

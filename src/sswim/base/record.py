@@ -31,14 +31,7 @@ class Record:
 
     def tensors(self) -> list[Tensor]:
         """Return every tensor, at any depth, in the order of the fields."""
-        found: list[Tensor] = []
-
-        def collect(tensor: Tensor) -> Tensor:
-            found.append(tensor)
-            return tensor
-
-        self.map(collect)
-        return found
+        return list(_tensors(self))
 
     def to(
         self: RecordT, *, device: torch.device | None = None, dtype: torch.dtype | None = None
@@ -121,3 +114,14 @@ def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, tuple):
         return tuple(_map(item, function) for item in value)
     return value
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Record):
+        for field in dataclasses.fields(value):
+            yield from _tensors(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _tensors(item)

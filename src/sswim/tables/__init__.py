@@ -1,11 +1,19 @@
 """Tables in files: Parquet, CSV and Arrow, their schemas and categories.
 
-- ``open_table.open_table`` opens a file or folder as a ``chunked_table.ChunkedTable``
-- ``schema.Schema`` says how columns become numbers
-- ``table_source.open_source`` opens a table as a source of rows to fit
-- ``table_io.read_table`` and ``table_io.write_table`` read and write whole files
-
-Nothing is imported here, because ``import sswim`` must not load pyarrow.
+``import sswim`` does not import this room, which loads pyarrow.
 """
 
-__all__: list[str] = []
+from sswim.tables.open_table import open_table
+from sswim.tables.schema import Schema
+from sswim.tables.table_io import TableError, read_table, write_table
+from sswim.tables.table_source import TableSource, open_source
+
+__all__ = [
+    "Schema",
+    "TableError",
+    "TableSource",
+    "open_source",
+    "open_table",
+    "read_table",
+    "write_table",
+]
