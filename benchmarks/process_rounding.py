@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ def predictions(folder: Path, options: list[str], command: list[str], threads: s
     subprocess.run([*command, *arguments], check=True, env=environment, capture_output=True)
     points = np.random.default_rng(1).normal(size=(500, N_INPUTS))
     names = [f"x{number}" for number in range(N_INPUTS)]
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
     model = SSWIMRegressor.load(out)
     assert list(model.feature_names_in_) == names
     return model.predict_distribution(points).mean.numpy()[:, 0]

@@ -77,7 +77,7 @@ def test_scikit_learns_own_checks_of_the_defaults() -> None:
     run_checks("")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     n=st.integers(2, 12),
     d=st.integers(1, 15),

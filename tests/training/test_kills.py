@@ -112,7 +112,7 @@ def by_hand(*commands: list[str], folder: Path) -> Iterator[list[Launched]]:
         yield processes
 
 
-@pytest.mark.parametrize("survivor", [0, 1])
+@pytest.mark.parametrize("survivor", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_survivor_ends_with_a_sentence(survivor: int, table: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     command = [*python_command(), *fit_arguments(table, tmp_path / "model", *keeping(kept))]
