@@ -38,7 +38,7 @@ CARRIES = {
     "lab": "peers, data sets, benches, the paper",
     "cli": "the command sswim",
 }
-"""What flows through each room."""
+"""The data that flow through each room."""
 
 
 @dataclass(frozen=True)

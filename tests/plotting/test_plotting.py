@@ -1,4 +1,4 @@
-"""What every figure does: axes, names, and models that are not fitted."""
+"""Every figure takes axes and names, and needs a fitted model."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sswim.tables.table_io import TableError
 
 @dataclass
 class ShareFindings:
-    """What one process found in its share of the rows."""
+    """The findings of one process in its share of the rows."""
 
     texts: dict[str, TextValues]
     """Distinct texts of the text columns."""
