@@ -168,3 +168,10 @@ def test_unusual_tables(name: str, rows: tuple[Array, Array]) -> None:
     assert (std > 0).all()
     assert (lower <= upper).all()
     assert np.mean((lower <= y) & (y <= upper)) > 0.7
+
+
+@pytest.mark.parametrize("depth", ["auto", 1])
+def test_copies_of_one_row_are_fitted(depth: Any) -> None:
+    regressor = small(depth=depth, max_iter=2).fit(np.ones((10, 2)), np.full(10, 3.0))
+    assert regressor.n_samples_seen_ == 10
+    assert np.allclose(regressor.predict(np.ones((1, 2))), 3.0)

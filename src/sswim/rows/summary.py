@@ -99,7 +99,7 @@ def summarise(
         readers = processes
     found = [part for part in parts if part is not None]
     n_rows = sum(part.n_rows for part in found)
-    if n_rows < MIN_ROWS:
+    if n_rows < MIN_ROWS and not source.in_memory:  # arrays were checked before copies merged
         raise UserError(f"There must be at least {MIN_ROWS} rows that count. Got {n_rows}.")
     total = reduce(add, found)
     sample = sampler.sample(readers)
