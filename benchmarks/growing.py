@@ -25,7 +25,7 @@ from markdown_tables import scores_cell, table_line
 from sswim import MAP, Adam, Architecture, as_rows, start, train
 from sswim.base.devices import resolve_device
 from sswim.lab.datasets import FOLDER_VARIABLE, split
-from sswim.posterior.predictor import condition
+from sswim.posterior.conditioning import condition
 from sswim.rows.scaling import learn_scaling
 
 Schedule = tuple[tuple[float, int], ...]

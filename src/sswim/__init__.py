@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from sswim.model.architecture import Architecture
     from sswim.model.sswim import SSWIM
     from sswim.model.start import enrich, start
+    from sswim.posterior.conditioning import condition
     from sswim.posterior.metrics import mnlp, rmse
     from sswim.posterior.prediction import Prediction
-    from sswim.posterior.predictor import Predictor, condition
+    from sswim.posterior.predictor import Predictor
     from sswim.recipe.recipe import Recipe
     from sswim.rows.measure import Measure
     from sswim.rows.rows import Rows, as_measure, as_rows
@@ -50,9 +51,10 @@ _HOMES = {
     "model.architecture": ("Architecture",),
     "model.start": ("enrich", "start"),
     "model.sswim": ("SSWIM",),
+    "posterior.conditioning": ("condition",),
     "posterior.metrics": ("mnlp", "rmse"),
     "posterior.prediction": ("Prediction",),
-    "posterior.predictor": ("Predictor", "condition"),
+    "posterior.predictor": ("Predictor",),
     "recipe.recipe": ("Recipe",),
     "rows.measure": ("Measure",),
     "rows.rows": ("Rows", "as_measure", "as_rows"),

@@ -20,7 +20,7 @@ from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
 from sswim import SSWIMRegressor
-from sswim.posterior.predictor import condition
+from sswim.posterior.conditioning import condition
 from sswim.rows.rows import as_measure
 
 DENSE = {name: settings for name, settings in DENSITIES.items() if settings}

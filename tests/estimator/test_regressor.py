@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sswim.model.architecture import NoiseName
 from sswim.model.observations import observe
 from sswim.model.output_warp import OutputWarpName
-from sswim.posterior.predictor import condition_on_statistics
+from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.statistics import statistics
 from sswim.training.history import Step
 

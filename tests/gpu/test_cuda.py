@@ -25,9 +25,9 @@ from sswim.model.architecture import Architecture, WarpsName
 from sswim.model.features import features_and_norm
 from sswim.model.member_batch import stack_models
 from sswim.model.start import start
+from sswim.posterior.conditioning import condition
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.mixture import equal_weights
-from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import as_rows
 from sswim.rows.scaling import learn_scaling

@@ -13,7 +13,7 @@ from sswim.model.normal_scores import N_KNOTS
 from sswim.model.observations import row_features
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
-from sswim.posterior.predictor import condition
+from sswim.posterior.feature_predictor import condition_by_features as condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_rows
 from sswim.training.objective import MAP, backward

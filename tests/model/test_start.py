@@ -12,7 +12,7 @@ from sswim.model.member_batch import stack_models
 from sswim.model.observations import row_features, warped_measures
 from sswim.model.spectrum import Draw, Kernel
 from sswim.model.start import enrich, start
-from sswim.posterior.predictor import condition
+from sswim.posterior.conditioning import condition
 from sswim.rows.measure import Measure
 
 

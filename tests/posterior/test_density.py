@@ -37,7 +37,7 @@ def random_density(
 
 def repeated(density: Density, n: int) -> Density:
     """Repeat the density of a single row n times."""
-    return replace(density, gaussian=density.gaussian.map(lambda tensor: tensor.expand(n, -1)))
+    return replace(density, warped=density.warped.map(lambda tensor: tensor.expand(n, -1)))
 
 
 def panel_edges(density: Density) -> Tensor:
@@ -120,13 +120,13 @@ def test_variances_of_the_function_and_of_the_noise_are_those_of_its_own_gaussia
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
     density = random_density(kind, n_terms, generator, n=7, spread=0.3)
-    gaussian = density.gaussian
+    gaussian = density.warped
     noise = gaussian.observation_variance - gaussian.latent_variance
     for ours, variance in (
         (density.without_noise().observation_variance, gaussian.latent_variance),
         (density.noise_variance, noise),
     ):
-        alone = replace(density, gaussian=Prediction(gaussian.mean, variance, variance))
+        alone = replace(density, warped=Prediction(gaussian.mean, variance, variance))
         assert torch.equal(ours, alone.observation_variance)
         assert (ours < density.observation_variance).all()
 
@@ -169,10 +169,10 @@ def test_a_map_at_zero_is_the_identity(
 
 def random_covariance(density: Density, generator: torch.Generator) -> Tensor:
     """Return a covariance of z, (T, N, N), with the observation variances on its diagonal."""
-    n = len(density.gaussian.mean)
+    n = len(density.warped.mean)
     root = normal(generator, 3, n, n) + 1
     joint = root @ root.mT
-    scale = (density.gaussian.observation_variance.mT / joint.diagonal(dim1=-2, dim2=-1)).sqrt()
+    scale = (density.warped.observation_variance.mT / joint.diagonal(dim1=-2, dim2=-1)).sqrt()
     return joint * scale[:, :, None] * scale[:, None, :]
 
 
@@ -185,7 +185,7 @@ def test_the_joint_covariance_against_draws(
     n = 100_000
     noise = normal(generator, n, 3, 2, 1)
     draws = (torch.linalg.cholesky(joint) @ noise)[..., 0].mT  # (n, 2, 3)
-    y = density.unwarp(density.gaussian.mean + draws)
+    y = density.unwarp(density.warped.mean + draws)
     products = (y - y.mean(0)).prod(1)  # of the two rows
     standard_error = products.std(0) / n**0.5
     ours = density.covariance(joint)

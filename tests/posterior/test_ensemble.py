@@ -13,10 +13,12 @@ from sswim.base.record import Record, map_chunks
 from sswim.model.observations import log_precision, row_features
 from sswim.model.sswim import SSWIM
 from sswim.posterior import ensemble as ensemble_module
+from sswim.posterior import feature_predictor as feature_module
 from sswim.posterior import predictor as predictor_module
+from sswim.posterior.conditioning import condition
 from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.feature_predictor import FeaturePredictor
 from sswim.posterior.mixture import equal_weights
-from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
@@ -99,6 +101,7 @@ def test_inputs_are_cut_into_chunks_once(
     monkeypatch.setattr(record_module, "CPU_ROWS", 3)
     monkeypatch.setattr(ensemble_module, "map_chunks", counted("ensemble"))
     monkeypatch.setattr(predictor_module, "map_chunks", counted("member"))
+    monkeypatch.setattr(feature_module, "map_chunks", counted("member"))
     mixture = ensemble.predict(inputs)
     assert seen == [("ensemble", 7)] * 3
     standardised = ensemble.scaling.inputs(inputs)
@@ -106,7 +109,7 @@ def test_inputs_are_cut_into_chunks_once(
         seen.clear()
         directly = member.predict(standardised)
         assert seen == [("member", 7)]
-        for ours, theirs in zip(directly.tensors(), density.gaussian.tensors(), strict=True):
+        for ours, theirs in zip(directly.tensors(), density.warped.tensors(), strict=True):
             assert torch.equal(ours, theirs)
     seen.clear()
     ensemble.predict_mean(inputs)
@@ -132,6 +135,10 @@ def test_the_joint_covariance_has_the_mixtures_variances(
     assert torch.linalg.eigvalsh(covariance).min() > -1e-8
 
 
+def _by_features(ensemble: Ensemble) -> list[FeaturePredictor]:
+    return [member for member in ensemble.members if isinstance(member, FeaturePredictor)]
+
+
 def test_each_function_comes_from_one_member_in_the_order_drawn(
     ensemble: Ensemble, inputs: Measure
 ) -> None:
@@ -147,7 +154,7 @@ def test_each_function_comes_from_one_member_in_the_order_drawn(
                     member.posterior.mean, member.posterior.factor, 0 * member.posterior.noise
                 ),
             )
-            for member in ensemble.members
+            for member in _by_features(ensemble)
         ),
         ensemble.weights,
     )
@@ -208,7 +215,7 @@ def test_the_evidence_against_the_dense_density_of_the_targets(
 ) -> None:
     """In the units of the targets: log p(y) = log p(z) + Σ log T' − Σ log spread."""
     standardised = ensemble.scaling.rows(rows)
-    for member in ensemble.members:
+    for member in _by_features(ensemble):
         z, log_slope = member.factors.output.forward(standardised.targets)
         features = row_features(member.factors, standardised.inputs)
         precision = log_precision(member.factors, standardised.inputs)

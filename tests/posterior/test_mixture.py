@@ -46,8 +46,8 @@ def draws(mixture: Mixture, n: int, generator: torch.Generator) -> torch.Tensor:
     return torch.cat(
         [
             member.unwarp(
-                member.gaussian.mean
-                + member.gaussian.observation_variance.sqrt() * normal(generator, n, 5, 2)
+                member.warped.mean
+                + member.warped.observation_variance.sqrt() * normal(generator, n, 5, 2)
             )
             for member in mixture.members
         ]

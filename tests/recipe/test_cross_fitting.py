@@ -6,8 +6,8 @@ from builders.models import small_model, small_rows
 
 from sswim.model.observations import observe, row_features
 from sswim.model.sswim import SSWIM
+from sswim.posterior.conditioning import condition
 from sswim.posterior.linear_regression import posterior
-from sswim.posterior.predictor import condition
 from sswim.posterior.statistics import statistics
 from sswim.recipe.cross_fitting import NoiseStart, combine_kinds
 from sswim.recipe.folds import draw_folds

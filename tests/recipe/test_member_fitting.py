@@ -47,6 +47,7 @@ def test_members_are_trained_as_one_by_one(
         members.combined.weights, torch.tensor(1 / n_members, dtype=torch.float64)
     )
     random = np.random.RandomState(5)
+    assert isinstance(plan.optimiser, Adam)
     for model, training in zip(members.combined.models, members.trainings, strict=True):
         own = draw_generator(random)
         expected = start(SMALL, start_sample(rows, own), 1, own)

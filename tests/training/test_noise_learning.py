@@ -8,8 +8,8 @@ from sswim.model.architecture import Architecture
 from sswim.model.noise_field import log_noise_ratio
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
+from sswim.posterior.conditioning import condition
 from sswim.posterior.density import Density
-from sswim.posterior.predictor import condition
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import no_scaling
 from sswim.training import noise_learning

@@ -15,7 +15,7 @@ from sswim.model.observations import log_precision, row_features
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.pseudo_gp import PseudoPrior
 from sswim.model.sswim import SSWIM
-from sswim.posterior.predictor import condition
+from sswim.posterior.conditioning import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.training.objective import (

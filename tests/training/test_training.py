@@ -11,7 +11,7 @@ from sswim.base.record import stack_records
 from sswim.model.member_batch import stack_models, unstack_models
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
-from sswim.posterior.predictor import condition
+from sswim.posterior.conditioning import condition
 from sswim.rows.rows import Rows
 from sswim.training.history import Step, Stopping, Training
 from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, one_pass

@@ -28,9 +28,14 @@ def fit(
     depth: Annotated[
         int | None, typer.Option(help="Train one model with this many warps, not the ensemble.")
     ] = None,
+    n_neighbors: Annotated[
+        int,
+        typer.Option(help="Predict from this many nearest rows, with --depth; 0 for features."),
+    ] = 0,
     n_components: Annotated[int | None, typer.Option(help="Number of Fourier features.")] = None,
     n_pseudo: Annotated[int | None, typer.Option(help="Number of pseudo-points per warp.")] = None,
     warps: Annotated[str | None, typer.Option(help="joint or separate.")] = None,
+    inputs: Annotated[str | None, typer.Option(help="standardised or normal-scores.")] = None,
     kernel: Annotated[str | None, typer.Option(help="rbf, matern12, matern32 or matern52.")] = None,
     n_members: Annotated[int | None, typer.Option(help="Number of models of each kind.")] = None,
     output_warp: Annotated[
@@ -65,6 +70,10 @@ def fit(
     resume: Annotated[
         bool, typer.Option(help="Continue from the checkpoint, if there is one.")
     ] = False,
+    include_rows: Annotated[
+        bool,
+        typer.Option(help="Write the rows that a model with --n-neighbors predicts from."),
+    ] = True,
     timeout: Timeout = 1800.0,
     quiet: Annotated[bool, typer.Option(help="Show no progress bar.")] = False,
 ) -> None:
@@ -113,7 +122,7 @@ def _fit(
     regressor.fit(source, memory=given["memory"], checkpoints=checkpoints, processes=processes)
     with processes.shared_errors():
         if processes.is_first:
-            regressor.save(given["out"])
+            regressor.save(given["out"], include_rows=given["include_rows"])
     if checkpoints is not None and not interruption.requested:
         checkpoints.remove()
     if interruption.requested:

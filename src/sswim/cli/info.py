@@ -19,7 +19,13 @@ def info(model: ModelPath) -> None:
             facts["target"] = schema.target
             facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
         facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
-        facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
+        if regressor.keeps_rows_:
+            facts["rows inside"] = "yes: the model predicts from the rows it was trained on"
+            if not regressor.n_samples_seen_:
+                facts["rows inside"] = "none: saved without them; partial_fit gives it rows"
+        else:
+            facts["rows inside"] = "none"
+            facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
         facts["training steps"] = regressor.n_iter_
         settings = regressor.get_params()
         facts |= {name: settings[name] for name in settings if name not in ("callback", "verbose")}

@@ -19,6 +19,7 @@ from sswim.estimator.member import Member
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.mixture import Mixture
+from sswim.posterior.neighbour_predictor import NeighbourPredictor
 from sswim.rows.measure import Measure, marginal_variance
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling
@@ -229,6 +230,12 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def log_marginal_likelihood_(self) -> float:
         """The log evidence of all rows seen, in the units of the targets."""
+        if self.keeps_rows_:
+            raise AttributeError(
+                "A model that predicts by neighbours is trained on the density of each row given "
+                "its neighbours, and has no evidence of all rows. Compare models by log_density of "
+                "rows left out."
+            )
         return self._ensemble_of_fit().log_evidence().item()
 
     @property
@@ -238,6 +245,12 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         return any(model.output_warp is not None for model in self._models)
 
     @property
+    def keeps_rows_(self) -> bool:
+        """Whether the model holds the rows it was trained on, because it predicts by neighbours."""
+        check_is_fitted(self)
+        return any(isinstance(each, NeighbourPredictor) for each in self._ensemble.members)
+
+    @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
         return len(self._ensemble_of_fit().scaling.target_mean)
@@ -245,7 +258,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def n_samples_seen_(self) -> float:
         """Number of rows that the model is conditioned on, each counted by its weight."""
-        return self._ensemble_of_fit().members[0].statistics.count.item()
+        return self._ensemble_of_fit().members[0].count.item()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ensemble")

@@ -20,7 +20,7 @@ from sswim.estimator.model_file import MODEL, ModelFileError, pack, unpack
 from sswim.estimator.prediction_methods import PredictionMethods
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
 from sswim.estimator.training_progress import show_progress
-from sswim.model.architecture import Architecture, NoiseName, WarpsName
+from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
 from sswim.posterior.ensemble import Ensemble
@@ -49,12 +49,19 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     Args:
         depth: ``"auto"``, or the number of warps between the inputs and the regression; 0 is a
             stationary model.
+        n_neighbors: 0, or the number of nearest rows, in the warped space, that a prediction by one
+            model is conditioned on, under the exact kernel: finer detail than features resolve,
+            at the same cost per training step whatever the number of rows. Predictions are then
+            Student-t, and the model keeps the rows. 64 is a good number.
         n_components: Number of Fourier features, rounded up to an even number because they come in
-            pairs of cosine and sine. More features resolve more detail. (512.)
-        n_pseudo: Number of pseudo-points of each warp. (128.)
+            pairs of cosine and sine. More features resolve more detail. (512; with neighbours 256,
+            for the warps.)
+        n_pseudo: Number of pseudo-points of each warp. (128; with neighbours 64.)
         warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs, as in
             the ensemble; ``"separate"``: each has its own, as published, at twice the cost.
-            (``"separate"``.)
+            (``"separate"``; with neighbours ``"joint"``.)
+        inputs: ``"standardised"``, or ``"normal-scores"`` to map each input to normal scores first.
+            (``"standardised"``.)
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``. (``"matern32"``.)
         n_members: Number of models of each kind. More are slower and more robust. (1.)
         output_warp: Monotone map of the target for skewed or heavy-tailed noise: ``"none"``,
@@ -64,10 +71,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             (``"constant"``.)
         objective: ``"map"`` (the evidence with a prior on the warps), ``"evidence"`` (without it,
             as published) or ``"leave-one-out"``. (``"map"``.)
-        max_iter: Number of training steps. (150.)
+        max_iter: Number of training steps. (150; with neighbours 200.)
         growing: Whether the first steps use few of the rows, chosen at random: the same error
             sooner if there are many rows and few steps.
-        learning_rate: Largest learning rate of the schedule. (0.03.)
+        learning_rate: Largest learning rate of the schedule. (0.03; with neighbours 0.1.)
         length_scale: Start of all length-scales, in units of each input's spread. (The square root
             of the number of inputs; in the ensemble, chosen from the data.)
         dtype: ``"float64"``, or ``"float32"`` for features in single precision. (``"float64"``; the
@@ -86,7 +93,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         n_iter_: Number of training steps of the member that took most.
         log_marginal_likelihood_: The log evidence of the targets, in their units, under the mixture
             of the members. Where the noise depends on the input, it is the evidence under the
-            noise that the regression weights rows by.
+            noise that the regression weights rows by. A model that predicts by neighbours has none.
         n_samples_seen_: Number of rows that the model is conditioned on.
         scaling_: Means and spreads of inputs and targets.
         n_features_in_, feature_names_in_: As in scikit-learn.
@@ -99,9 +106,11 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         self,
         *,
         depth: int | Auto = "auto",
+        n_neighbors: int = 0,
         n_components: int | Auto = "auto",
         n_pseudo: int | Auto = "auto",
         warps: WarpsName | Auto = "auto",
+        inputs: InputsName | Auto = "auto",
         kernel: Kernel | Auto = "auto",
         n_members: int | Auto = "auto",
         output_warp: OutputWarpName | Auto = "auto",
@@ -120,9 +129,11 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         recipe: Recipe | None = None,
     ) -> None:
         self.depth = depth
+        self.n_neighbors = n_neighbors
         self.n_components = n_components
         self.n_pseudo = n_pseudo
         self.warps = warps
+        self.inputs = inputs
         self.kernel = kernel
         self.n_members = n_members
         self.output_warp = output_warp
@@ -159,7 +170,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             y: Targets, (N,) or (N, T); the name of a table's target column; None for a source.
             sample_weight: How many times each row counts, (N,).
             X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
-            memory: Memory for the rows of a table or source; larger ones are read in every pass.
+            memory: Memory for the rows of a table or source; larger ones are read in every pass,
+                and a model that keeps its rows keeps a random sample of them.
             checkpoints: Where the training is saved as it goes, and resumed from.
             processes: The processes that call this together with the same arguments to share the
                 work; see :func:`sswim.distributed.processes.join_processes`.
@@ -190,6 +202,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             device=device,
             memory=held_bytes,
             one_pass=plan.cross_fitting,
+            keep_rows=plan.by_neighbours,
             processes=processes,
         )
         with show_progress(
@@ -242,16 +255,27 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     ) -> SSWIMRegressor:
         """Condition on more rows, exactly and without the old ones; hyper-parameters are kept.
 
-        The first call on an estimator that has not been fitted is a ``fit``.
+        A model that was saved without its rows is conditioned on the new rows alone. The first call
+        on an estimator that has not been fitted is a ``fit``.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, X_std=X_std)
-        self._ensemble = self._ensemble.update(self._check_rows(X, y, X_std, sample_weight))
+        rows = self._check_rows(X, y, X_std, sample_weight)
+        self._ensemble = self._ensemble.update(rows)
         self._fitted_rows = None
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, without any of the rows it was trained on."""
+    def save(self, path: str | os.PathLike[str], *, include_rows: bool = True) -> None:
+        """Write the model to one file.
+
+        A model that predicts by features holds none of the rows it was trained on. One that
+        predicts by neighbours holds them all, and its file does too.
+
+        Args:
+            path: The file.
+            include_rows: Whether the rows of a model that predicts by neighbours are written.
+                Without them it can predict again after ``partial_fit`` with rows.
+        """
         ensemble = self._ensemble_of_fit()
         # The device belongs to the machine, and a callback cannot be stored.
         others = {"device": "auto", "verbose": self.verbose, "callback": None}
@@ -263,7 +287,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             "history": [values.tolist() for values in self.history_],
             "table_schema": getattr(self, "table_schema_", None),
         }
-        MODEL.write(path, pack(self._models, ensemble), content)
+        MODEL.write(path, pack(self._models, ensemble, include_rows=include_rows), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SSWIMRegressor:

@@ -10,11 +10,12 @@ import numpy as np
 
 from sswim.base.errors import UserError
 from sswim.base.validation import require_choice, require_integer
-from sswim.model.architecture import Architecture, NoiseName, WarpsName
+from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
 from sswim.recipe.plan import Kind, Plan, make_plan
 from sswim.recipe.recipe import Recipe, choose_size
+from sswim.training.neighbour_training import MiniBatches
 from sswim.training.objective import OBJECTIVES
 from sswim.training.optimisers import Adam
 
@@ -30,9 +31,11 @@ class Settings(Protocol):
     """The estimator's settings that decide what is trained; ``"auto"`` leaves it to the recipe."""
 
     depth: int | Auto
+    n_neighbors: int
     n_components: int | Auto
     n_pseudo: int | Auto
     warps: WarpsName | Auto
+    inputs: InputsName | Auto
     kernel: Kernel | Auto
     n_members: int | Auto
     output_warp: OutputWarpName | Auto
@@ -50,12 +53,19 @@ class Settings(Protocol):
 def check_settings(settings: Settings) -> None:
     """Validate the settings."""
     integers = {"depth": 0, "n_components": 1, "n_pseudo": 1, "n_members": 1, "max_iter": 0}
+    require_integer("n_neighbors", settings.n_neighbors, 0)
+    if settings.n_neighbors and settings.depth == "auto":
+        raise UserError(
+            f"n_neighbors belongs to one model of a given depth. Got n_neighbors="
+            f'{settings.n_neighbors!r} with depth="auto"; set depth=1, say.'
+        )
     for name, smallest in integers.items():
         if getattr(settings, name) != "auto":
             require_integer(name, getattr(settings, name), smallest)
     require_integer("n_output_terms", settings.n_output_terms, 1)
     choices: dict[str, Any] = {
         "warps": WarpsName,
+        "inputs": InputsName,
         "kernel": Kernel,
         "output_warp": OutputWarpName,
         "noise": NoiseName,
@@ -65,6 +75,11 @@ def check_settings(settings: Settings) -> None:
     for name, allowed in choices.items():
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
+    if settings.n_neighbors and settings.growing:
+        raise UserError(
+            "growing=True uses few rows in the first steps; training by neighbours uses few in "
+            "every step. Got n_neighbors as well; leave growing out."
+        )
     if not isinstance(settings.growing, bool | np.bool_):
         raise UserError(f"growing must be True or False. Got {settings.growing!r}.")
     length_scale = settings.length_scale
@@ -88,21 +103,29 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
     """
     if settings.depth == "auto":
         return _plan_of_recipe(settings, n_rows, n_inputs, tied)
+    neighbours = settings.n_neighbors > 0
     architecture = Architecture(
         depth=int(settings.depth),
-        n_frequencies=_n_frequencies(int(_or(settings.n_components, 512))),
-        n_pseudo=int(_or(settings.n_pseudo, 128)),
-        warps=_or(settings.warps, "separate"),
+        n_neighbors=int(settings.n_neighbors),
+        n_frequencies=_n_frequencies(int(_or(settings.n_components, 256 if neighbours else 512))),
+        n_pseudo=int(_or(settings.n_pseudo, 64 if neighbours else 128)),
+        warps=_or(settings.warps, "joint" if neighbours else "separate"),
+        inputs=_or(settings.inputs, "standardised"),
         kernel=_or(settings.kernel, "matern32"),
         output_warp=_or(settings.output_warp, "none"),
         n_output_terms=int(settings.n_output_terms),
         noise=_or(settings.noise, "constant"),
     )
-    optimiser = Adam(
+    optimiser: Adam | MiniBatches = Adam(
         int(_or(settings.max_iter, 150)),
         float(_or(settings.learning_rate, 0.03)),
         growing=bool(settings.growing),
     )
+    if neighbours:
+        optimiser = MiniBatches(
+            int(_or(settings.max_iter, MiniBatches.steps)),
+            float(_or(settings.learning_rate, MiniBatches.learning_rate)),
+        )
     return Plan(
         (Kind(architecture, OBJECTIVES[_or(settings.objective, "map")]),),
         int(_or(settings.n_members, 1)),
@@ -132,7 +155,7 @@ def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) 
     plan = make_plan(replace(recipe, output_warp="none") if tied else recipe, size)
     changes: dict[str, Any] = {
         name: getattr(settings, name)
-        for name in ("warps", "kernel", "output_warp", "noise")
+        for name in ("warps", "inputs", "kernel", "output_warp", "noise")
         if getattr(settings, name) != "auto"
     }
     changes["n_output_terms"] = int(settings.n_output_terms)
@@ -143,6 +166,7 @@ def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) 
         )
         for kind in plan.kinds
     )
+    assert isinstance(plan.optimiser, Adam)
     rate = float(_or(settings.learning_rate, plan.optimiser.learning_rate))
     return replace(
         plan,

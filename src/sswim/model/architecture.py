@@ -48,6 +48,12 @@ class Architecture:
     """Number of frequencies of input-dependent noise."""
     inputs: InputsName = "standardised"
     """Whether the model sees the inputs as they are given, or maps them to normal scores first."""
+    n_neighbors: int = 0
+    """m, the number of nearest rows in the warped space that a prediction is conditioned on, under
+    the exact kernel; 0 for all rows, by Fourier features."""
+    local_amplitude: bool = True
+    """Whether a neighbourhood has an amplitude of its own, which makes predictions Student-t; only
+    with neighbours."""
     linear: bool = False
     """Whether there are linear features beside the Fourier features, for a trend; only at depth
     0."""
@@ -81,6 +87,10 @@ class Architecture:
             raise UserError(
                 f"n_warp_frequencies must be at least 1, or None. Got {self.n_warp_frequencies}."
             )
+        if self.n_neighbors < 0:
+            raise UserError(f"n_neighbors must not be negative. Got {self.n_neighbors}.")
+        if self.linear and self.n_neighbors:
+            raise UserError("Linear features belong to Fourier features. Got n_neighbors as well.")
         if self.linear and self.depth > 0:
             raise UserError(
                 "Linear features need the raw inputs, which only a model without warps sees. "

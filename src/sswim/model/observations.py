@@ -71,6 +71,22 @@ def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
     return measures
 
 
+def kernel_points(factors: Factors, inputs: Measure) -> Measure:
+    """Return the warped inputs in units of the exact kernel's length-scales, in float64.
+
+    Their variance is that of uncertain raw inputs, passed on by the warps. The variance of the
+    warps themselves is left out, because predictions are better without it (docs/neighbours.md).
+    """
+    assert factors.length_scales is not None
+    top = warped_measures(factors, inputs)[-1]
+    points = top.mean.to(torch.float64) / factors.length_scales
+    if top.input_variance is None:
+        return Measure(points)
+    covariance = full_covariance(top.mean, top.input_variance)
+    variance = covariance.diagonal(dim1=-2, dim2=-1).to(torch.float64)
+    return Measure(points, variance / factors.length_scales.square())
+
+
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
     """Return the expected top-level features of rows, in the precision of the inputs."""
     return top_features(factors, inputs, warped_measures(factors, inputs)[-1])

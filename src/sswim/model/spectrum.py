@@ -15,7 +15,7 @@ from sswim.base.validation import require_choice
 Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
 Draw = Literal["iid", "orthogonal", "sobol"]
 
-_DEGREES_OF_FREEDOM: dict[Kernel, int] = {"matern12": 1, "matern32": 3, "matern52": 5}
+DEGREES_OF_FREEDOM: dict[Kernel, int] = {"matern12": 1, "matern32": 3, "matern52": 5}
 """2ν, the degrees of freedom of a Matérn kernel's spectral density, a multivariate Student-t."""
 
 
@@ -67,7 +67,7 @@ def _radii(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Te
     """
     if kernel == "rbf":
         return torch.from_numpy(special.gammaincinv(d / 2, uniform.numpy())).mul(2).sqrt()
-    degrees = _DEGREES_OF_FREEDOM[kernel]
+    degrees = DEGREES_OF_FREEDOM[kernel]
     beta = special.betaincinv(d / 2, degrees / 2, uniform.numpy())
     complement = special.betaincinv(degrees / 2, d / 2, (1 - uniform).numpy())  # 1 − beta
     return torch.from_numpy(degrees * beta / complement).sqrt()
@@ -124,6 +124,10 @@ class Spectrum(nn.Module):
         """Return Ω, the unit frequencies divided by the length-scales."""
         return self.unit_frequencies * (-self.log_length_scales).exp()[..., None, :]
 
+    def length_scales(self) -> Float64[Tensor, "*B D"]:
+        """Return ℓ, the length-scales."""
+        return self.log_length_scales.exp()
+
     @torch.no_grad()
     def start(
         self,
@@ -134,7 +138,8 @@ class Spectrum(nn.Module):
     ) -> None:
         """Draw the frequencies and set the length-scales of a single member."""
         n_frequencies, n_inputs = self.unit_frequencies.shape
-        self.unit_frequencies.copy_(
-            draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
-        )
+        if n_frequencies:
+            self.unit_frequencies.copy_(
+                draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
+            )
         self.log_length_scales.copy_(length_scales.log())

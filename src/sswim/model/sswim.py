@@ -19,6 +19,10 @@ from sswim.model.output_warp import OutputMap, OutputWarp
 from sswim.model.spectrum import Spectrum
 from sswim.model.warp import WarpFactors, WarpLayer
 
+MIN_DEGREES = 2.0
+"""Smallest ν: with fewer degrees of freedom the density of equal targets has no bound, and with two
+a prediction has no variance."""
+
 
 @dataclass(frozen=True)
 class Factors(Record):
@@ -39,6 +43,8 @@ class Factors(Record):
     """Map of the inputs to normal scores; None if the model uses the inputs as they are."""
     trend: TrendFactors | None = None
     """Factors of the linear features; None if there are none."""
+    length_scales: Float[Tensor, "*B D"] | None = None
+    """Length-scales of the exact kernel; None if features approximate the kernel."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class SSWIM(nn.Module):
     """
 
     calibration: Tensor
+    resolution: Tensor
 
     def __init__(
         self,
@@ -83,13 +90,28 @@ class SSWIM(nn.Module):
             )
             for _ in range(architecture.depth)
         )
-        self.spectrum = Spectrum(architecture.n_frequencies, n_inputs, batch)
+        # The exact kernel needs length-scales, but no frequencies.
+        n_frequencies = 0 if architecture.n_neighbors else architecture.n_frequencies
+        self.spectrum = Spectrum(n_frequencies, n_inputs, batch)
         self.log_signal = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
         self.log_noise = nn.Parameter(
             torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
         )
         # c: observations have noise e^c·σ², with c learnt on rows that training left out.
         self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
+        # log(ν − 2) of the amplitudes of neighbourhoods.
+        self.log_degrees = (
+            nn.Parameter(torch.full((*batch, n_targets), math.log(2.0), dtype=torch.float64))
+            if architecture.n_neighbors and architecture.local_amplitude
+            else None
+        )
+        # Step of rounded targets.
+        self.register_buffer(
+            "resolution",
+            torch.zeros(*batch, n_targets, dtype=torch.float64)
+            if architecture.n_neighbors
+            else None,
+        )
         self.output_warp = (
             OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets, batch)
             if architecture.output_warp != "none"
@@ -127,6 +149,13 @@ class SSWIM(nn.Module):
         """Return σ², the noise variance of every target; with σ²(x), its value where η(x) = 0."""
         return self.log_noise.exp()
 
+    def degrees(self) -> Float64[Tensor, "*B T"] | None:
+        """Return ν > 2, the degrees of freedom of the amplitudes of neighbourhoods; None for one.
+
+        See :mod:`sswim.posterior.neighbourhood`.
+        """
+        return None if self.log_degrees is None else MIN_DEGREES + self.log_degrees.exp()
+
     def condition(self) -> tuple[Factors, NegativeLogPrior]:
         """Return the factors of the model, and the negative log prior of its parameters."""
         warps_prior = torch.zeros(self.batch, dtype=torch.float64, device=self.log_noise.device)
@@ -150,5 +179,6 @@ class SSWIM(nn.Module):
             noise,
             None if self.normal_scores is None else self.normal_scores.condition(),
             None if self.trend is None else self.trend.condition(),
+            self.spectrum.length_scales() if self.architecture.n_neighbors else None,
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)

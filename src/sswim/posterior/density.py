@@ -20,12 +20,12 @@ from sswim.rows.scaling import Scaling
 class Density(Record):
     """One member's predictive density of y, for every row and target.
 
-    z = T((y − mean)/spread) is Gaussian, with the output warp T and the mean and spread of the
-    scaling.
+    z = T((y − mean)/spread) is Gaussian or Student-t, with the output warp T and the mean and
+    spread of the scaling.
     """
 
-    gaussian: Prediction
-    """Gaussian prediction of z."""
+    warped: Prediction
+    """Prediction of z, Gaussian or Student-t."""
     output: OutputMap
     """T, the output warp."""
     scaling: Scaling
@@ -46,30 +46,30 @@ class Density(Record):
 
         The function is T⁻¹ of the latent function of z: the median of observations.
         """
-        latent = self.gaussian.latent_variance
-        return replace(self, gaussian=Prediction(self.gaussian.mean, latent, latent))
+        latent = self.warped.latent_variance
+        return replace(self, warped=replace(self.warped, observation_variance=latent))
 
     @property
     def noise_variance(self) -> Float64[Tensor, "N T"]:
-        """Variance of an observation if the latent function equals the Gaussian's mean."""
-        gaussian = self.gaussian
-        return self._moments(gaussian.observation_variance - gaussian.latent_variance)[1]
+        """Variance of an observation if the latent function equals its mean."""
+        warped = self.warped
+        return self._moments(warped.observation_variance - warped.latent_variance)[1]
 
     def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return log p(y) = log p(z) + log T'(·) − log spread of observations y."""
         warped, log_slope = self.output.forward(self.scaling.targets(targets))
-        return self.gaussian.log_density(warped) + log_slope - self.scaling.target_spread.log()
+        return self.warped.log_density(warped) + log_slope - self.scaling.target_spread.log()
 
     def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return the probability that an observation is at most y."""
         warped, _ = self.output.forward(self.scaling.targets(targets))
-        deviation = self.gaussian.observation_variance.sqrt()
-        return torch.special.ndtr((warped - self.gaussian.mean) / deviation)
+        return self.warped.cdf(warped)
 
     def quantile(self, probability: float) -> Float64[Tensor, "N T"]:
         """Return the value that an observation stays below with a probability."""
         level = torch.special.ndtri(torch.tensor(probability, dtype=torch.float64)).item()
-        return self.unwarp(self.gaussian.mean + level * self.gaussian.observation_variance.sqrt())
+        deviation = self.warped.observation_variance.sqrt()
+        return self.unwarp(self.warped.mean + self.warped.stretch(level) * deviation)
 
     def unwarp(self, warped: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
         """Return y, in the units of the data, given z."""
@@ -78,7 +78,7 @@ class Density(Record):
     def covariance(self, warped: Float64[Tensor, "T N N"]) -> Float64[Tensor, "T N N"]:
         """Return the joint covariance of values of y, given the joint covariance of their z.
 
-        With z = m + dξ and y = E y + Σ_{k≥1} a_k He_k(ξ)/√k!, where m is the Gaussian's mean, two
+        With z = m + dξ and y = E y + Σ_{k≥1} a_k He_k(ξ)/√k!, where m is the mean of z, two
         values whose ξ have the correlation ρ have the covariance Σ_k a_k a'_k ρᵏ (Mehler's
         formula). If T is the identity, only a_1 = d·spread is not zero.
 
@@ -99,18 +99,19 @@ class Density(Record):
         if self._is_affine:
             return (deviation * self.scaling.target_spread)[None]
         nodes = hermite_nodes().to(device=deviation.device)
-        values = self.unwarp(self.gaussian.mean + deviation * nodes.points[:, None, None])
+        stretched = [self.warped.stretch(point) * deviation for point in nodes.points.tolist()]
+        values = self.unwarp(self.warped.mean + torch.stack(stretched))
         return torch.einsum("kq,qnt->knt", nodes.polynomials[1:] * nodes.weights, values)
 
     @cached_property
     def _observation_moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of an observation; cached, because quadrature takes time."""
-        return self._moments(self.gaussian.observation_variance)
+        return self._moments(self.warped.observation_variance)
 
     def _moments(self, variance: Float64[Tensor, "N T"]) -> tuple[Tensor, Tensor]:
-        """Return the mean and variance of y for z ~ N(m, variance), m the Gaussian's mean."""
+        """Return the mean and variance of y, given the variance of z."""
         spread = self.scaling.target_spread
-        centre = self.output.inverse(self.gaussian.mean)
+        centre = self.output.inverse(self.warped.mean)
         first, second = torch.zeros_like(centre), torch.zeros_like(centre)  # around the centre
         if self._is_affine:
             second = variance
@@ -119,7 +120,10 @@ class Density(Record):
             nodes = hermite_nodes()
             for point, weight in zip(nodes.points.tolist(), nodes.weights.tolist(), strict=True):
                 # One node at a time, so that memory does not grow with the number of nodes.
-                value = self.output.inverse(self.gaussian.mean + point * deviation) - centre
+                value = self.output.inverse(
+                    self.warped.mean + self.warped.stretch(point) * deviation
+                )
+                value = value - centre
                 first += weight * value
                 second += weight * value.square()
         mean = self.scaling.original_targets(centre + first)

@@ -12,7 +12,6 @@ from torch import Tensor
 from sswim.base.record import Record, map_chunks, rows_at_once
 from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
-from sswim.posterior.linear_regression import negative_log_evidence
 from sswim.posterior.mixture import Mixture
 from sswim.posterior.prediction import MeanPrediction, Prediction
 from sswim.posterior.predictor import Predictor
@@ -85,7 +84,7 @@ class Ensemble(Record):
         total = (centred * self.weights) @ centred.mT  # between the means
         for member, density, weight in zip(self.members, densities, self.weights, strict=True):
             within = member.covariance(standardised)
-            noise = density.gaussian.observation_variance - density.gaussian.latent_variance
+            noise = density.warped.observation_variance - density.warped.latent_variance
             within = within + noise.mT.diag_embed()
             total = total + weight * density.covariance(within)
         return total
@@ -130,13 +129,10 @@ class Ensemble(Record):
 
     def log_evidence(self) -> Float64[Tensor, ""]:
         """Return log p(y) of all rows under the mixture of the members."""
-        evidences = [
-            -negative_log_evidence(member.statistics, member.posterior.noise, member.signal)
-            for member in self.members
-        ]
+        evidences = [member.log_evidence() for member in self.members]
         mixture = (torch.stack(evidences) + self.weights.log()).logsumexp(0)
         # log p(y) = log p(z) − Σ log spread for the standardised targets z.
-        return mixture - self.members[0].statistics.count * self.scaling.target_spread.log().sum()
+        return mixture - self.members[0].count * self.scaling.target_spread.log().sum()
 
     def _mixture(self, predictions: list[Prediction]) -> Mixture:
         """Combine the members' predictions of standardised rows."""

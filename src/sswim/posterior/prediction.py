@@ -1,19 +1,21 @@
-"""Gaussian predictions of targets."""
+"""Gaussian and Student-t predictions of targets."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sswim.base import student_t
 from sswim.base.record import Record
 
 
 @dataclass(frozen=True)
 class Prediction(Record):
-    """Gaussian predictions, one for every row and target."""
+    """Predictions of every row and target: Gaussian, or Student-t where there are degrees."""
 
     mean: Float[Tensor, "*B N T"]
     """Mean of the function, and of a new observation."""
@@ -21,11 +23,38 @@ class Prediction(Record):
     """Variance of the function itself."""
     observation_variance: Float[Tensor, "*B N T"]
     """Variance of a new observation: the latent variance plus that of the noise."""
+    degrees: Float64[Tensor, "*B N T"] | None = None
+    """Degrees of freedom, more than two, of function and observation; None for Gaussians."""
 
     def log_density(self, targets: Float[Tensor, "*#B N T"]) -> Float[Tensor, "*B N T"]:
         """Return log p(y) of observations y."""
-        squared = (targets - self.mean).square() / self.observation_variance
-        return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
+        residual = targets - self.mean
+        if self.degrees is None:
+            squared = residual.square() / self.observation_variance
+            return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
+        scale = self.observation_variance * self.scale_ratio().square()
+        return student_t.log_density(residual.square() / scale, self.degrees) - 0.5 * scale.log()
+
+    def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return the probability that an observation is at most y."""
+        deviation = (targets - self.mean) / self.observation_variance.sqrt()
+        if self.degrees is None:
+            return torch.special.ndtr(deviation)
+        return student_t.cdf(deviation / self.scale_ratio(), self.degrees)
+
+    def stretch(self, normal: float) -> float | Float64[Tensor, "*B N T"]:
+        """Return the value of (z − mean)/(standard deviation) that is as probable as a normal one.
+
+        For Gaussians it is the same; the tails of a Student-t are stretched.
+        """
+        if self.degrees is None:
+            return normal
+        return self.scale_ratio() * student_t.from_normal(normal, self.degrees)
+
+    def scale_ratio(self) -> Float64[Tensor, "*B N T"]:
+        """Return √((n − 2)/n), the scale of a Student-t over its standard deviation."""
+        assert self.degrees is not None
+        return ((self.degrees - 2) / self.degrees).sqrt()
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from sswim.base.record import concatenate, map_chunks, rows_at_once, stack_recor
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.observations import log_precision, observe
 from sswim.model.sswim import SSWIM, Factors
+from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.linear_regression import Posterior, posterior
-from sswim.posterior.predictor import Predictor, condition_on_statistics
+from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics, member_statistics, total_statistics
 from sswim.recipe.shared_noise import learn_shared_noise
 from sswim.recipe.stacking import OutOfFold, learn_stacking

@@ -22,6 +22,7 @@ from sswim.recipe.plan import Kind, Plan
 from sswim.recipe.screening import StartingPoint, starting_points
 from sswim.rows.rows import Rows
 from sswim.rows.stream import Stream
+from sswim.rows.target_checks import target_resolution
 from sswim.rows.training_rows import TrainingRows
 from sswim.training.chunk_sizes import members_together
 from sswim.training.member_training import Batch, in_precision
@@ -128,7 +129,9 @@ def _batches(
     own_rows = isinstance(seen, Rows) and seen.axis > 0
     n_rows = len(seen) if isinstance(seen, Rows) and own_rows else rows.n_rows
     inputs = seen.inputs if isinstance(seen, Rows) else rows.sample.inputs
-    size = members_together(architecture, inputs, n_rows, plan.n_members)
+    size = 1
+    if not plan.by_neighbours:
+        size = members_together(architecture, inputs, n_rows, plan.n_members)
     for first in range(0, plan.n_members, size):
         last = min(first + size, plan.n_members)
         models = [_start(architecture, plan, rows, starts, random) for _ in range(first, last)]
@@ -137,7 +140,8 @@ def _batches(
         batch_rows = seen
         if isinstance(seen, Rows) and own_rows:
             batch_rows = seen.map(itemgetter(slice(first, last) if model.batch else first))
-        yield Batch(number + first, model.to(rows.device), batch_rows, kind.objective)
+        seed = int(random.randint(2**31)) if plan.by_neighbours else 0
+        yield Batch(number + first, model.to(rows.device), batch_rows, kind.objective, seed)
 
 
 def _start(
@@ -164,6 +168,8 @@ def _start(
             signal=point.signal,
             noise=point.noise,
         )
-    if model.output_warp is not None and plan.cross_fitting:
+    if plan.by_neighbours:
+        model.resolution.copy_(target_resolution(rows.sample))
+    if model.output_warp is not None and (plan.cross_fitting or plan.by_neighbours):
         model.output_warp.set_range(rows.lowest, rows.highest)
     return model

@@ -14,12 +14,14 @@ from sswim.base.random_state import RandomState, draw_generator
 from sswim.model.member_batch import unstack_models
 from sswim.model.sswim import SSWIM
 from sswim.model.start import enrich
+from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.mixture import equal_weights
-from sswim.posterior.predictor import condition_on_statistics
+from sswim.posterior.neighbour_predictor import condition_on_rows
 from sswim.posterior.statistics import member_statistics
 from sswim.recipe.cross_fitting import Combined, NoiseStart, combine_kinds
 from sswim.recipe.member_draws import DrawnMembers, deals_members, draw_members, start_sample
 from sswim.recipe.plan import Plan
+from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows
 from sswim.training.checkpoints import Checkpoints
 from sswim.training.history import MemberCallback, Training
@@ -121,10 +123,15 @@ def combine_members(
             rows.everything,
             rows.processes,
         )
+    weights = equal_weights(len(models)).to(rows.device)
+    if plan.by_neighbours:
+        assert isinstance(rows.everything, Rows)
+        by_rows = tuple(condition_on_rows(model, rows.everything) for model in models)
+        return Combined(models, by_rows, weights)
     factors = [model.condition()[0] for model in models]
     totals = member_statistics(factors, rows.everything, rows.processes)
     predictors = tuple(condition_on_statistics(*pair) for pair in zip(models, totals, strict=True))
-    return Combined(models, predictors, equal_weights(len(models)).to(rows.device))
+    return Combined(models, predictors, weights)
 
 
 def _complete_kinds(

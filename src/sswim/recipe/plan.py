@@ -7,6 +7,7 @@ from typing import Literal
 
 from sswim.model.architecture import Architecture
 from sswim.recipe.recipe import Recipe, Size
+from sswim.training.neighbour_training import MiniBatches
 from sswim.training.objective import Objective
 from sswim.training.optimisers import Adam
 
@@ -35,7 +36,8 @@ class Plan:
     kinds: tuple[Kind, ...]
     n_members: int
     """Number of members of each kind."""
-    optimiser: Adam
+    optimiser: Adam | MiniBatches
+    """Mini-batches for members that predict by neighbours, all or none of the members."""
     length_scale: float | None = None
     """Start of all length-scales; None for the square root of the number of inputs."""
     screening: bool = False
@@ -45,6 +47,11 @@ class Plan:
     cross_fitting: bool = False
     stacking: bool = False
     calibration: bool = False
+
+    @property
+    def by_neighbours(self) -> bool:
+        """Whether the members predict by neighbours."""
+        return isinstance(self.optimiser, MiniBatches)
 
     @property
     def total_members(self) -> int:

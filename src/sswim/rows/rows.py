@@ -35,6 +35,10 @@ class Rows(Record):
         """Return the rows of some indices."""
         return self.map(lambda tensor: tensor[indices])
 
+    def no_rows(self) -> Rows:
+        """Return a record of the same form without any rows."""
+        return self.map(lambda tensor: tensor[:0])
+
     @property
     def axis(self) -> int:
         """The axis of the rows, which follows the axes of members."""

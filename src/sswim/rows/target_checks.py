@@ -1,11 +1,13 @@
-"""Warnings about targets that a model can learn from only with care."""
+"""What is unusual about targets: ties, extreme values, and how they are rounded."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
+import torch
 from jaxtyping import Float64
+from torch import Tensor
 
 from sswim.rows.rows import Rows
 
@@ -14,6 +16,10 @@ _TIED_SHARE = 0.25
 
 _FAR = 1e4
 """Distance of an extreme target in interquartile ranges; a log-normal with σ = 3 stays below."""
+
+
+_ROUNDING = 1e-9
+"""Distance of equal values after conversions of units, as a share of the range."""
 
 
 def has_ties(rows: Rows) -> bool:
@@ -46,6 +52,22 @@ def warn_about_targets(rows: Rows, *, output_warp: bool) -> None:
                 "these rows apart from the others.",
                 stacklevel=3,
             )
+
+
+def target_resolution(rows: Rows) -> Float64[Tensor, " T"]:
+    """Return the step of every rounded target: the smallest distance of values that occur twice.
+
+    It is zero for a target without such values.
+    """
+    steps = [_resolution(column) for column in rows.targets.cpu().numpy().T]
+    return torch.tensor(steps, dtype=torch.float64)
+
+
+def _resolution(column: Float64[np.ndarray, " N"]) -> float:
+    values, counts = np.unique(column, return_counts=True)
+    gaps = np.diff(values[counts > 1])
+    gaps = gaps[gaps > _ROUNDING * np.ptp(column)]
+    return float(gaps.min()) if len(gaps) else 0.0
 
 
 def _largest_share(column: Float64[np.ndarray, " N"]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,9 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.rows.rows import Rows
+from sswim.distributed.share import ALL_ROWS, Share
+from sswim.rows.row_sample import RowSampler
+from sswim.rows.rows import Rows, as_rows
 from sswim.rows.source import Source
 from sswim.rows.stream import Stream
 from sswim.rows.summary import Summary
@@ -59,9 +62,13 @@ def read_training_rows(
     device: torch.device,
     memory: int,
     one_pass: bool,
+    keep_rows: bool = False,
     processes: Processes = ALONE,
 ) -> TrainingRows:
     """Standardise the rows of a source, and hold them in memory if they fit.
+
+    A model that keeps its rows needs all of them in every process. Of more than fit, a random
+    sample is kept, and a warning says so.
 
     Args:
         source: The rows.
@@ -70,11 +77,16 @@ def read_training_rows(
         device: The training device.
         memory: Bytes that a process may hold; larger sources are read again in every pass.
         one_pass: Whether there is only one pass over all rows, so that none need to be held.
+        keep_rows: Whether the model keeps its rows.
         processes: The processes that train together.
     """
     sample = summary.scaling.rows(summary.sample)
     everything: Rows | Stream
-    if summary.complete:
+    n_rows = summary.n_rows
+    if keep_rows:
+        everything = _keep(source, summary, dtype, memory, processes).to(device=device)
+        n_rows = len(everything)
+    elif summary.complete:
         begin, end = processes.share.span(len(sample))
         everything = sample.map(lambda tensor: tensor[begin:end]).to(device=device)
     else:
@@ -84,4 +96,36 @@ def read_training_rows(
         if source.in_memory or (not one_pass and n_bytes <= memory):
             everything = everything.in_memory()
     lowest, highest = (summary.scaling.targets(ends) for ends in (summary.lowest, summary.highest))
-    return TrainingRows(sample, everything, summary.n_rows, lowest, highest, device, processes)
+    return TrainingRows(sample, everything, n_rows, lowest, highest, device, processes)
+
+
+def _keep(
+    source: Source, summary: Summary, dtype: torch.dtype, memory: int, processes: Processes
+) -> Rows:
+    """Return all standardised rows that count, or as many of them as the memory holds."""
+    if summary.complete:
+        return summary.scaling.rows(summary.sample)
+    n_columns = summary.sample.inputs.mean.shape[1] + summary.sample.targets.shape[1] + 1
+    most = max(len(summary.sample), memory // (COPIES * 8 * n_columns))
+    if source.in_memory:  # the user has them all in memory already
+        most, share, readers = summary.n_rows, ALL_ROWS, ALONE
+    else:
+        share, readers = processes.share, processes
+    if most < summary.n_rows and processes.is_first:
+        warnings.warn(
+            f"The model predicts from its rows, and {memory / 2**20:.4g} MiB hold {most:,} of "
+            f"{summary.n_rows:,} rows: a random sample of that size is kept. Give more memory to "
+            "keep all.",
+            stacklevel=4,
+        )
+    sampler = RowSampler(most)
+    processes.run_everywhere(lambda: _collect(sampler, source, share))
+    kept = sampler.sample(readers)
+    return summary.scaling.rows(
+        as_rows(kept.inputs, kept.targets, kept.weight, kept.input_variance, dtype)
+    )
+
+
+def _collect(sampler: RowSampler, source: Source, share: Share) -> None:
+    for chunk in source.chunks(share):
+        sampler.add(chunk)

@@ -19,6 +19,7 @@ from sswim.rows.rows import Rows
 from sswim.rows.stream import Stream
 from sswim.training.checkpoints import CheckpointFile, Checkpoints
 from sswim.training.history import MemberCallback, Step, Training
+from sswim.training.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.training.objective import Objective
 from sswim.training.optimisers import Adam
 from sswim.training.training import train_batch
@@ -35,6 +36,8 @@ class Batch:
     rows: Rows | Stream
     """The rows, on the training device."""
     objective: Objective
+    seed: int = 0
+    """Seed of the order of rows in mini-batches."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class MemberTrainer:
     checkpoints: Checkpoints | None = None
 
     def train(
-        self, batches: Sequence[Batch], optimiser: Adam, callback: MemberCallback
+        self, batches: Sequence[Batch], optimiser: Adam | MiniBatches, callback: MemberCallback
     ) -> list[list[Training]]:
         """Train all batches in place, and return the trainings of each batch's members.
 
@@ -78,7 +81,7 @@ class MemberTrainer:
     def _train_all(
         self,
         batches: Sequence[Batch],
-        optimiser: Adam,
+        optimiser: Adam | MiniBatches,
         callback: MemberCallback,
         processes: Processes,
     ) -> list[list[Training]]:
@@ -122,9 +125,27 @@ class MemberTrainer:
         return [futures[number].result() for number in range(len(batches))]
 
     def _train_one(
-        self, batch: Batch, optimiser: Adam, callback: MemberCallback, processes: Processes
+        self,
+        batch: Batch,
+        optimiser: Adam | MiniBatches,
+        callback: MemberCallback,
+        processes: Processes,
     ) -> list[Training]:
         """Train a batch; train it again in double precision if single precision fails."""
+        double = self._checkpoint(f"member-{batch.first:03}", processes)
+        if isinstance(optimiser, MiniBatches):
+            assert isinstance(batch.rows, Rows)
+            training = train_by_neighbours(
+                batch.model,
+                batch.rows,
+                optimiser,
+                prior_weight=batch.objective.prior_weight,
+                seed=batch.seed,
+                callback=callback,
+                processes=processes,
+                checkpoint=double,
+            )
+            return [training]
 
         def run(rows: Rows | Stream, checkpoint: CheckpointFile | None) -> list[Training]:
             return train_batch(
@@ -138,7 +159,6 @@ class MemberTrainer:
                 checkpoint=checkpoint,
             )
 
-        double = self._checkpoint(f"member-{batch.first:03}", processes)
         if precision(batch.rows) == torch.float64:
             return run(batch.rows, double)
         if double is None or not double.exists():

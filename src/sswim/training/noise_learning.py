@@ -27,10 +27,10 @@ from sswim.base.record import Record, chunks
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.noise_field import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.model.sswim import SSWIM
+from sswim.posterior.conditioning import condition
 from sswim.posterior.density import Density
 from sswim.posterior.mixture import Mixture, equal_weights
 from sswim.posterior.prediction import Prediction
-from sswim.posterior.predictor import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
@@ -101,12 +101,16 @@ def _field(model: SSWIM) -> NoiseField:
 
 def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
     """Fit η to the rows' leave-one-out predictions."""
-    field, noise = _field(model), model.noise().detach()
+    field = _field(model)
+    noise = model.noise().detach().expand_as(prediction.mean)
+    if model.architecture.n_neighbors:  # it follows the amplitude of each neighbourhood
+        noise = prediction.observation_variance - prediction.latent_variance
     targets = model.condition()[0].output.forward(rows.targets)[0].detach()
     residuals = _Residuals(
         rows.inputs,
         (targets - prediction.mean).square(),
         prediction.latent_variance,
+        noise,
         rows.weight,
     )
 
@@ -114,7 +118,7 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
         factors, prior = field.condition()
         leaves = factors.leaves()
         for chunk in chunks(residuals, CHUNK_ROWS):
-            _negative_log_density(leaves, noise, chunk).backward()
+            _negative_log_density(leaves, chunk).backward()
         send_back(factors, leaves, prior)
 
     fit_noise_field(field, backward)
@@ -129,15 +133,15 @@ class _Residuals(Record):
     """(z − μ)²"""
     latent_variance: Float64[Tensor, "N T"]
     """v"""
+    noise: Float64[Tensor, "N T"]
+    """σ²"""
     weight: Float64[Tensor, " N"] | None
 
 
-def _negative_log_density(
-    factors: NoiseFactors, noise: Float64[Tensor, " T"], residuals: _Residuals
-) -> Float64[Tensor, ""]:
+def _negative_log_density(factors: NoiseFactors, residuals: _Residuals) -> Float64[Tensor, ""]:
     """Return −Σ log N(z; μ, v + σ²·exp η(x)) without its constant."""
     ratio = log_noise_ratio(factors, residuals.inputs)
-    variance = residuals.latent_variance + noise * ratio.exp()
+    variance = residuals.latent_variance + residuals.noise * ratio.exp()
     losses = 0.5 * (residuals.squared / variance + variance.log()).sum(-1)
     return (losses if residuals.weight is None else residuals.weight * losses).sum()
 

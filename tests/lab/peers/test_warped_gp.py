@@ -88,8 +88,8 @@ def test_moments_and_intervals_against_draws(fitted: FittedWarpedGP) -> None:
     density = predictive.density
     deviations = np.random.default_rng(0).normal(size=(20000, 5, 1))
     draws = density.unwarp(
-        density.gaussian.mean
-        + density.gaussian.observation_variance.sqrt() * torch.as_tensor(deviations)
+        density.warped.mean
+        + density.warped.observation_variance.sqrt() * torch.as_tensor(deviations)
     )[..., 0].numpy()
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(predictive.mean - draws.mean(axis=0)) < 5 * error).all()

@@ -171,7 +171,7 @@ class WarpedPredictive:
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """Return log p(y) = log p(T(y)) + log T'(y) of every observation."""
-        targets = torch.as_tensor(y, device=self.density.gaussian.mean.device)
+        targets = torch.as_tensor(y, device=self.density.warped.mean.device)
         return _column(self.density.log_density(targets[:, None]))
 
     def interval(

@@ -8,9 +8,10 @@ from builders.models import DENSITIES, normal, small_model, small_rows
 
 from sswim.base import record as record_module
 from sswim.model.observations import Observations, log_precision, row_features
-from sswim.posterior import predictor as predictor_module
+from sswim.posterior import feature_predictor as predictor_module
+from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.posterior.feature_predictor import condition_by_features as condition
 from sswim.posterior.linear_regression import leave_one_out, posterior
-from sswim.posterior.predictor import Predictor, condition
 from sswim.posterior.statistics import statistics
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
@@ -27,7 +28,7 @@ def density(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> Predictor:
+def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> FeaturePredictor:
     return condition(small_model(rows, generator, **{"depth": 2, **density}), rows)
 
 
@@ -71,7 +72,7 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     ids=str,
 )
 def test_chunks_change_nothing(
-    predictor: Predictor,
+    predictor: FeaturePredictor,
     rows: Rows,
     inputs: Measure,
     monkeypatch: pytest.MonkeyPatch,
@@ -122,7 +123,7 @@ def test_leaving_one_out_equals_conditioning_on_the_others(
 
 
 def test_drawn_observations_have_the_predicted_moments(
-    predictor: Predictor, inputs: Measure, generator: torch.Generator
+    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
     draws = predictor.sample(n, generator, include_noise=True)(inputs)
@@ -133,7 +134,7 @@ def test_drawn_observations_have_the_predicted_moments(
 
 
 def test_noise_differs_between_inputs_only_where_it_may(
-    predictor: Predictor, inputs: Measure, density: dict[str, Any]
+    predictor: FeaturePredictor, inputs: Measure, density: dict[str, Any]
 ) -> None:
     for measure in (inputs, Measure(inputs.mean, input_variance=inputs.variance)):
         prediction = predictor.predict(measure)
@@ -143,7 +144,7 @@ def test_noise_differs_between_inputs_only_where_it_may(
 
 
 def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
-    predictor: Predictor, inputs: Measure, generator: torch.Generator
+    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
 ) -> None:
     functions = predictor.sample(5, generator)
     together = functions(inputs)
@@ -153,7 +154,7 @@ def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
 
 
 def test_drawn_functions_have_the_predicted_moments(
-    predictor: Predictor, inputs: Measure, generator: torch.Generator
+    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
     draws = predictor.sample(n, generator)(inputs)
@@ -164,13 +165,15 @@ def test_drawn_functions_have_the_predicted_moments(
 
 
 def test_the_joint_covariance_has_the_latent_variances(
-    predictor: Predictor, inputs: Measure
+    predictor: FeaturePredictor, inputs: Measure
 ) -> None:
     diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
     assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
 
 
-def test_warp_gives_the_measure_after_each_layer(predictor: Predictor, inputs: Measure) -> None:
+def test_warp_gives_the_measure_after_each_layer(
+    predictor: FeaturePredictor, inputs: Measure
+) -> None:
     measures = predictor.warp(inputs)
     assert [measure.mean.shape for measure in measures] == [(11, 3)] * 3
 
@@ -212,7 +215,7 @@ def test_uncertain_inputs_against_perturbed_ones(
 
 
 def test_exact_inputs_with_no_variance_predict_as_points(
-    predictor: Predictor, inputs: Measure
+    predictor: FeaturePredictor, inputs: Measure
 ) -> None:
     zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
     ours, theirs = predictor.predict(zero), predictor.predict(Measure(inputs.mean))

@@ -1,0 +1,1 @@
+"""Finding the rows nearest to a point."""

@@ -1,0 +1,313 @@
+"""The predictor by neighbours: the exact kernel, conditioned on the nearest rows of each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from sswim.base.errors import UserError
+from sswim.base.record import Record, chunks, concatenate, map_chunks
+from sswim.base.threads import map_in_threads
+from sswim.model.observations import kernel_points, log_precision
+from sswim.model.spectrum import Kernel
+from sswim.model.sswim import SSWIM
+from sswim.posterior.local_prediction import LocalPrediction, predict_locally
+from sswim.posterior.neighbour_rows import NeighbourRows, neighbour_rows
+from sswim.posterior.pathwise import Kriging, PriorDraws, draw_prior, joint_covariance
+from sswim.posterior.prediction import Prediction
+from sswim.posterior.predictor import Predictor
+from sswim.rows.measure import Measure, full_covariance
+from sswim.rows.memory_source import merge_copies
+from sswim.rows.rows import Rows
+from sswim.rows.summary import SAMPLE_ROWS
+
+N_NODES = 32
+"""Number of inputs that stand for an uncertain input."""
+
+ENTRIES = {"cpu": 2**20, "cuda": 2**28}
+"""Number of entries of all covariances that are factorised together."""
+
+
+@dataclass(frozen=True)
+class _Query(Record):
+    """Points to predict, and their neighbours."""
+
+    points: Float64[Tensor, "Q D"]
+    indices: Int64[Tensor, "Q m"]
+    ridge_ratio: Float64[Tensor, "Q m"] | None = None
+
+
+@dataclass(frozen=True)
+class NeighbourPredictor(Predictor):
+    """A trained model with its exact kernel, which conditions each prediction on nearby rows.
+
+    It holds the rows.
+    """
+
+    kernel: Kernel
+    n_neighbors: int
+    """m, the number of rows that a prediction is conditioned on; fewer if there are fewer."""
+    signal: Float64[Tensor, " T"]
+    """s², the amplitude around which those of neighbourhoods lie."""
+    noise: Float64[Tensor, " T"]
+    """σ², the noise variance where the amplitude is s²."""
+    degrees: Float64[Tensor, " T"] | None
+    """ν, the degrees of freedom of the amplitudes; None for the same amplitude everywhere."""
+    resolution: Float64[Tensor, " T"]
+    """Step of the standardised targets: an observation has at least the variance of rounding."""
+    calibration: Float64[Tensor, " T"]
+    """c: observations are predicted with e^c·σ² in place of σ²."""
+    rows: Rows
+    """The standardised rows."""
+
+    @property
+    def count(self) -> Float64[Tensor, ""]:
+        """Number of rows that the model is conditioned on, each counted by its weight."""
+        if self.rows.weight is None:
+            return torch.tensor(float(len(self.rows)), dtype=torch.float64)
+        return self.rows.weight.sum()
+
+    @cached_property
+    def known(self) -> NeighbourRows:
+        """The rows as predictions use them."""
+        return neighbour_rows(self.factors, self.rows, self.noise / self.signal)
+
+    @torch.no_grad()
+    def predict_chunk(self, inputs: Measure) -> Prediction:
+        """Predict z at one chunk of inputs; see :meth:`predict`."""
+        if inputs.input_variance is not None:
+            return map_chunks(self._predict_uncertain, inputs, max(1, 4096 // N_NODES))
+        return self._as_prediction(self._locally(self._query(inputs)), inputs)
+
+    @torch.no_grad()
+    def predict_mean_chunk(self, inputs: Measure) -> Float64[Tensor, "N T"]:
+        """Predict the mean of z at one chunk of inputs."""
+        return self.predict_chunk(inputs).mean
+
+    @torch.no_grad()
+    def leave_one_out(self, rows: Rows) -> Prediction:
+        """Predict z of each row that the model is conditioned on from all other rows.
+
+        A row that counts several times is left out once, or as many times as its weight says.
+        """
+        size = 4096
+        return map_chunks(self._leave_one_out_chunk, rows, size)
+
+    def _leave_one_out_chunk(self, rows: Rows) -> Prediction:
+        points = kernel_points(self.factors, rows.inputs).mean
+        indices = self.known.neighbours(points, min(self.n_neighbors + 1, len(self.rows)))
+        known = self.rows
+        same = (known.inputs.mean[indices] == rows.inputs.mean[:, None]).all(-1)
+        same &= (known.targets[indices] == rows.targets[:, None]).all(-1) & (indices >= 0)
+        same &= same.cumsum(-1) == 1  # one of several copies
+        left = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
+        total = torch.ones_like(indices, dtype=torch.float64)
+        if known.weight is not None:
+            total = known.weight[indices.clamp(min=0)]
+        rest = torch.where(same, total - left[:, None], total)
+        gone = rest <= 1e-9 * total
+        # Without its own row, or without the last neighbour where that is not among them.
+        last = torch.zeros_like(gone)
+        last[:, -1] = ~same.any(-1)
+        if len(self.rows) > self.n_neighbors:
+            gone = gone | last
+        indices = torch.where(gone, -1, indices)
+        ratio = torch.where(gone, 1.0, total / rest)
+        found = self._locally(_Query(points, indices, ratio))
+        return self._as_prediction(found, rows.inputs)
+
+    @torch.no_grad()
+    def covariance(self, inputs: Measure) -> Float64[Tensor, "T N N"]:
+        """Return the joint latent covariance of z at inputs, for every target.
+
+        It is the covariance of the functions that :meth:`sample` draws.
+        """
+        prediction = self.predict(inputs)
+        # Inputs are uncertain independently of each other, which changes only the diagonal.
+        query = self._query(replace(inputs, input_variance=None))
+        found = self._locally(query, weights=True)
+        kriging = _kriging(query, found)
+        scale = (found.amplitude * _inflation(found.degrees)).sqrt()
+        covariance = joint_covariance(self.known, kriging, self.kernel)
+        covariance = covariance * (scale.mT[:, :, None] * scale.mT[:, None, :])
+        covariance.diagonal(dim1=-2, dim2=-1).copy_(prediction.latent_variance.mT)
+        return covariance
+
+    @torch.no_grad()
+    def sample(
+        self, n: int, generator: torch.Generator, *, include_noise: bool = False
+    ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
+        """Draw n functions from the posterior of z, or observations of them.
+
+        Returns:
+            A function of inputs that returns the values of all n draws there. It can be called any
+            number of times; with noise, each call draws new noise.
+        """
+        n_inputs = self.known.points.shape[1]
+        draws = draw_prior(
+            self.kernel, n, n_inputs, len(self.signal), len(self.rows), generator
+        ).to(device=self.signal.device)
+        return partial(self._draw, draws, generator if include_noise else None)
+
+    @torch.no_grad()
+    def _draw(
+        self, draws: PriorDraws, generator: torch.Generator | None, inputs: Measure
+    ) -> Float64[Tensor, "n N T"]:
+        """Evaluate drawn functions at inputs; add noise if there is a generator of it."""
+        return torch.cat(
+            [self._draw_chunk(draws, generator, chunk) for chunk in chunks(inputs, 1024)], dim=1
+        )
+
+    def _draw_chunk(
+        self, draws: PriorDraws, generator: torch.Generator | None, inputs: Measure
+    ) -> Float64[Tensor, "n N T"]:
+        query = self._query(inputs)
+        found = self._locally(query, weights=True)
+        errors = draws.errors(self.known, _kriging(query, found))  # (n, N, T)
+        scale = draws.scales(found.degrees) * found.amplitude.sqrt()
+        values = found.mean + scale * errors
+        if generator is None:
+            return values
+        noise = self._noise(found, inputs) * _inflation(found.degrees)
+        normal = torch.randn(values.shape, generator=generator, dtype=torch.float64)
+        return values + noise.sqrt() * normal.to(values.device)
+
+    @torch.no_grad()
+    def update(self, rows: Rows) -> NeighbourPredictor:
+        """Condition the model on more rows: exactly, with the same parameters."""
+        joined = _append(self.rows, rows)
+        return replace(self, rows=merge_copies(joined) if len(joined) <= SAMPLE_ROWS else joined)
+
+    def _query(self, inputs: Measure) -> _Query:
+        if len(self.rows) == 0:
+            raise UserError(
+                "This model predicts from rows, and was saved without them. Give it rows with "
+                "partial_fit(X, y) first."
+            )
+        points = kernel_points(self.factors, inputs).mean
+        return _Query(points, self.known.neighbours(points, self.n_neighbors))
+
+    def _locally(self, query: _Query, *, weights: bool = False) -> LocalPrediction:
+        """Predict points in small chunks: in the cache, and on all cores."""
+        n_entries = query.indices.shape[1] ** 2 * len(self.signal)
+        size = max(1, ENTRIES[query.points.device.type] // n_entries)
+        known = self.known  # computed before the threads start
+        function = partial(_predict_query, self, known, weights)
+        return concatenate(map_in_threads(function, list(chunks(query, size))))
+
+    def _as_prediction(self, found: LocalPrediction, inputs: Measure) -> Prediction:
+        inflation = _inflation(found.degrees)
+        latent = found.amplitude * found.unit_variance * inflation
+        observation = latent + self._noise(found, inputs) * inflation
+        return Prediction(
+            found.mean, latent, observation, None if self.degrees is None else found.degrees
+        )
+
+    def _noise(self, found: LocalPrediction, inputs: Measure) -> Float64[Tensor, "N T"]:
+        """Return the squared scale of the noise, in proportion to the local amplitude."""
+        noise = found.amplitude * (self.noise / self.signal * self.calibration.exp())
+        precision = log_precision(self.factors, inputs)
+        if precision is not None:
+            noise = noise * (-precision).exp()
+        _, log_slope = self.factors.output.forward(self.factors.output.inverse(found.mean))
+        return noise + (self.resolution * log_slope.exp()).square() / 12
+
+    def _predict_uncertain(self, inputs: Measure) -> Prediction:
+        """Predict a chunk of uncertain inputs by the moments over N_NODES inputs for each."""
+        assert inputs.input_variance is not None
+        root = torch.linalg.cholesky_ex(full_covariance(inputs.mean, inputs.input_variance))[0]
+        nodes = normal_nodes(inputs.mean.shape[1]).to(inputs.mean)  # (nodes, D)
+        around = inputs.mean[:, None] + nodes @ root.mT
+        exact = Measure(around.flatten(0, 1))
+        every = self._as_prediction(self._locally(self._query(exact)), exact)
+        each = every.map(lambda tensor: tensor.unflatten(0, (len(inputs.mean), -1)))
+        mean = each.mean.mean(1)
+        between = (each.mean - mean[:, None]).square().mean(1)
+        return Prediction(
+            mean,
+            each.latent_variance.mean(1) + between,
+            each.observation_variance.mean(1) + between,
+            None if each.degrees is None else each.degrees[:, 0],
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for copies and pickles, without what follows from it."""
+        return {name: value for name, value in self.__dict__.items() if name != "known"}
+
+
+def _predict_query(
+    predictor: NeighbourPredictor, known: NeighbourRows, weights: bool, query: _Query
+) -> LocalPrediction:
+    return predict_locally(
+        known,
+        query.indices,
+        query.points,
+        predictor.kernel,
+        predictor.signal,
+        predictor.degrees,
+        query.ridge_ratio,
+        weights=weights,
+    )
+
+
+def _kriging(query: _Query, found: LocalPrediction) -> Kriging:
+    assert found.weights is not None
+    return Kriging(query.points, query.indices, found.weights)
+
+
+def _inflation(degrees: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
+    """Return n/(n − 2), the variance of a Student-t over its squared scale."""
+    return 1 / (1 - 2 / degrees)
+
+
+def normal_nodes(n_inputs: int) -> Float64[Tensor, "nodes D"]:
+    """Return nodes whose mean over any function approximates that over N(0, I).
+
+    They come in pairs ±ξ and have unit variances, so that linear functions are exact.
+    """
+    engine = torch.quasirandom.SobolEngine(n_inputs, scramble=True, seed=0)
+    half = torch.special.ndtri(engine.draw(N_NODES // 2, dtype=torch.float64).clamp(1e-6, 1 - 1e-6))
+    nodes = torch.cat((half, -half))
+    return nodes / nodes.square().mean(0).sqrt()
+
+
+def _append(rows: Rows, more: Rows) -> Rows:
+    """Join two sets of rows, of which only one may have weights or input variances."""
+    parts = [rows, more]
+    if any(part.weight is not None for part in parts):
+        parts = [
+            replace(p, weight=p.targets.new_ones(len(p)) if p.weight is None else p.weight)
+            for p in parts
+        ]
+    if any(part.inputs.input_variance is not None for part in parts):
+        parts = [
+            p
+            if p.inputs.input_variance is not None
+            else replace(
+                p, inputs=replace(p.inputs, input_variance=torch.zeros_like(p.inputs.mean))
+            )
+            for p in parts
+        ]
+    return concatenate(parts)
+
+
+def condition_on_rows(model: SSWIM, rows: Rows) -> NeighbourPredictor:
+    """Condition a model that predicts by neighbours on rows; later changes of it have no effect."""
+    with torch.no_grad():
+        return NeighbourPredictor(
+            factors=model.condition()[0].map(torch.clone),
+            kernel=model.architecture.kernel,
+            n_neighbors=model.architecture.n_neighbors,
+            signal=model.signal(),
+            noise=model.noise(),
+            degrees=model.degrees(),
+            resolution=model.resolution.clone(),
+            calibration=model.calibration.clone(),
+            rows=rows,
+        )

@@ -1,0 +1,128 @@
+"""Draws of functions by pathwise conditioning, and their joint covariance.
+
+A prior function g ~ GP(0, k) and noise ε ~ N(0, λ) of every row make the prediction error
+
+    e(x) = g(x) − Σ_i w_i(x)(g(x_i) + ε_i),
+
+with the kriging weights w(x) of the neighbours of x. It has exactly the predicted variance, and it
+is a function: the same g and ε serve wherever it is evaluated. The drawn function is
+mean(x) + ŝ(x)·r·e(x), with one r for each draw such that r·e is Student-t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64, Int64
+from scipy import special
+from torch import Tensor
+
+from sswim.base.record import Record
+from sswim.model.exact_kernel import cross_kernel
+from sswim.model.features import expected_features
+from sswim.model.spectrum import Kernel, draw_frequencies
+from sswim.posterior.neighbour_rows import NeighbourRows
+from sswim.rows.measure import Measure
+
+N_FREQUENCIES = 2048
+"""Number of frequencies of a prior draw: the kernel's error is about the inverse of its root."""
+
+BLOCK_ROWS = 2048
+"""Number of rows whose kernel with all others is in memory."""
+
+
+@dataclass(frozen=True)
+class Kriging(Record):
+    """Points with the weights of their neighbours."""
+
+    points: Float64[Tensor, "Q D"]
+    indices: Int64[Tensor, "Q m"]
+    """The neighbours; −1 for a missing one."""
+    weights: Float64[Tensor, "Q T m"]
+    """Their weights; zero for a missing one."""
+
+
+@dataclass(frozen=True)
+class PriorDraws(Record):
+    """Draws of prior functions, of the noise of every row, and of an amplitude."""
+
+    frequencies: Float64[Tensor, "M D"]
+    weights: Float64[Tensor, "n F T"]
+    """Weights of the features of g."""
+    noise: Float64[Tensor, "n N T"]
+    """ε/√λ of every row."""
+    level: Float64[Tensor, " n"]
+    """Probability of each draw's χ²."""
+
+    def errors(self, rows: NeighbourRows, kriging: Kriging) -> Float64[Tensor, "n Q T"]:
+        """Return e(x) of every draw at points."""
+        flat = kriging.indices.clamp(min=0)
+        used, place = flat.unique(return_inverse=True)
+        at_rows = self._prior(rows.points[used])  # (n, U, T)
+        at_rows = at_rows + rows.ridge[used].sqrt() * self.noise[:, used]
+        errors = self._prior(kriging.points)
+        for target in range(errors.shape[-1]):
+            values = at_rows[:, :, target][:, place]  # (n, Q, m)
+            predicted = (values * kriging.weights[:, target]).sum(-1)
+            errors[:, :, target] -= predicted
+        return errors
+
+    def scales(self, degrees: Float64[Tensor, "Q T"]) -> Float64[Tensor, "n Q T"]:
+        """Return r = √(ν/χ²_ν) of every draw; one where the degrees are infinite."""
+        distinct, group = degrees.unique(return_inverse=True)
+        found = torch.ones(len(self.level), len(distinct), dtype=torch.float64)
+        for number, value in enumerate(distinct.tolist()):
+            if value < torch.inf:
+                squared = 2 * special.gammaincinv(value / 2, self.level.cpu().numpy())
+                found[:, number] = (value / torch.as_tensor(squared)).sqrt()
+        return found.to(degrees.device)[:, group]
+
+    def _prior(self, points: Float64[Tensor, "U D"]) -> Float64[Tensor, "n U T"]:
+        """Return g at points."""
+        return expected_features(self.frequencies, Measure(points)) @ self.weights
+
+
+def draw_prior(
+    kernel: Kernel,
+    n: int,
+    n_inputs: int,
+    n_targets: int,
+    n_rows: int,
+    generator: torch.Generator,
+) -> PriorDraws:
+    """Draw n prior functions with unit variance and unit length-scales, and noise for all rows."""
+    frequencies = draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator)
+    shape = (n, 2 * N_FREQUENCIES, n_targets)
+    return PriorDraws(
+        frequencies,
+        torch.randn(shape, generator=generator, dtype=torch.float64),
+        torch.randn(n, n_rows, n_targets, generator=generator, dtype=torch.float64),
+        torch.rand(n, generator=generator, dtype=torch.float64).clamp(1e-9, 1 - 1e-9),
+    )
+
+
+def joint_covariance(
+    rows: NeighbourRows, kriging: Kriging, kernel: Kernel
+) -> Float64[Tensor, "T Q Q"]:
+    """Return the covariance of e at all pairs of points, for every target.
+
+    With W the weights of all neighbours of any point, it is
+    k(x, x') − W k(X, x') − (…)ᵀ + W(k(X, X) + Λ)Wᵀ.
+    """
+    flat = kriging.indices.clamp(min=0)
+    used, place = flat.unique(return_inverse=True)
+    n_points, n_targets, _ = kriging.weights.shape
+    spread = kriging.weights.new_zeros(n_targets, n_points, len(used))  # W
+    places = place[None].expand(n_targets, -1, -1)
+    spread.scatter_add_(2, places, kriging.weights.transpose(0, 1))
+    centre = kriging.points.mean(0)
+    known, points = rows.points[used] - centre, kriging.points - centre
+    total = cross_kernel(points, points, kernel).expand(n_targets, -1, -1)
+    towards = spread @ cross_kernel(known, points, kernel)
+    total = total - towards - towards.mT
+    weighted = spread * rows.ridge[used].mT[:, None]  # WΛ
+    for start in range(0, len(used), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        weighted[:, :, block] += spread @ cross_kernel(known, known[block], kernel)
+    return total + weighted @ spread.mT

@@ -1,0 +1,261 @@
+"""Training by neighbours: Adam on mini-batches of rows, given their neighbours.
+
+The steps of the warps are a fifth of those of length-scales, signal and noise, and gradients are
+clipped: the density of a few rows in a steep part of a map has a gradient that would throw the
+warps away. If a step fails all the same, training goes back to where the pool began, with shorter
+steps.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sswim.base.cholesky import FactorisationError
+from sswim.base.errors import UserError
+from sswim.distributed.processes import ALONE, Processes
+from sswim.model.sswim import SSWIM
+from sswim.rows.rows import Rows
+from sswim.training.history import MemberCallback, MemberSteps, Step, Training
+from sswim.training.neighbour_objective import neighbour_objective
+from sswim.training.neighbour_pool import Pool, PoolSource, step_of
+from sswim.training.training_state import (
+    StateStore,
+    TrainingState,
+    load_optimiser,
+    pack_optimiser,
+)
+
+
+@dataclass(frozen=True)
+class MiniBatches:
+    """Adam with a one-cycle schedule on mini-batches of rows."""
+
+    steps: int = 200
+    learning_rate: float = 0.1
+    """Largest learning rate of length-scales, signal and noise."""
+    warp_rate: float = 0.2
+    """Learning rate of all other parameters, over that."""
+    batch_rows: int = 128
+    """Number of rows of a step."""
+    pool_steps: int = 40
+    """Number of steps from one look-up of neighbours to the next."""
+    largest_gradient: float = 0.3
+    """Norm at which the gradient of each group of parameters is clipped."""
+    retries: int = 4
+    """Number of times that training goes back to shorter steps before it gives up."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or self.learning_rate <= 0:
+            raise UserError(f"steps must not be negative, and learning_rate positive. Got {self}.")
+
+
+class NeighbourRun:
+    """One training of a model by neighbours."""
+
+    def __init__(
+        self,
+        model: SSWIM,
+        rows: Rows,
+        settings: MiniBatches,
+        prior_weight: float,
+        seed: int,
+        processes: Processes,
+    ) -> None:
+        self.model, self.rows, self.settings = model, rows, settings
+        self.prior_weight, self.processes = prior_weight, processes
+        self.batch_rows = min(settings.batch_rows, len(rows))
+        self.source = PoolSource(rows, seed, processes)
+        self.pool: Pool | None = None
+        self.member = MemberSteps()
+        self.steps = 0
+        self.rate = 1.0  # factor of all learning rates, smaller after a failure
+        self.failures = 0
+        self.kernel = [model.spectrum.log_length_scales, model.log_signal, model.log_noise]
+        if model.log_degrees is not None:
+            self.kernel.append(model.log_degrees)
+        known = {id(parameter) for parameter in self.kernel}
+        self.others = [p for p in model.parameters() if id(p) not in known]
+        groups = [{"params": part} for part in (self.kernel, self.others) if part]
+        rates = [settings.learning_rate, settings.warp_rate * settings.learning_rate]
+        self.optimiser = torch.optim.Adam(groups, lr=settings.learning_rate, fused=True)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimiser,
+            max_lr=rates[: len(groups)],
+            total_steps=settings.steps + 1,
+            pct_start=0.2,
+            div_factor=5,
+            final_div_factor=20,
+        )
+        self.began = time.perf_counter()
+        self.safe = self._snapshot()
+
+    def _snapshot(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+    def next_step(self) -> Pool:
+        """Return the rows of the next step, from a new pool if the present one is used up."""
+        size, n_steps = self.batch_rows, self.settings.pool_steps
+        if self.pool is None or self.steps % n_steps == 0:
+            self.safe = self._snapshot()
+            n_steps = min(n_steps, self.settings.steps + 1 - self.steps)
+            self.pool = self.source.draw(self.model, self.steps * size, n_steps * size)
+        return step_of(self.pool, self.steps % self.settings.pool_steps, size)
+
+    def evaluate(self) -> tuple[float, float]:
+        """Return the objective of the next rows and its gradient norm; parameters get gradients."""
+        rows = self.next_step()
+        self.model.zero_grad()
+        try:
+            objective = neighbour_objective(
+                self.model, self.rows, rows, self.prior_weight, self.processes
+            )
+            objective.backward()
+            value = objective.detach()
+        except FactorisationError:
+            if self.processes.size == 1:
+                raise
+            value = self.model.log_noise.new_tensor(math.nan)  # all processes learn of it below
+        number = self._add_up(value)
+        norms = [
+            nn.utils.clip_grad_norm_(part, self.settings.largest_gradient)
+            for part in (self.kernel, self.others)
+            if part
+        ]
+        norm = torch.stack(norms).norm().item()
+        if not (math.isfinite(number) and math.isfinite(norm)):
+            raise FactorisationError(
+                f"The objective and its gradient must be finite; they are {number} and {norm} at "
+                f"step {self.steps}. Likely cause: parameters that diverged. Lower the learning "
+                "rate, or standardise the rows."
+            )
+        return number, norm
+
+    def _add_up(self, value: Tensor) -> float:
+        """Add up objective and gradients over processes, each of which has some of the rows."""
+        if self.processes.size == 1:
+            return value.item()
+        parameters = self.kernel + self.others
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        parts = [value.reshape(1), *(gradient.reshape(-1) for gradient in gradients)]
+        [total] = self.processes.all_sum_tensors([torch.cat(parts)])
+        total = self.processes.broadcast_tensor(total)  # the same to the last bit
+        first, *summed = total.split([part.numel() for part in parts])
+        for parameter, gradient in zip(parameters, summed, strict=True):
+            parameter.grad = gradient.reshape(parameter.shape).clone()
+        return first.item()
+
+    def go_back(self, error: FactorisationError) -> None:
+        """Return to where the pool began, with shorter steps; give up after too many failures."""
+        self.failures += 1
+        if self.failures > self.settings.retries:
+            raise error
+        self.model.load_state_dict(self.safe)
+        self.rate *= 0.3
+        self.optimiser.state.clear()
+
+    def move(self) -> None:
+        """Take a step along the gradient."""
+        for group in self.optimiser.param_groups:
+            group["lr"] *= self.rate
+        self.optimiser.step()
+        for group in self.optimiser.param_groups:
+            group["lr"] /= self.rate
+        self.schedule.step()
+
+    def finish_step(self, value: float, norm: float, callback: MemberCallback | None) -> None:
+        """Record a step, and tell the callback of it."""
+        step = Step(self.steps, value, norm, time.perf_counter() - self.began)
+        self.member.history.append(step)
+        self.member.best = step  # one batch of rows does not tell better from worse
+        self.steps += 1
+        stop = callback is not None and callback(0, step) is True
+        if self.processes.any(stop):
+            self.member.ended = "callback"
+
+    def state(self) -> TrainingState:
+        """Return the state between two steps."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"safe.{name}": tensor for name, tensor in self.safe.items()}
+        if self.pool is not None:
+            names = ("own", "neighbours", "present")
+            tensors |= {f"pool.{name}": getattr(self.pool, name) for name in names}
+        content = {
+            "steps": self.steps,
+            "rate": self.rate,
+            "failures": self.failures,
+            "members": [self.member.to_dict()],
+        }
+        return TrainingState(tensors, content) | pack_optimiser(self.optimiser, self.schedule)
+
+    def resume(self, saved: TrainingState) -> None:
+        """Continue from the state of another run."""
+        device = self.rows.targets.device
+        self.model.load_state_dict(_part(saved.tensors, "model."))
+        self.safe = {name: t.to(device) for name, t in _part(saved.tensors, "safe.").items()}
+        pool = _part(saved.tensors, "pool.")
+        if pool:
+            self.pool = Pool(**pool).to(device=device)
+        self.steps = int(saved.content["steps"])
+        self.rate, self.failures = saved.content["rate"], int(saved.content["failures"])
+        self.member = MemberSteps.from_dict(saved.content["members"][0])
+        self.began -= self.member.history[-1].seconds
+        load_optimiser(saved, self.optimiser, self.schedule)
+
+
+def train_by_neighbours(
+    model: SSWIM,
+    rows: Rows,
+    settings: MiniBatches,
+    *,
+    prior_weight: float = 1.0,
+    seed: int = 0,
+    callback: MemberCallback | None = None,
+    processes: Processes = ALONE,
+    checkpoint: StateStore | None = None,
+) -> Training:
+    """Train a single model in place on the density of rows given their neighbours.
+
+    The same start and seed give the same result.
+
+    Args:
+        model: A model that predicts by neighbours, on the device of the rows.
+        rows: All rows, the same in every process.
+        settings: Number and size of the steps.
+        prior_weight: Weight of the prior of the warps.
+        seed: Seed of the order of the rows.
+        callback: Called with 0 and each step; returning True ends the training.
+        processes: The processes that train the model together.
+        checkpoint: Where the training is saved as it goes, and resumed from.
+    """
+    run = NeighbourRun(model, rows, settings, prior_weight, seed, processes)
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None:
+        run.resume(saved)
+    if run.member.ended is not None and callback is not None:
+        callback(0, run.member.history[-1])
+    while run.member.ended is None:
+        try:
+            value, norm = run.evaluate()
+        except FactorisationError as error:
+            run.go_back(error)
+            continue
+        run.finish_step(value, norm, callback)
+        if run.steps > settings.steps:
+            run.member.ended = run.member.ended or "steps"
+        else:
+            run.move()
+        due = checkpoint is not None and run.steps % checkpoint.every == 0
+        if checkpoint is not None and (due or run.member.ended):
+            checkpoint.save(run.state())
+    model.zero_grad()
+    return run.member.training()
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from search_checks import TABLES, assert_nearest
+
+from sswim.neighbours.block_search import BlockSearch
+from sswim.neighbours.nearest import Search
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("name", TABLES)
+def test_nearest_points_are_those_of_brute_force(name: str, k: int) -> None:
+    points, queries = TABLES[name]
+    assert_nearest(BlockSearch(points), points, queries, k)
+
+
+def test_one_point_is_the_nearest() -> None:
+    point = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    search = BlockSearch(point)
+    assert isinstance(search, Search)
+    assert search.n_points == 1
+    nearest = search.nearest(torch.tensor([[1.0, 4.0]]), 1)
+    assert nearest.indices.tolist() == [[0]]
+    assert nearest.squared.tolist() == [[4.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_queries_have_either_precision(dtype: torch.dtype) -> None:
+    points, queries = TABLES["normal"]
+    assert_nearest(BlockSearch(points), points, queries.to(dtype), 5)
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_neighbours_must_be_no_more_than_points(k: int) -> None:
+    search = BlockSearch(torch.zeros(3, 2))
+    with pytest.raises(ValueError, match=f"Got k={k} and 3 points"):
+        search.nearest(torch.zeros(1, 2), k)
+
+
+def test_all_points_can_be_neighbours() -> None:
+    points, queries = TABLES["one dimension"]
+    assert_nearest(BlockSearch(points[:30]), points[:30], queries, 30)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("name", TABLES)
+def test_products_with_all_points_find_the_same(name: str, k: int) -> None:
+    points, queries = TABLES[name]
+    assert_nearest(BlockSearch(points, boxes=False), points, queries, k)
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+@pytest.mark.parametrize("memory", [1, 2**16])
+def test_little_memory_changes_nothing(memory: int, boxes: bool) -> None:
+    points, queries = TABLES["few values"]
+    assert_nearest(BlockSearch(points, memory, boxes), points, queries, 9)
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_many_dimensions_need_no_tree(boxes: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(600, 30, dtype=torch.float64, generator=generator).round()
+    points[:, 0] += 1e6 * torch.arange(600).remainder(2)
+    search = BlockSearch(points, boxes=boxes)
+    assert_nearest(search, points, points[:80], 12)
+    assert "tree" not in vars(search)
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_coarse_products_are_not_trusted(boxes: bool) -> None:
+    points, queries = TABLES["correlated"]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert_nearest(BlockSearch(points, boxes=boxes), points, queries, 6)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_several_threads_find_the_same_and_keep_their_number() -> None:
+    points, queries = TABLES["normal"]
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert_nearest(BlockSearch(points), points, queries, 6)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_search_without_points_can_be_made() -> None:
+    assert BlockSearch(torch.zeros(0, 3)).n_points == 0
