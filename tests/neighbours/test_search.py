@@ -18,7 +18,14 @@ def test_every_method_finds_the_same(method: Method) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_inputs", "kind"), [(1, TreeSearch), (3, TreeSearch), (20, BlockSearch)]
+    ("n_points", "n_inputs", "kind"),
+    [
+        (10_000, 1, TreeSearch),
+        (10_000, 8, TreeSearch),
+        (10_000, 9, BlockSearch),
+        (1_000, 12, TreeSearch),
+        (1_000, 13, BlockSearch),
+    ],
 )
-def test_few_dimensions_get_a_tree(n_inputs: int, kind: type) -> None:
-    assert isinstance(make_search(torch.zeros(10_000, n_inputs)), kind)
+def test_few_dimensions_get_a_tree(n_points: int, n_inputs: int, kind: type) -> None:
+    assert isinstance(make_search(torch.zeros(n_points, n_inputs)), kind)

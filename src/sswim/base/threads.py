@@ -18,8 +18,12 @@ def map_in_threads(function: Callable[[ItemT], ResultT], items: Sequence[ItemT])
     Batches of small factorisations run on one core however many there are, so each core gets
     batches of its own. Gradients are recorded in none of the threads.
     """
-    workers = min(torch.get_num_threads(), len(items))
+    n_threads = torch.get_num_threads()
+    workers = min(n_threads, len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(torch.no_grad()(function), items))
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(torch.no_grad()(function), items))
+    finally:
+        torch.set_num_threads(n_threads)  # else threads that start later would have one core

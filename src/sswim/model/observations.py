@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Float64
@@ -14,7 +14,7 @@ from sswim.model.linear_features import expected_joint_quadratic, linear_feature
 from sswim.model.noise_field import log_noise_ratio
 from sswim.model.sswim import Factors
 from sswim.model.warp import warp
-from sswim.rows.measure import Measure, full_covariance
+from sswim.rows.measure import Measure, full_covariance, marginal_variance
 from sswim.rows.rows import Rows
 
 
@@ -74,17 +74,17 @@ def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
 def kernel_points(factors: Factors, inputs: Measure) -> Measure:
     """Return the warped inputs in units of the exact kernel's length-scales, in float64.
 
-    Their variance is that of uncertain raw inputs, passed on by the warps. The variance of the
-    warps themselves is left out, because predictions are better without it (docs/neighbours.md).
+    Their variance is that of uncertain raw inputs, passed on by the warps, and that of the warps if
+    the kernel is its expectation over these.
     """
     assert factors.length_scales is not None
     top = warped_measures(factors, inputs)[-1]
     points = top.mean.to(torch.float64) / factors.length_scales
-    if top.input_variance is None:
+    seen = top if factors.expected_kernel else replace(top, variance=None)
+    variance = marginal_variance(seen)
+    if variance is None:
         return Measure(points)
-    covariance = full_covariance(top.mean, top.input_variance)
-    variance = covariance.diagonal(dim1=-2, dim2=-1).to(torch.float64)
-    return Measure(points, variance / factors.length_scales.square())
+    return Measure(points, variance.to(torch.float64) / factors.length_scales.square())
 
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:

@@ -45,6 +45,8 @@ class Factors(Record):
     """Factors of the linear features; None if there are none."""
     length_scales: Float[Tensor, "*B D"] | None = None
     """Length-scales of the exact kernel; None if features approximate the kernel."""
+    expected_kernel: bool = False
+    """Whether the exact kernel is its expectation over the uncertain warps."""
 
 
 @dataclass(frozen=True)
@@ -180,5 +182,6 @@ class SSWIM(nn.Module):
             None if self.normal_scores is None else self.normal_scores.condition(),
             None if self.trend is None else self.trend.condition(),
             self.spectrum.length_scales() if self.architecture.n_neighbors else None,
+            self.architecture.expected_kernel,
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)

@@ -12,8 +12,14 @@ from sswim.neighbours.faiss_search import FaissSearch
 from sswim.neighbours.nearest import Search
 from sswim.neighbours.tree_search import TreeSearch
 
-TREE_DIMENSIONS = 6
-"""Largest dimension in which a k-d tree is faster than products."""
+TREE_DIMENSIONS = 8
+"""Largest dimension in which a k-d tree is faster than products, by benchmarks/neighbour_search.py.
+
+Uniform points set it; in clusters or with correlated columns a tree stays ahead for longer.
+"""
+
+FEW_POINTS, FEW_POINTS_DIMENSIONS = 2_000, 12
+"""Number of points up to which a k-d tree is faster in this many dimensions."""
 
 Method = Literal["auto", "tree", "blocks", "faiss"]
 
@@ -37,4 +43,5 @@ def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search
 
 def is_tree_faster(points: Float[Tensor, "N D"]) -> bool:
     """Return whether a k-d tree is faster than products."""
-    return not points.is_cuda and points.shape[1] <= TREE_DIMENSIONS
+    most = FEW_POINTS_DIMENSIONS if len(points) <= FEW_POINTS else TREE_DIMENSIONS
+    return not points.is_cuda and points.shape[1] <= most

@@ -50,6 +50,7 @@ def predict_locally(
     signal: Float64[Tensor, " T"],
     degrees: Float64[Tensor, " T"] | None,
     ridge_ratio: Float64[Tensor, "Q m"] | None = None,
+    point_variance: Float64[Tensor, "Q D"] | None = None,
     *,
     weights: bool = False,
 ) -> LocalPrediction:
@@ -63,6 +64,7 @@ def predict_locally(
         signal: s².
         degrees: ν; None for the same amplitude everywhere.
         ridge_ratio: Factors of the neighbours' ridges; None for one.
+        point_variance: Variances of the points; None for none.
         weights: Whether to return the weights of the neighbours.
     """
     present = (indices >= 0).to(torch.float64)
@@ -79,7 +81,8 @@ def predict_locally(
     if variance is None:
         towards = cross_kernel(around, origin, kernel)
     else:
-        towards = expected_cross_kernel(around, variance, origin, torch.zeros_like(origin), kernel)
+        own = origin if point_variance is None else point_variance[:, None]
+        towards = expected_cross_kernel(around, variance, origin, own, kernel)
     towards = towards[..., 0] * present  # k
     factor = cholesky(matrix[:, None] + ridge.diag_embed(), "covariance of a neighbourhood")
     targets = rows.targets[indices].mT * present[:, None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
@@ -18,7 +17,6 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.neighbours.nearest import Search
 from sswim.neighbours.search import make_search
 from sswim.neighbours.shared_search import SharedSearch
-from sswim.rows.row_sample import sample_keys
 
 THINNING = 16
 """One row in this many is a candidate for the far neighbours."""
@@ -90,8 +88,20 @@ class NeighbourIndex:
 
 def thinned(points: Float64[Tensor, "N D"], divisor: int) -> Bool[Tensor, " N"]:
     """Choose about one point in ``divisor`` by a hash of its coordinates."""
-    bits = np.ascontiguousarray(points.cpu().numpy()).view(np.int64)
-    keys = np.zeros(len(bits), dtype=np.uint64)
-    for column in bits.T:
-        keys = sample_keys((keys ^ column.view(np.uint64)).view(np.int64))
-    return torch.from_numpy(keys % np.uint64(divisor) == 0).to(points.device)
+    keys = torch.zeros(len(points), dtype=torch.int64, device=points.device)
+    for column in points.contiguous().view(torch.int64).unbind(-1):
+        keys = _mix(keys ^ column)
+    return keys.remainder(divisor) == 0
+
+
+def _mix(keys: Int64[Tensor, " N"]) -> Int64[Tensor, " N"]:
+    """Mix the bits of integers by SplitMix64."""
+    keys = keys + -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, as all constants here modulo 2^64
+    keys = (keys ^ _shift(keys, 30)) * -0x40A7B892E31B1A47
+    keys = (keys ^ _shift(keys, 27)) * -0x6B2FB644ECCEEE15
+    return keys ^ _shift(keys, 31)
+
+
+def _shift(keys: Int64[Tensor, " N"], places: int) -> Int64[Tensor, " N"]:
+    """Shift bits to the right, with zeros from the left."""
+    return (keys >> places) & ((1 << (64 - places)) - 1)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.errors import UserError
@@ -39,6 +39,7 @@ class _Query(Record):
     """Points to predict, and their neighbours."""
 
     points: Float64[Tensor, "Q D"]
+    variance: Float64[Tensor, "Q D"] | None
     indices: Int64[Tensor, "Q m"]
     ridge_ratio: Float64[Tensor, "Q m"] | None = None
 
@@ -100,8 +101,8 @@ class NeighbourPredictor(Predictor):
         return map_chunks(self._leave_one_out_chunk, rows, size)
 
     def _leave_one_out_chunk(self, rows: Rows) -> Prediction:
-        points = kernel_points(self.factors, rows.inputs).mean
-        indices = self.known.neighbours(points, min(self.n_neighbors + 1, len(self.rows)))
+        at = kernel_points(self.factors, rows.inputs)
+        indices = self.known.neighbours(at.mean, min(self.n_neighbors + 1, len(self.rows)))
         known = self.rows
         same = (known.inputs.mean[indices] == rows.inputs.mean[:, None]).all(-1)
         same &= (known.targets[indices] == rows.targets[:, None]).all(-1) & (indices >= 0)
@@ -119,7 +120,7 @@ class NeighbourPredictor(Predictor):
             gone = gone | last
         indices = torch.where(gone, -1, indices)
         ratio = torch.where(gone, 1.0, total / rest)
-        found = self._locally(_Query(points, indices, ratio))
+        found = self._locally(_Query(at.mean, at.variance, indices, ratio))
         return self._as_prediction(found, rows.inputs)
 
     @torch.no_grad()
@@ -190,8 +191,8 @@ class NeighbourPredictor(Predictor):
                 "This model predicts from rows, and was saved without them. Give it rows with "
                 "partial_fit(X, y) first."
             )
-        points = kernel_points(self.factors, inputs).mean
-        return _Query(points, self.known.neighbours(points, self.n_neighbors))
+        at = kernel_points(self.factors, inputs)
+        return _Query(at.mean, at.variance, self.known.neighbours(at.mean, self.n_neighbors))
 
     def _locally(self, query: _Query, *, weights: bool = False) -> LocalPrediction:
         """Predict points in small chunks: in the cache, and on all cores."""
@@ -221,9 +222,9 @@ class NeighbourPredictor(Predictor):
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
         """Predict a chunk of uncertain inputs by the moments over N_NODES inputs for each."""
         assert inputs.input_variance is not None
-        root = torch.linalg.cholesky_ex(full_covariance(inputs.mean, inputs.input_variance))[0]
+        root = _root(full_covariance(inputs.mean, inputs.input_variance))
         nodes = normal_nodes(inputs.mean.shape[1]).to(inputs.mean)  # (nodes, D)
-        around = inputs.mean[:, None] + nodes @ root.mT
+        around = inputs.mean[:, None] + nodes @ root
         exact = Measure(around.flatten(0, 1))
         every = self._as_prediction(self._locally(self._query(exact)), exact)
         each = every.map(lambda tensor: tensor.unflatten(0, (len(inputs.mean), -1)))
@@ -252,6 +253,7 @@ def _predict_query(
         predictor.signal,
         predictor.degrees,
         query.ridge_ratio,
+        query.variance,
         weights=weights,
     )
 
@@ -264,6 +266,12 @@ def _kriging(query: _Query, found: LocalPrediction) -> Kriging:
 def _inflation(degrees: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
     """Return n/(n − 2), the variance of a Student-t over its squared scale."""
     return 1 / (1 - 2 / degrees)
+
+
+def _root(covariance: Float[Tensor, "N D D"]) -> Float[Tensor, "N D D"]:
+    """Return the symmetric root of covariances, some of whose variances may be zero."""
+    values, vectors = torch.linalg.eigh(covariance)
+    return (vectors * values.clamp(min=0).sqrt()[:, None]) @ vectors.mT
 
 
 def normal_nodes(n_inputs: int) -> Float64[Tensor, "nodes D"]:

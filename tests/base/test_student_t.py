@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal
+from scipy import stats
+from torch import Tensor
+
+from sswim.base import student_t
+
+
+@pytest.fixture
+def degrees(generator: torch.Generator) -> Tensor:
+    return 2.1 + 50 * torch.rand(30, 2, generator=generator, dtype=torch.float64)
+
+
+def test_density_and_cdf_are_those_of_scipy(degrees: Tensor, generator: torch.Generator) -> None:
+    values = 5 * normal(generator, 30, 2)
+    density = student_t.log_density(values.square(), degrees)
+    assert np.allclose(density, stats.t.logpdf(values, degrees), rtol=1e-12)
+    cdf = student_t.cdf(values, degrees)
+    assert np.allclose(cdf, stats.t.cdf(values, degrees), rtol=1e-10)
+
+
+def test_gradients_of_the_density(degrees: Tensor, generator: torch.Generator) -> None:
+    squared = normal(generator, 5, 2).square().requires_grad_()
+    few = degrees[:5].requires_grad_()
+    assert torch.autograd.gradcheck(student_t.log_density, (squared, few))
+
+
+@pytest.mark.parametrize("value", [-30.0, -8.0, -1.3, -0.0, 0.0, 0.4, 8.0, 30.0])
+def test_quantiles_have_the_probability_of_the_normal_value(value: float, degrees: Tensor) -> None:
+    found = student_t.from_normal(value, degrees)
+    # In the lower tail, where probabilities are not rounded.
+    ours = stats.t.logcdf(-found.abs(), degrees)
+    assert np.allclose(ours, stats.norm.logcdf(-abs(value)), rtol=1e-8)
+    assert (found.sign() == np.sign(value)).all()
+
+
+def test_rows_with_equal_degrees_share_a_look_up() -> None:
+    degrees = torch.tensor([[3.0, 7.0], [7.0, 3.0]], dtype=torch.float64)
+    found = student_t.from_normal(1.0, degrees)
+    assert found[0, 0] == found[1, 1] > found[0, 1] == found[1, 0] > 1

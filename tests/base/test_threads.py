@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from sswim.base.threads import map_in_threads
+
+
+@pytest.fixture(autouse=True)
+def _four_threads() -> Iterator[None]:
+    """Let PyTorch use four threads, however many cores there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_are_in_the_order_of_the_items() -> None:
+    assert map_in_threads(lambda item: item**2, range(20)) == [item**2 for item in range(20)]
+    assert map_in_threads(str, []) == []
+
+
+def test_each_thread_has_one_core() -> None:
+    barrier = threading.Barrier(4)
+
+    def work(_: int) -> tuple[int, int]:
+        barrier.wait(10)  # all four run at the same time
+        return torch.get_num_threads(), threading.get_ident()
+
+    cores, names = zip(*map_in_threads(work, range(4)), strict=True)
+    assert set(cores) == {1}
+    assert len(set(names)) == 4
+
+
+def test_one_item_is_computed_by_the_caller() -> None:
+    assert map_in_threads(lambda _: threading.get_ident(), [0]) == [threading.get_ident()]
+
+
+def test_other_threads_keep_their_cores() -> None:
+    map_in_threads(lambda item: item, range(8))
+    assert torch.get_num_threads() == 4
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 4
+
+
+def test_no_gradients_are_recorded() -> None:
+    leaf = torch.ones(2, requires_grad=True)
+    assert not any(each.requires_grad for each in map_in_threads(lambda n: n * leaf, range(8)))
+
+
+def test_errors_are_raised() -> None:
+    def fail(item: int) -> int:
+        if item == 5:
+            raise ValueError("the fifth")
+        return item
+
+    with pytest.raises(ValueError, match="the fifth"):
+        map_in_threads(fail, range(8))
+    assert torch.get_num_threads() == 4
