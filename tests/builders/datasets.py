@@ -47,6 +47,8 @@ STORED = {
     "creep": (*(name for name in column_names.CREEP if name != "Rupture_stress"), "Rupture_stress"),
     "ailerons": ("part", *column_names.AILERONS),
     "nycflights13": column_names.FLIGHTS,
+    "winered": (*column_names.numbered("property", 1, 11), "quality"),
+    "mcycle": column_names.MCYCLE,
 }
 """Columns of the stored tables, of all data sets with a public file."""
 TEXTS = {
@@ -100,6 +102,10 @@ def publish(name: str, table: pa.Table, folder: Path) -> Path:
         ending, content = "csv", csv_text(table, header=[*short, "Concrete compressive strength"])
     elif name == "nycflights13":
         ending, content = "csv", _flights_csv(table)
+    elif name == "mcycle":
+        numbers = pa.array(range(1, table.num_rows + 1))
+        numbered = table.add_column(0, "rownames", numbers)
+        ending, content = "csv", csv_text(numbered, header=numbered.column_names)
     else:
         ending, content = "zip", zip_archive(_zip_contents(name, table))
     path = folder / f"{name}.{ending}"
@@ -126,6 +132,10 @@ def _zip_contents(name: str, table: pa.Table) -> dict[str, bytes]:
         "buzz": {"classification.tar.gz": b"", "regression.tar.gz": tar_archive(twitter)},
         "song": {"YearPredictionMSD.txt": csv_text(table.select(last_first))},
         "abalone": {"abalone.names": b"?", "abalone.data": csv_text(table)},
+        "winered": {
+            "winequality-red.csv": csv_text(table, header=names, separator=";"),
+            "winequality-white.csv": b"a;b\n1;2\n",
+        },
     }[name]
 
 

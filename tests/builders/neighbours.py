@@ -1,8 +1,9 @@
-"""Models that predict by neighbours, and the exact GP that they equal if all rows are neighbours."""
+"""Models that predict by neighbours, and the exact GP that they are with all rows as neighbours."""
 
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 from torch import Tensor
 
-from builders.models import small_model, small_rows
+from builders.models import small_model
+from sswim.base.record import RecordT
 from sswim.model.noise_field import log_noise_ratio
 from sswim.model.observations import warped_measures
 from sswim.model.spectrum import Kernel
@@ -29,12 +31,6 @@ SCIKIT_LEARN: dict[Kernel, Any] = {
     "matern52": partial(Matern, nu=2.5),
 }
 """Scikit-learn's kernels by our names; they take the length-scales."""
-
-
-def rounded_rows(generator: torch.Generator, n: int = 23, n_targets: int = 2) -> Rows:
-    """Rows whose targets are multiples of a half."""
-    rows = small_rows(generator, n, n_targets)
-    return Rows(rows.inputs, (2 * rows.targets).round() / 2)
 
 
 def neighbour_model(
@@ -100,8 +96,10 @@ def exact_prediction(model: SSWIM, rows: Rows, inputs: Measure) -> Prediction:
         spread = amplitude * noise[:, target] * model.calibration[target].exp().item()
         observation = latent + (spread + step**2 / 12) * inflation
         columns.append((mean, latent, observation, np.full(len(mean), total)))
-    found = [torch.from_numpy(np.stack(part, axis=-1)) for part in zip(*columns, strict=True)]
-    return Prediction(*found[:3], None if degrees is None else found[3])
+    first, second, third, last = (
+        torch.from_numpy(np.stack(part, axis=-1)) for part in zip(*columns, strict=True)
+    )
+    return Prediction(first, second, third, None if degrees is None else last)
 
 
 def assert_close(ours: Prediction, theirs: Prediction, tolerance: float = 1e-8) -> None:
@@ -117,3 +115,8 @@ def without(rows: Rows, row: int) -> Rows:
 
 def spaced(start: float, end: float, n: int) -> Tensor:
     return torch.linspace(start, end, n, dtype=torch.float64)
+
+
+def row_of(record: RecordT, row: int) -> RecordT:
+    """Return one row of a record, as a record of one row."""
+    return record.map(itemgetter(slice(row, row + 1)))

@@ -72,3 +72,37 @@ def test_names_that_look_like_mark_up_are_shown_as_they_are(tmp_path: Path) -> N
     assert "'price [red]'" in fitted.output
     assert "model [1].sswim" in fitted.output
     assert "x [m] (number)" in " ".join(invoke("info", model).output.split())
+
+
+def test_a_model_of_neighbours_is_fitted_and_predicts(table: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "model.sswim", tmp_path / "out.parquet"
+    fitted = fit_prices(table, model, "--n-neighbors", "16", "--inputs", "normal-scores")
+    assert fitted.exit_code == 0, fitted.output
+    assert "from 60 rows" in fitted.stdout
+    assert SSWIMRegressor.load(model).n_neighbors == 16
+    assert invoke("predict", model, table, "--out", out).exit_code == 0
+    rows = read_table(out)
+    lower, median, upper = (rows[name].to_numpy() for name in ("lower", "median", "upper"))
+    assert (lower < median).all()
+    assert (median < upper).all()
+    assert invoke("evaluate", model, table).exit_code == 0
+
+
+def test_a_model_of_neighbours_can_be_written_without_rows(table: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "model.sswim", tmp_path / "out.parquet"
+    fitted = fit_prices(table, model, "--n-neighbors", "16", "--no-include-rows")
+    assert fitted.exit_code == 0, fitted.output
+    refused = invoke("predict", model, table, "--out", out)
+    assert refused.exit_code == 1
+    assert "was saved without them" in " ".join(refused.stderr.split())
+    assert not out.exists()
+
+
+def test_neighbours_need_a_depth(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.sswim"
+    refused = invoke("fit", table, "--target", "price", "--out", out, "--n-neighbors", "16")
+    assert refused.exit_code == 1
+    assert "set depth=1" in refused.stderr
+    wrong = fit_prices(table, out, "--n-neighbors", "-3")
+    assert wrong.exit_code == 1
+    assert "n_neighbors must be an integer of at least 0" in wrong.stderr

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builders.commands import invoke, write_price_model
+import pytest
+from builders.commands import fit_prices, invoke, write_price_model, write_prices
 
 
 def test_info_describes_a_model(tmp_path: Path) -> None:
@@ -12,3 +13,43 @@ def test_info_describes_a_model(tmp_path: Path) -> None:
     assert told.exit_code == 0
     for word in ("price", "colour (category)", "rows seen", "60", "max_iter"):
         assert word in told.output
+
+
+def facts(model: Path) -> dict[str, str]:
+    """Return the rows of the table that ``sswim info`` shows."""
+    told = invoke("info", model)
+    assert told.exit_code == 0, told.output
+    cells = [line.split("│") for line in told.output.splitlines() if line.startswith("│")]
+    return {name.strip(): value.strip() for _, name, value, _ in cells}
+
+
+def test_settings_hide_no_facts(tmp_path: Path) -> None:
+    found = facts(write_price_model(tmp_path))
+    assert found["number of inputs"] == "4"
+    assert found["inputs"] == "auto"
+
+
+def test_info_says_that_a_model_of_features_holds_no_rows(tmp_path: Path) -> None:
+    found = facts(write_price_model(tmp_path))
+    assert found["rows inside"] == "none"
+    assert "log evidence" in found
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "yes: the model predicts from the rows it was trained on"),
+        (("--no-include-rows",), "none: saved without them; partial_fit gives it rows"),
+    ],
+    ids=["rows", "no rows"],
+)
+def test_info_says_whether_rows_are_inside(
+    options: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.sswim"
+    fitted = fit_prices(write_prices(tmp_path), model, "--n-neighbors", "16", *options)
+    assert fitted.exit_code == 0, fitted.output
+    found = facts(model)
+    assert found["rows inside"] == words
+    assert found["rows seen"] == ("0" if options else "60")
+    assert "log evidence" not in found

@@ -65,6 +65,10 @@ def test_scikit_learns_own_checks_of_the_default() -> None:
     run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=2")
 
 
+def test_scikit_learns_own_checks_of_neighbours() -> None:
+    run_checks("depth=0, n_neighbors=8, max_iter=5")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
 def test_scikit_learns_own_checks_of_densities(output_warp: OutputWarpName) -> None:

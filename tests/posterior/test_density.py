@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from builders.models import OUTPUT_WARPS, normal, random_warp, target_scaling
@@ -225,3 +226,73 @@ def test_values_without_variance_have_no_covariance(
     ours = density.covariance(joint)
     assert (ours[:, 0].abs() < 1e-10 * SCALING.target_spread[:, None].square()).all()
     assert (ours[:, 1:, 1:].diagonal(dim1=-2, dim2=-1) > 0).all()
+
+
+def student_density(
+    output: OutputMap, generator: torch.Generator, degrees: float, widest: float = 1.0
+) -> Density:
+    """A Student-t density of a single row."""
+    gaussian = random_prediction(generator, 1, widest)
+    student = replace(gaussian, degrees=torch.full((1, 3), degrees, dtype=torch.float64))
+    return Density(student, output, SCALING)
+
+
+STUDENTS: list[tuple[OutputWarpName, int]] = [("none", 1), ("sinh-arcsinh", 2), ("tanh", 3)]
+
+
+def make_map(kind: OutputWarpName, n_terms: int, generator: torch.Generator) -> OutputMap:
+    with torch.no_grad():
+        if kind == "none":
+            return OutputMap()
+        return random_warp(kind, n_terms, generator, spread=0.3).condition()[0]
+
+
+@pytest.mark.parametrize(("kind", "n_terms"), STUDENTS)
+@pytest.mark.parametrize("degrees", [2.5, 40.0])
+def test_a_student_t_density_integrates_to_its_cumulative_and_to_one(
+    kind: OutputWarpName, n_terms: int, degrees: float, generator: torch.Generator
+) -> None:
+    density = student_density(make_map(kind, n_terms, generator), generator, degrees)
+    # A panel in the far tail spans orders of magnitude: up to a probability of 1e-5.
+    inner = slice(31, -31)
+    below = panel_integrals(density, torch.ones_like)[inner].cumsum(0)
+    cumulative = torch.cat([density.cdf(edge[None]) for edge in panel_edges(density)])
+    expected = cumulative[1:][inner] - cumulative[:-1][inner][:1]
+    assert torch.allclose(below, expected, atol=1e-6)
+    assert (below[-1] > 1 - 4e-5).all()
+    for probability in (1e-9, 0.01, 0.3, 0.5, 0.9, 1 - 1e-6):
+        reached = density.cdf(density.quantile(probability))
+        assert torch.allclose(reached, torch.full_like(reached, probability), rtol=1e-6)
+
+
+@pytest.mark.parametrize("degrees", [2.1, 3.0, 50.0])
+def test_moments_of_a_student_t_without_a_warp_are_exact(
+    degrees: float, generator: torch.Generator
+) -> None:
+    density = student_density(OutputMap(), generator, degrees)
+    spread = SCALING.target_spread
+    assert torch.allclose(density.mean, SCALING.original_targets(density.warped.mean))
+    expected = density.warped.observation_variance * spread.square()
+    assert torch.allclose(density.observation_variance, expected, rtol=1e-12)
+    latent = density.warped.latent_variance * spread.square()
+    assert torch.allclose(density.without_noise().observation_variance, latent, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "n_terms"), STUDENTS[1:])
+@pytest.mark.parametrize(("degrees", "tolerance"), [(8.0, 0.05), (66.0, 0.01)])
+def test_moments_of_a_warped_student_t_against_draws(
+    kind: OutputWarpName,
+    n_terms: int,
+    degrees: float,
+    tolerance: float,
+    generator: torch.Generator,
+) -> None:
+    """Quadrature follows the tails of the Student-t, which few nodes see; many degrees help."""
+    density = student_density(make_map(kind, n_terms, generator), generator, degrees)
+    n = 200_000
+    chi = torch.from_numpy(np.random.default_rng(0).chisquare(degrees, size=(n, 1)) / degrees)
+    scale = density.warped.observation_variance.sqrt() * density.warped.scale_ratio()
+    y = density.unwarp(density.warped.mean + scale * normal(generator, n, 3) / chi.sqrt())
+    deviation = density.observation_variance.sqrt()
+    assert ((y.mean(0) - density.mean).abs() < 0.008 * deviation).all()
+    assert torch.allclose(y.std(0), deviation[0], rtol=tolerance)

@@ -47,7 +47,9 @@ def dense_numbers(covariance: Tensor, targets: Tensor, ones: Tensor) -> LocalNum
     )
 
 
-def test_the_six_numbers_against_inverses(covariance: Tensor, targets: Tensor, ones: Tensor) -> None:
+def test_the_six_numbers_against_inverses(
+    covariance: Tensor, targets: Tensor, ones: Tensor
+) -> None:
     ours = local_numbers(covariance, targets, ones)
     for row in range(BATCH):
         for target in range(2):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from builders.models import normal, random_warp, target_scaling
@@ -159,3 +162,53 @@ def test_quantiles_of_warped_members_invert_the_cumulative(
 ) -> None:
     reached = warped.cdf(warped.quantile(probability))
     assert (reached - probability).abs().max() < 1e-8 * min(probability, 1 - probability)
+
+
+@pytest.fixture
+def students(generator: torch.Generator) -> Mixture:
+    """A Gaussian member and two Student-t members, one of them with an output warp."""
+    with torch.no_grad():
+        output = random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.3).condition()[0]
+    predictions = [prediction(generator) for _ in range(3)]
+    for number, degrees in ((1, 9.0), (2, 30.0)):
+        each = torch.full((5, 2), degrees, dtype=torch.float64)
+        predictions[number] = replace(predictions[number], degrees=each)
+    outputs = (OutputMap(), OutputMap(), output)
+    members = (Density(p, o, UNIT) for p, o in zip(predictions, outputs, strict=True))
+    return Mixture(tuple(members), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64))
+
+
+def test_a_mixture_of_gaussians_and_student_ts(
+    students: Mixture, generator: torch.Generator
+) -> None:
+    for probability in (1e-5, 0.05, 0.5, 0.95, 1 - 1e-5):
+        value = students.quantile(probability)
+        assert torch.allclose(
+            students.cdf(value), torch.full((5, 2), probability, dtype=torch.float64), rtol=1e-6
+        )
+        step = 1e-4
+        slope = (students.cdf(value + step) - students.cdf(value - step)) / (2 * step)
+        assert torch.allclose(students.log_density(value).exp(), slope, rtol=1e-4, atol=1e-9)
+    # Draws by the quantile function of each member.
+    random = np.random.default_rng(0)
+    values = []
+    for member, weight in zip(students.members, students.weights.tolist(), strict=True):
+        n = round(400_000 * weight)
+        z = torch.from_numpy(random.standard_normal((n, 5, 2)))
+        warped = member.warped
+        if warped.degrees is not None:
+            chi = random.chisquare(warped.degrees.numpy(), size=(n, 5, 2))
+            z = z / torch.from_numpy(chi / (warped.degrees.numpy() - 2)).sqrt()
+        values.append(member.unwarp(warped.mean + warped.observation_variance.sqrt() * z))
+    drawn = torch.cat(values)
+    deviation = students.observation_variance.sqrt()
+    assert ((drawn.mean(0) - students.mean).abs() < 0.01 * deviation).all()
+    assert torch.allclose(drawn.std(0), deviation, rtol=0.02)
+
+
+def test_the_function_of_a_student_t_member_has_its_degrees(students: Mixture) -> None:
+    function = students.without_noise()
+    for ours, theirs in zip(function.members, students.members, strict=True):
+        assert ours.warped.degrees is theirs.warped.degrees
+    assert (function.observation_variance < students.observation_variance).all()
+    assert (students.noise_variance > 0).all()

@@ -8,7 +8,7 @@ from builders.models import normal
 from torch import Tensor
 
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.target_checks import has_ties, warn_about_targets
+from sswim.rows.target_checks import has_ties, target_resolution, warn_about_targets
 
 
 def rows(targets: Tensor, weight: Tensor | None = None) -> Rows:
@@ -63,3 +63,30 @@ def test_ties_are_equal_values_of_rows_that_count(generator: torch.Generator) ->
     assert has_ties(rows(targets))
     weight[:20] = 0
     assert not has_ties(rows(targets, weight))
+
+
+@pytest.mark.parametrize("step", [1.0, 0.1, 1e-3, 12.5, 1e20])
+def test_the_step_of_rounded_targets_is_found(step: float, generator: torch.Generator) -> None:
+    values = 20 * normal(generator, 400, 1)
+    found = target_resolution(rows(step * values.round()))
+    assert found.item() == pytest.approx(step, rel=1e-6)
+    # Standardised targets are rounded once more.
+    shifted = (step * values.round() - 3.3 * step) / (0.7 * step)
+    assert target_resolution(rows(shifted)).item() == pytest.approx(1 / 0.7, rel=1e-6)
+
+
+def test_targets_that_are_not_rounded_have_no_step(generator: torch.Generator) -> None:
+    smooth, rounded = normal(generator, 300, 1), normal(generator, 300, 1).round()
+    both = target_resolution(rows(torch.cat((smooth, rounded), dim=1)))
+    assert both.tolist() == [0.0, 1.0]
+    assert target_resolution(rows(torch.full((30, 1), 3.0))).item() == 0
+    assert target_resolution(rows(smooth[:1])).item() == 0
+    # One value that occurs often, as zero does in rain, is no step.
+    rain = torch.where(smooth > 0, smooth, 0.0)
+    assert target_resolution(rows(rain)).item() == 0
+
+
+def test_values_that_differ_by_rounding_errors_are_equal(generator: torch.Generator) -> None:
+    values = normal(generator, 200, 1).round()
+    blurred = torch.cat((values, values + 1e-13))
+    assert target_resolution(rows(blurred)).item() == pytest.approx(1.0)

@@ -9,13 +9,13 @@ from builders.models import small_rows
 from sswim.base.record import Record
 from sswim.distributed.processes import Processes
 from sswim.rows import ArraySource, summary
-from sswim.rows.memory_source import MemorySource
+from sswim.rows.memory_source import MemorySource, merge_copies
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import learn_scaling
 from sswim.rows.source import Source
 from sswim.rows.stream import Stream
 from sswim.rows.summary import summarise
-from sswim.rows.training_rows import TrainingRows, read_training_rows
+from sswim.rows.training_rows import COPIES, TrainingRows, read_training_rows
 
 N_ROWS = 40
 
@@ -95,3 +95,60 @@ def test_rows_in_memory_are_always_held(rows: Rows, monkeypatch: pytest.MonkeyPa
     found = read(MemorySource(rows), memory=0, one_pass=True)
     assert isinstance(found.everything, Rows)
     assert len(found.everything) == N_ROWS
+
+
+def test_a_model_that_keeps_its_rows_gets_them_all_in_every_process(
+    rows: Rows, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = learn_scaling(rows).rows(rows)
+    for sample_rows in (60_000, 15):  # all rows in the sample, or some of them
+        monkeypatch.setattr(summary, "SAMPLE_ROWS", sample_rows)
+        found = read(source, keep_rows=True, one_pass=True)
+        assert isinstance(found.everything, Rows)
+        assert found.n_rows == N_ROWS
+        assert_close(found.everything, expected)
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 60_000)
+    for rank in range(3):
+        part = read(source, keep_rows=True, processes=Processes(rank, 3))
+        assert isinstance(part.everything, Rows)
+        assert_close(part.everything, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_of_more_rows_than_memory_holds_a_sample_is_kept(
+    dtype: torch.dtype, rows: Rows, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
+    memory = COPIES * 8 * (3 + 2 + 1) * 25
+    with pytest.warns(UserWarning, match="hold 25 of 40 rows: a random sample of that size"):
+        found = read(source, keep_rows=True, memory=memory, dtype=dtype)
+    assert isinstance(found.everything, Rows)
+    assert len(found.everything) == found.n_rows == 25
+    assert found.everything.inputs.mean.dtype == dtype
+    assert not found.complete  # the smaller sample is for starts and folds
+    everything = learn_scaling(rows).rows(rows).targets
+    # Each kept row is one of all rows, and no row is kept twice.
+    places = (found.everything.targets[:, None] - everything).abs().sum(-1).argmin(-1)
+    assert torch.allclose(everything[places], found.everything.targets, rtol=1e-12)
+    assert len(places.unique()) == 25
+    with pytest.warns(UserWarning, match="hold 15 of 40 rows"):  # no less than the sample
+        assert read(source, keep_rows=True, memory=0).n_rows == 15
+
+
+def test_rows_in_memory_are_all_kept_whatever_the_memory(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
+    found = read(MemorySource(rows), memory=0, keep_rows=True)
+    assert isinstance(found.everything, Rows)
+    assert_close(found.everything, learn_scaling(rows).rows(rows))
+
+
+def test_weights_and_input_variances_are_kept(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
+    rows = small_rows(generator, N_ROWS, weighted=True, uncertain=True)
+    found = read(MemorySource(rows), keep_rows=True)
+    assert isinstance(found.everything, Rows)
+    assert_close(found.everything, learn_scaling(rows).rows(merge_copies(rows)))  # in their order

@@ -13,7 +13,7 @@ def info(model: ModelPath) -> None:
 
     with user_errors():
         regressor = SSWIMRegressor.load(model)
-        facts: dict[str, object] = {"inputs": regressor.n_features_in_}
+        facts: dict[str, object] = {"number of inputs": regressor.n_features_in_}
         if hasattr(regressor, "table_schema_"):
             schema = table_schema(regressor)
             facts["target"] = schema.target

@@ -20,6 +20,9 @@ from sswim.model.spectrum import DEGREES_OF_FREEDOM, Kernel
 N_SCALES = 12
 """Number of RBF kernels whose mixture stands for a Matérn kernel of uncertain points."""
 
+_FAR = 1e6
+"""Coordinates of a missing point, in length-scales."""
+
 _TINY = 1e-30
 """Smallest squared distance whose root is taken."""
 
@@ -46,6 +49,21 @@ def correlation(
     return decay * (1 + scaled + scaled.square() / 3), slope
 
 
+def correlation_value(kernel: Kernel, squared: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Return k(r) alone, given squared distances r², which are overwritten."""
+    if kernel == "rbf":
+        return squared.mul_(-0.5).exp_()
+    degrees = DEGREES_OF_FREEDOM[kernel]
+    scaled = squared.mul_(degrees).sqrt_()
+    decay = (-scaled).exp_()
+    if kernel == "matern12":
+        return decay
+    if kernel == "matern32":
+        return decay.addcmul_(scaled, decay)
+    polynomial = scaled.square().div_(3).add_(scaled).add_(1)
+    return decay.mul_(polynomial)
+
+
 def squared_distances(
     first: Float[Tensor, "*B n D"], second: Float[Tensor, "*B m D"]
 ) -> Float[Tensor, "*B n m"]:
@@ -54,7 +72,15 @@ def squared_distances(
     Rounding grows with the distance from the origin: move the points near it first.
     """
     squares = first.square().sum(-1)[..., :, None] + second.square().sum(-1)[..., None, :]
-    return (squares - 2 * (first @ second.mT)).clamp(min=0)
+    # In place: pairs of points are many, and memory is slower than arithmetic.
+    return squares.sub_(first @ second.mT, alpha=2).clamp_(min=0)
+
+
+def far_away(
+    points: Float[Tensor, "*B n D"], present: Float[Tensor, "*B n"]
+) -> Float[Tensor, "*B n D"]:
+    """Put points whose ``present`` is zero where their kernel with all others is zero."""
+    return torch.where(present[..., None] > 0, points, _FAR)
 
 
 class _KernelMatrix(torch.autograd.Function):
@@ -103,8 +129,8 @@ def kernel_matrix(
 def cross_kernel(
     first: Float[Tensor, "*B n D"], second: Float[Tensor, "*B m D"], kernel: Kernel
 ) -> Float[Tensor, "*B n m"]:
-    """Return the kernel of points with other points; not differentiable at equal points."""
-    return correlation(kernel, squared_distances(first, second))[0]
+    """Return the kernel of points with other points; not differentiable."""
+    return correlation_value(kernel, squared_distances(first, second))
 
 
 def expected_cross_kernel(

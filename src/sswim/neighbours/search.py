@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -20,6 +22,10 @@ Uniform points set it; in clusters or with correlated columns a tree stays ahead
 
 FEW_POINTS, FEW_POINTS_DIMENSIONS = 2_000, 12
 """Number of points up to which a k-d tree is faster in this many dimensions."""
+
+MANY_POINTS, INTRINSIC_DIMENSIONS = 2**15, 6.0
+"""Number of points from which a k-d tree is faster if the points lie near a set of few dimensions,
+as the rows of most tables do: 45 µs against 837 µs for 218,000 rows of 23 columns."""
 
 Method = Literal["auto", "tree", "blocks", "faiss"]
 
@@ -43,5 +49,23 @@ def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search
 
 def is_tree_faster(points: Float[Tensor, "N D"]) -> bool:
     """Return whether a k-d tree is faster than products."""
-    most = FEW_POINTS_DIMENSIONS if len(points) <= FEW_POINTS else TREE_DIMENSIONS
-    return not points.is_cuda and points.shape[1] <= most
+    if points.is_cuda:
+        return False
+    if points.shape[1] <= (FEW_POINTS_DIMENSIONS if len(points) <= FEW_POINTS else TREE_DIMENSIONS):
+        return True
+    return len(points) >= MANY_POINTS and intrinsic_dimension(points) <= INTRINSIC_DIMENSIONS
+
+
+def intrinsic_dimension(points: Float[Tensor, "N D"]) -> float:
+    """Estimate the dimension of the set near which points lie.
+
+    In d dimensions the 16th neighbour is 2^{1/d} times as far away as the eighth; the estimate is
+    from 2,000 of the points.
+    """
+    chosen = torch.linspace(0, len(points) - 1, min(2_000, len(points))).long()
+    sample = points[chosen].to(torch.float64)
+    distances = torch.cdist(sample, sample).topk(17, largest=False).values
+    eighth, sixteenth = distances[:, 8], distances[:, 16]
+    ratios = (sixteenth / eighth)[eighth > 0]
+    growth = ratios.log().mean().item() if len(ratios) else math.inf
+    return math.log(2) / growth if growth > 0 else math.inf

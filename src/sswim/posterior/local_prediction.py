@@ -18,11 +18,16 @@ from torch import Tensor
 
 from sswim.base.cholesky import cholesky
 from sswim.base.record import Record
-from sswim.model.exact_kernel import cross_kernel, expected_cross_kernel, kernel_matrix
+from sswim.model.exact_kernel import (
+    cross_kernel,
+    expected_cross_kernel,
+    far_away,
+    kernel_matrix,
+)
 from sswim.model.spectrum import Kernel
 from sswim.posterior.neighbour_rows import NeighbourRows
 
-N_AMPLITUDE = 32
+N_AMPLITUDE = 16
 """Largest number of neighbours that the amplitude comes from."""
 
 
@@ -70,27 +75,31 @@ def predict_locally(
     present = (indices >= 0).to(torch.float64)
     indices = indices.clamp(min=0)
     around = rows.points[indices] - points[:, None]  # near the origin, where rounding is least
+    around = far_away(around, present)
     variance = None if rows.variance is None else rows.variance[indices]
-    matrix = kernel_matrix(around, variance, kernel)
-    matrix = matrix * (present[:, :, None] * present[:, None, :])
-    ridge = rows.ridge[indices].mT  # (Q, T, m)
-    if ridge_ratio is not None:
-        ridge = ridge * ridge_ratio[:, None]
-    ridge = ridge * present[:, None] + (1 - present)[:, None]
     origin = torch.zeros_like(points)[:, None]
     if variance is None:
+        matrix = cross_kernel(around, around, kernel)
         towards = cross_kernel(around, origin, kernel)
     else:
         own = origin if point_variance is None else point_variance[:, None]
+        matrix = kernel_matrix(around, variance, kernel)
         towards = expected_cross_kernel(around, variance, origin, own, kernel)
-    towards = towards[..., 0] * present  # k
-    factor = cholesky(matrix[:, None] + ridge.diag_embed(), "covariance of a neighbourhood")
+    towards = towards[..., 0]  # k
+    ridge = rows.ridge[indices].mT  # (Q, T, m)
+    if ridge_ratio is not None:
+        ridge = ridge * ridge_ratio[:, None]
+    n_targets = ridge.shape[1]
+    matrix = matrix[:, None] if n_targets == 1 else matrix[:, None].repeat(1, n_targets, 1, 1)
+    matrix.diagonal(dim1=-2, dim2=-1).copy_(1 + ridge)
+    factor = cholesky(matrix, "covariance of a neighbourhood")
     targets = rows.targets[indices].mT * present[:, None]
     ones = present[:, None].expand_as(targets)
     sides = torch.stack((targets, ones, towards[:, None].expand_as(targets)), dim=-1)
     whitened = torch.linalg.solve_triangular(factor, sides, upper=False)  # (Q, T, m, 3)
     of_targets, of_ones, of_point = whitened.unbind(-1)
     mass = of_ones.square().sum(-1)
+    mass = torch.where(mass > 0, mass, 1.0)  # a point without neighbours
     constant = (of_targets * of_ones).sum(-1) / mass  # b
     missing = 1 - (of_ones * of_point).sum(-1)  # 1 − 1ᵀK⁻¹k
     centred = of_targets - constant[..., None] * of_ones
@@ -118,7 +127,8 @@ def _amplitude(
         shape = first[..., 0]
         return signal.expand_as(shape), torch.full_like(shape, torch.inf)
     product = (first * ones).sum(-1)
-    square = (first.square().sum(-1) - product.square() / ones.square().sum(-1)).clamp(min=0)  # q
-    count = present[:, :N_AMPLITUDE].sum(-1, keepdim=True)
+    mass = ones.square().sum(-1).clamp(min=1e-30)  # zero without neighbours
+    square = (first.square().sum(-1) - product.square() / mass).clamp(min=0)  # q
+    count = present[:, :N_AMPLITUDE].sum(-1, keepdim=True).clamp(min=1)
     total = degrees + count - 1
     return (degrees * signal + square) / total, total

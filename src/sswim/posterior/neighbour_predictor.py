@@ -30,7 +30,7 @@ from sswim.rows.summary import SAMPLE_ROWS
 N_NODES = 32
 """Number of inputs that stand for an uncertain input."""
 
-ENTRIES = {"cpu": 2**20, "cuda": 2**28}
+ENTRIES = {"cpu": 2**17, "cuda": 2**26}
 """Number of entries of all covariances that are factorised together."""
 
 
@@ -197,6 +197,8 @@ class NeighbourPredictor(Predictor):
     def _locally(self, query: _Query, *, weights: bool = False) -> LocalPrediction:
         """Predict points in small chunks: in the cache, and on all cores."""
         n_entries = query.indices.shape[1] ** 2 * len(self.signal)
+        if self.known.variance is not None:  # distances along every input
+            n_entries *= query.points.shape[1]
         size = max(1, ENTRIES[query.points.device.type] // n_entries)
         known = self.known  # computed before the threads start
         function = partial(_predict_query, self, known, weights)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import Record, map_chunks, rows_at_once
 from sswim.model.observations import kernel_points, log_precision
 from sswim.model.sswim import Factors
-from sswim.posterior.neighbour_index import NeighbourIndex
+from sswim.posterior.neighbour_index import NeighbourIndex, thinned
 from sswim.rows.rows import Rows
 
 MIN_RIDGE = 1e-8
@@ -33,6 +33,8 @@ class NeighbourRows(Record):
     """log T'(y)"""
     ridge: Float64[Tensor, "N T"]
     """λ, the noise variance over s²."""
+    is_far: Bool[Tensor, " N"]
+    """Whether each row can be a far neighbour."""
 
     def __len__(self) -> int:
         return len(self.points)
@@ -44,7 +46,7 @@ class NeighbourRows(Record):
     @cached_property
     def index(self) -> NeighbourIndex:
         """The index in which neighbours are found."""
-        return NeighbourIndex(self.points)
+        return NeighbourIndex(self.points, self.is_far)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without the index."""
@@ -78,5 +80,5 @@ def observe_neighbours(
         ridge = ridge * (-factors.noise.temper * precision).exp()
     if rows.weight is not None:
         ridge = ridge / rows.weight[:, None]
-    variance = measure.variance
-    return NeighbourRows(measure.mean, variance, targets, log_slope, ridge)
+    is_far = thinned(rows.inputs.mean)
+    return NeighbourRows(measure.mean, measure.variance, targets, log_slope, ridge, is_far)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.base.student_t import log_density
-from sswim.model.exact_kernel import kernel_matrix
+from sswim.model.exact_kernel import far_away, kernel_matrix
 from sswim.model.spectrum import Kernel
 from sswim.posterior.local_solve import local_numbers
 
@@ -43,10 +43,9 @@ class Neighbourhoods(Record):
 
     def covariance(self, kernel: Kernel) -> Float[Tensor, "B T n n"]:
         """Return K of every target; a missing neighbour is independent of all others."""
-        matrix = kernel_matrix(self.points, self.variance, kernel)
-        matrix = matrix * (self.present[:, :, None] * self.present[:, None, :])
-        ridge = self.ridge + (1 - self.present)[..., None]
-        return matrix[:, None] + ridge.mT.diag_embed()
+        points = far_away(self.points, self.present)
+        matrix = kernel_matrix(points, self.variance, kernel)
+        return matrix[:, None] + self.ridge.mT.diag_embed()
 
 
 def neighbour_log_density(

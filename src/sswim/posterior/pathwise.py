@@ -7,6 +7,9 @@ A prior function g ~ GP(0, k) and noise ε ~ N(0, λ) of every row make the pred
 with the kriging weights w(x) of the neighbours of x. It has exactly the predicted variance, and it
 is a function: the same g and ε serve wherever it is evaluated. The drawn function is
 mean(x) + ŝ(x)·r·e(x), with one r for each draw such that r·e is Student-t.
+
+The value of g at a row with an uncertain input is its expectation and a deviation from it, which is
+independent of everything else and is drawn together with ε.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from scipy import special
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.model.exact_kernel import cross_kernel
+from sswim.model.exact_kernel import cross_kernel, expected_cross_kernel
 from sswim.model.features import expected_features
 from sswim.model.spectrum import Kernel, draw_frequencies
 from sswim.posterior.neighbour_rows import NeighbourRows
@@ -51,7 +54,7 @@ class PriorDraws(Record):
     weights: Float64[Tensor, "n F T"]
     """Weights of the features of g."""
     noise: Float64[Tensor, "n N T"]
-    """ε/√λ of every row."""
+    """Deviation of every row's target from the expectation of g, in units of its own."""
     level: Float64[Tensor, " n"]
     """Probability of each draw's χ²."""
 
@@ -59,9 +62,12 @@ class PriorDraws(Record):
         """Return e(x) of every draw at points."""
         flat = kriging.indices.clamp(min=0)
         used, place = flat.unique(return_inverse=True)
-        at_rows = self._prior(rows.points[used])  # (n, U, T)
-        at_rows = at_rows + rows.ridge[used].sqrt() * self.noise[:, used]
-        errors = self._prior(kriging.points)
+        variance = None if rows.variance is None else rows.variance[used]
+        features = expected_features(self.frequencies, Measure(rows.points[used], variance))
+        unexplained = (1 - features.square().sum(-1, keepdim=True)).clamp(min=0)
+        deviation = (rows.ridge[used] + unexplained).sqrt()
+        at_rows = features @ self.weights + deviation * self.noise[:, used]  # (n, U, T)
+        errors = expected_features(self.frequencies, Measure(kriging.points)) @ self.weights
         for target in range(errors.shape[-1]):
             values = at_rows[:, :, target][:, place]  # (n, Q, m)
             predicted = (values * kriging.weights[:, target]).sum(-1)
@@ -77,10 +83,6 @@ class PriorDraws(Record):
                 squared = 2 * special.gammaincinv(value / 2, self.level.cpu().numpy())
                 found[:, number] = (value / torch.as_tensor(squared)).sqrt()
         return found.to(degrees.device)[:, group]
-
-    def _prior(self, points: Float64[Tensor, "U D"]) -> Float64[Tensor, "n U T"]:
-        """Return g at points."""
-        return expected_features(self.frequencies, Measure(points)) @ self.weights
 
 
 def draw_prior(
@@ -118,11 +120,31 @@ def joint_covariance(
     spread.scatter_add_(2, places, kriging.weights.transpose(0, 1))
     centre = kriging.points.mean(0)
     known, points = rows.points[used] - centre, kriging.points - centre
+    variance = None if rows.variance is None else rows.variance[used]
     total = cross_kernel(points, points, kernel).expand(n_targets, -1, -1)
-    towards = spread @ cross_kernel(known, points, kernel)
+    towards = spread @ _kernel(known, variance, points, None, kernel)
     total = total - towards - towards.mT
     weighted = spread * rows.ridge[used].mT[:, None]  # WΛ
-    for start in range(0, len(used), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        weighted[:, :, block] += spread @ cross_kernel(known, known[block], kernel)
+    size = BLOCK_ROWS if variance is None else max(1, BLOCK_ROWS // known.shape[1])
+    for start in range(0, len(used), size):
+        block = slice(start, start + size)
+        some = None if variance is None else variance[block]
+        matrix = _kernel(known, variance, known[block], some, kernel)
+        matrix[block].fill_diagonal_(1.0)  # a row is where it is
+        weighted[:, :, block] += spread @ matrix
     return total + weighted @ spread.mT
+
+
+def _kernel(
+    first: Float64[Tensor, "n D"],
+    first_variance: Float64[Tensor, "n D"] | None,
+    second: Float64[Tensor, "m D"],
+    second_variance: Float64[Tensor, "m D"] | None,
+    kernel: Kernel,
+) -> Float64[Tensor, "n m"]:
+    """Return the kernel of points with others; its expectation if the first are uncertain."""
+    if first_variance is None:
+        return cross_kernel(first, second, kernel)
+    if second_variance is None:
+        second_variance = torch.zeros_like(second)
+    return expected_cross_kernel(first, first_variance, second, second_variance, kernel)

@@ -65,10 +65,10 @@ def merge_copies(rows: Rows) -> Rows:
     distinct, index = torch.cat(columns, dim=1).unique(dim=0, return_inverse=True)
     if rows.weight is None and len(distinct) == len(rows):
         return rows
-    weight = torch.ones(len(rows), dtype=torch.float64) if rows.weight is None else rows.weight
-    total = torch.zeros(len(distinct), dtype=torch.float64).index_add_(0, index, weight)
-    first = torch.full((len(distinct),), len(rows)).scatter_reduce_(
-        0, index, torch.arange(len(rows)), "amin"
+    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
+    total = weight.new_zeros(len(distinct)).index_add_(0, index, weight)
+    first = index.new_full((len(distinct),), len(rows)).scatter_reduce_(
+        0, index, torch.arange(len(rows), device=index.device), "amin"
     )
     return replace(rows.take(first), weight=total)
 

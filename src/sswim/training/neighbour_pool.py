@@ -21,7 +21,7 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.model.observations import kernel_points
 from sswim.model.sswim import SSWIM, Factors
 from sswim.neighbours.search import TREE_DIMENSIONS
-from sswim.posterior.neighbour_index import NeighbourIndex
+from sswim.posterior.neighbour_index import MAP_INPUTS, NeighbourIndex, thinned
 from sswim.rows.rows import Rows
 
 N_NEIGHBORS = 32
@@ -31,13 +31,13 @@ MAX_CANDIDATES = {"few inputs": 2**20, "many inputs": 2**16, "gpu": 2**20}
 """Largest number of rows among which neighbours are looked up, so that a step costs the same
 however many rows there are."""
 
+CHECK_ROWS, CHECK_SEED = 512, 2**40
+"""Number of rows by which one pool's end is compared with another's, and their seed."""
+
 EXTRA = 8
 """Neighbours that are looked up beyond those needed, in place of a row's own copies."""
 
-MAP_INPUTS = 3
-"""Largest number of inputs of what may be a map or a series with gaps."""
-
-MAP_SPACINGS = ((1, 0.8), (64, 0.2))
+MAP_SPACINGS = ((1, 0.9), (64, 0.1))
 """(one row in n is a candidate, share of the rows of a pool), for maps."""
 
 
@@ -82,6 +82,13 @@ class PoolSource:
         order = torch.randperm(size, generator=generator)  # every step has rows of all spacings
         return joined.map(lambda tensor: tensor[order.to(tensor.device)])
 
+    @torch.no_grad()
+    def check(self, model: SSWIM) -> Pool:
+        """Return rows that are the same in every check, and their neighbours as they are now."""
+        generator = self._generator(CHECK_SEED)
+        own = torch.randperm(len(self.rows), generator=generator)[:CHECK_ROWS]
+        return self._look_up(model, own.to(self.rows.targets.device), 1, generator)
+
     def _own(self, begin: int, size: int) -> Int64[Tensor, " P"]:
         """Return rows by their places in one permutation of all rows after another."""
         n_rows = len(self.rows)
@@ -108,7 +115,13 @@ class PoolSource:
             candidates = torch.randperm(n_rows, generator=generator)[:n_candidates].to(device)
         factors, _ = model.condition()
         begin, end = self.processes.share.span(n_candidates)
-        index = NeighbourIndex(self._points(factors, candidates[begin:end]), begin, self.processes)
+        own_candidates = candidates[begin:end]
+        index = NeighbourIndex(
+            self._points(factors, own_candidates),
+            thinned(self.rows.inputs.mean[own_candidates]),
+            begin,
+            self.processes,
+        )
         points = self._points(factors, own)
         found = index.neighbours(points, min(wanted + 1 + EXTRA, n_candidates))
         return _without_copies(self.rows, own, candidates, found, wanted)

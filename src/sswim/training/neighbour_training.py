@@ -1,8 +1,11 @@
 """Training by neighbours: Adam on mini-batches of rows, given their neighbours.
 
-The steps of the warps are a fifth of those of length-scales, signal and noise, and gradients are
-clipped: the density of a few rows in a steep part of a map has a gradient that would throw the
-warps away. If a step fails all the same, training goes back to where the pool began, with shorter
+The steps of the warps are less than half of those of length-scales, signal and noise, and gradients
+are clipped: the density of a few rows in a steep part of a map has a gradient that would throw the
+warps away. On a map, where each row says little about the warps, they are shorter still.
+
+Before every pool, and at the end, the objective of the same few rows is compared with the best so
+far. If it is much worse, or a step fails, training goes back to the best parameters, with shorter
 steps.
 """
 
@@ -19,6 +22,7 @@ from sswim.base.cholesky import FactorisationError
 from sswim.base.errors import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.sswim import SSWIM
+from sswim.posterior.neighbour_index import MAP_INPUTS
 from sswim.rows.rows import Rows
 from sswim.training.history import MemberCallback, MemberSteps, Step, Training
 from sswim.training.neighbour_objective import neighbour_objective
@@ -38,14 +42,18 @@ class MiniBatches:
     steps: int = 200
     learning_rate: float = 0.1
     """Largest learning rate of length-scales, signal and noise."""
-    warp_rate: float = 0.2
+    warp_rate: float = 0.4
     """Learning rate of all other parameters, over that."""
-    batch_rows: int = 128
-    """Number of rows of a step."""
+    map_warp_rate: float = 0.1
+    """The same with few inputs."""
+    batch_rows: int | None = None
+    """Number of rows of a step; None for 128, or 256 if there are more than 4,000 rows."""
     pool_steps: int = 40
     """Number of steps from one look-up of neighbours to the next."""
     largest_gradient: float = 0.3
     """Norm at which the gradient of each group of parameters is clipped."""
+    tolerance: float = 0.3
+    """How much worse than the best the objective of a check may be, in nats per row."""
     retries: int = 4
     """Number of times that training goes back to shorter steps before it gives up."""
 
@@ -68,7 +76,7 @@ class NeighbourRun:
     ) -> None:
         self.model, self.rows, self.settings = model, rows, settings
         self.prior_weight, self.processes = prior_weight, processes
-        self.batch_rows = min(settings.batch_rows, len(rows))
+        self.batch_rows = min(settings.batch_rows or (128 if len(rows) < 4000 else 256), len(rows))
         self.source = PoolSource(rows, seed, processes)
         self.pool: Pool | None = None
         self.member = MemberSteps()
@@ -81,18 +89,19 @@ class NeighbourRun:
         known = {id(parameter) for parameter in self.kernel}
         self.others = [p for p in model.parameters() if id(p) not in known]
         groups = [{"params": part} for part in (self.kernel, self.others) if part]
-        rates = [settings.learning_rate, settings.warp_rate * settings.learning_rate]
+        ratio = settings.map_warp_rate if model.n_inputs <= MAP_INPUTS else settings.warp_rate
+        rates = [settings.learning_rate, ratio * settings.learning_rate]
         self.optimiser = torch.optim.Adam(groups, lr=settings.learning_rate, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser,
             max_lr=rates[: len(groups)],
-            total_steps=settings.steps + 1,
+            total_steps=max(settings.steps + 1, 6),  # five would divide by zero
             pct_start=0.2,
             div_factor=5,
             final_div_factor=20,
         )
         self.began = time.perf_counter()
-        self.safe = self._snapshot()
+        self.best = (math.inf, self._snapshot())
 
     def _snapshot(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
@@ -101,10 +110,36 @@ class NeighbourRun:
         """Return the rows of the next step, from a new pool if the present one is used up."""
         size, n_steps = self.batch_rows, self.settings.pool_steps
         if self.pool is None or self.steps % n_steps == 0:
-            self.safe = self._snapshot()
+            self.check()
             n_steps = min(n_steps, self.settings.steps + 1 - self.steps)
             self.pool = self.source.draw(self.model, self.steps * size, n_steps * size)
         return step_of(self.pool, self.steps % self.settings.pool_steps, size)
+
+    @torch.no_grad()
+    def check(self) -> None:
+        """Compare with the best parameters so far; go back to them if these are much worse."""
+        rows = self.source.check(self.model)
+        try:
+            value = neighbour_objective(
+                self.model, self.rows, rows, self.prior_weight, self.processes
+            )
+        except FactorisationError as error:
+            if self.processes.size == 1:
+                return self.go_back(error)
+            value = self.model.log_noise.new_tensor(math.nan)  # all processes learn of it below
+        if self.processes.size > 1:
+            [value] = self.processes.all_sum_tensors([value.reshape(1)])
+        number = value.item()
+        if math.isfinite(number) and number <= self.best[0]:
+            self.best = (number, self._snapshot())
+        elif not number <= self.best[0] + self.settings.tolerance:
+            return self.go_back(
+                FactorisationError(
+                    f"The objective rose from {self.best[0]:.4g} to {number:.4g}. Likely cause: "
+                    "parameters that diverged. Lower the learning rate, or standardise the rows."
+                )
+            )
+        return None
 
     def evaluate(self) -> tuple[float, float]:
         """Return the objective of the next rows and its gradient norm; parameters get gradients."""
@@ -150,11 +185,11 @@ class NeighbourRun:
         return first.item()
 
     def go_back(self, error: FactorisationError) -> None:
-        """Return to where the pool began, with shorter steps; give up after too many failures."""
+        """Return to the best parameters, with shorter steps; give up after too many failures."""
         self.failures += 1
         if self.failures > self.settings.retries:
             raise error
-        self.model.load_state_dict(self.safe)
+        self.model.load_state_dict(self.best[1])
         self.rate *= 0.3
         self.optimiser.state.clear()
 
@@ -180,11 +215,12 @@ class NeighbourRun:
     def state(self) -> TrainingState:
         """Return the state between two steps."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors |= {f"safe.{name}": tensor for name, tensor in self.safe.items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best[1].items()}
         if self.pool is not None:
             names = ("own", "neighbours", "present")
             tensors |= {f"pool.{name}": getattr(self.pool, name) for name in names}
         content = {
+            "best": self.best[0],
             "steps": self.steps,
             "rate": self.rate,
             "failures": self.failures,
@@ -196,7 +232,8 @@ class NeighbourRun:
         """Continue from the state of another run."""
         device = self.rows.targets.device
         self.model.load_state_dict(_part(saved.tensors, "model."))
-        self.safe = {name: t.to(device) for name, t in _part(saved.tensors, "safe.").items()}
+        best = {name: t.to(device) for name, t in _part(saved.tensors, "best.").items()}
+        self.best = (float(saved.content["best"]), best)
         pool = _part(saved.tensors, "pool.")
         if pool:
             self.pool = Pool(**pool).to(device=device)
@@ -246,6 +283,7 @@ def train_by_neighbours(
             continue
         run.finish_step(value, norm, callback)
         if run.steps > settings.steps:
+            run.check()
             run.member.ended = run.member.ended or "steps"
         else:
             run.move()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
 
-from sswim.lab.bench.methods import ABLATIONS, METHODS, require_method, versions
+from sswim.lab.bench.methods import ABLATIONS, METHODS, NEIGHBOURS, require_method, versions
 from sswim.lab.peers.protocol import Method
 from sswim.lab.peers.sswim_method import SSWIM
 
@@ -16,12 +17,16 @@ def test_methods_have_settings_and_versions(name: str) -> None:
     method = require_method(name)
     assert isinstance(method, Method)
     assert method.device("cpu") == "cpu"
-    if isinstance(method, SSWIM):
+    if name in NEIGHBOURS:
+        assert method.settings()["n_neighbors"] == 64
+        assert f"neighbours{method.settings()['depth']}" in name
+    elif isinstance(method, SSWIM):
         assert len(method.settings()) == (1 if name in ABLATIONS else 0)
     else:
         assert method.settings()
     assert all(library in versions(method) for library in ("sswim 0", *method.libraries))
-    most = {"exact-gp": 5000, **dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 5000)}
+    most = {"exact-gp": 5000, "exact-gp-well-trained": 10_000}
+    most |= dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 5000)
     assert method.max_rows == most.get(name)
 
 
@@ -30,9 +35,28 @@ def test_an_unknown_method_raises() -> None:
         require_method("xgboost")
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "catboost", "exact-gp"])
+@pytest.mark.parametrize("name", ["lightgbm", "catboost", "exact-gp", "gpboost-vecchia"])
 def test_a_missing_library_raises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[peers\]"):
         require_method(name)
+
+
+def test_variants_of_neighbours_differ_in_one_setting() -> None:
+    variants = {
+        "scores": {"inputs": "normal-scores"},
+        "gaussian": {"local_amplitude": False},
+        "expected": {"expected_kernel": True},
+        "warp-output": {"output_warp": "sinh-arcsinh"},
+    }
+    for name, method in NEIGHBOURS.items():
+        plain, _, variant = name.partition("-")
+        difference = method.settings().items() - NEIGHBOURS[plain].settings().items()
+        assert dict(difference) == variants.get(variant, {})
+
+
+def test_no_library_of_a_peer_is_imported_before_a_fit() -> None:
+    libraries = ("catboost", "gpboost", "gpytorch", "lightgbm")
+    code = f"import sys, sswim.lab.bench.methods; assert not {{*{libraries}}} & {{*sys.modules}}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -50,7 +50,7 @@ def test_a_missing_file_raises_an_error(tmp_path: Path) -> None:
 def test_an_unknown_data_set_raises_an_error() -> None:
     with pytest.raises(ValueError, match="A data set must be one of elevators, airfoil"):
         split("boston", 0)
-    assert len(DATA_SETS) == 15
+    assert len(DATA_SETS) == 21
 
 
 def test_an_unknown_protocol_raises_an_error(tmp_path: Path) -> None:

@@ -69,6 +69,15 @@ def test_patients_and_constants_are_no_inputs_of_ct_slice(tmp_path: Path) -> Non
     assert table.y.tolist() == [3, 3]
 
 
+def test_the_date_is_no_input_of_maunaloa_co2(tmp_path: Path) -> None:
+    names = ("date", "decimal_year", "co2")
+    values = ["1958-03-29", "1958-04-05"], [1958.24, 1958.26], [316.1, 317.3]
+    write_columns(tmp_path, "maunaloa_co2", dict(zip(names, values, strict=True)))
+    table = load("maunaloa_co2", tmp_path)
+    assert (table.inputs, table.target) == (("decimal_year",), "co2")
+    assert table.x.tolist() == [[1958.24], [1958.26]]
+
+
 def test_flights_have_only_inputs_known_before_their_day(tmp_path: Path) -> None:
     columns: dict[str, Sequence[object]] = {
         **{"year": [2013] * 3, "month": [1, 3, 12], "day": [1, 1, 31]},

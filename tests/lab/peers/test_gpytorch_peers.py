@@ -15,14 +15,15 @@ import pytest
 from builders.peers import predicted, rows
 from scipy import stats
 
-from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim.lab.peers.protocol import Fitted, Method, Predictive
 
 SGPR_SMALL = SGPR(n_inducing=30, steps=40)
 SVGP_SMALL = SVGP(n_inducing=30, epochs=40, batch=50)
 DKL_SMALL = DKL(widths=(20, 2), grid_size=20, steps=60, learning_rate=0.05)
 DSDGP_SMALL = DSDGP(n_hidden=2, n_inducing=20, n_samples=6, epochs=60, batch=50, learning_rate=0.05)
-SMALL: list[Method] = [SGPR_SMALL, SVGP_SMALL, DKL_SMALL, DSDGP_SMALL]
+WELL_TRAINED = WellTrainedGP(iterations=40)
+SMALL: list[Method] = [SGPR_SMALL, SVGP_SMALL, DKL_SMALL, DSDGP_SMALL, WELL_TRAINED]
 ALL: list[Method] = [ExactGP(steps=10), *SMALL]
 RANDOM: list[Method] = [SVGP_SMALL, DKL_SMALL, DSDGP_SMALL]
 
@@ -32,8 +33,9 @@ def name(method: Method) -> str:
 
 
 def brief(method: Method) -> Any:
-    """The method with two steps or epochs."""
-    return replace(method, **{"epochs" if hasattr(method, "epochs") else "steps": 2})  # type: ignore[type-var]
+    """The method with two steps, epochs or iterations."""
+    (field,) = {"epochs", "steps", "iterations"} & vars(method).keys()
+    return replace(method, **{field: 2})  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("method", SMALL, ids=name)
@@ -100,10 +102,27 @@ def test_settings_are_what_json_can_hold(method: Method) -> None:
     assert isinstance(method, Method)
     settings = method.settings()
     assert json.loads(json.dumps(dict(settings))).keys() == settings.keys()
-    assert {"kernel", "ard", "optimiser", "learning_rate", "dtype"} < settings.keys()
+    assert {"kernel", "ard", "optimiser", "dtype"} < settings.keys()
+    assert (settings["optimiser"] == "adam") == ("learning_rate" in settings)
     assert vars(method).items() <= settings.items()
     assert method.device("cpu") == "cpu"
-    assert method.max_rows == (5000 if isinstance(method, ExactGP) else None)
+    most = {"ExactGP": 5000, "WellTrainedGP": 10_000}
+    assert method.max_rows == most.get(name(method))
+
+
+@pytest.mark.parametrize("starts", [(0.1, 2.5), (2.5, 0.1)])
+def test_the_start_with_the_highest_evidence_is_kept(starts: tuple[float, float]) -> None:
+    """A fast wave with noise: long length-scales take the wave for noise."""
+    random = np.random.default_rng(0)
+    x = random.uniform(-2, 2, (150, 1))
+    y = np.sin(20 * x[:, 0]) + 0.1 * random.normal(size=150)
+    short, long, best = (
+        WellTrainedGP(length_scales=lengths).fit(x, y, 0, "cpu")
+        for lengths in ((0.1,), (2.5,), starts)
+    )
+    errors = [np.mean((y - fitted.predict(x).mean) ** 2) for fitted in (short, long, best)]
+    assert errors[0] < 0.1 * errors[1]
+    assert errors[2] == errors[0]
 
 
 def test_gpytorch_is_imported_by_a_fit_only() -> None:

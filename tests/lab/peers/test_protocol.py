@@ -14,7 +14,7 @@ from sswim.lab.bench.methods import require_method
 from sswim.lab.peers.protocol import Fitted, Gaussian
 from sswim.lab.peers.sswim_method import SSWIM
 
-PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp"]
+PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp", "gpboost-vecchia"]
 QUICK = SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 20})
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from builders.peers import rows
 
+from sswim.estimator.regressor import SSWIMRegressor
 from sswim.lab.peers.published_sswim import PublishedSSWIM
-from sswim.lab.peers.sswim_method import SSWIM, sswim
+from sswim.lab.peers.sswim_method import SSWIM, ExpectedKernelRegressor, FittedSSWIM, sswim
 from sswim.recipe.recipe import Recipe
 
 
@@ -13,6 +16,19 @@ def test_settings_are_those_that_differ_from_the_defaults() -> None:
     changes = {"n_members": 1, "recipe": Recipe(depths=(0,), normal_scores=False)}
     expected = {"n_members": 1, "depths": (0,), "normal_scores": False}
     assert SSWIM(changes).settings() == expected
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_the_expected_kernel_is_that_of_every_member(expected: bool) -> None:
+    changes = {"depth": 1, "n_neighbors": 8, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
+    method = SSWIM(changes, expected_kernel=expected)
+    assert method.settings() == changes | ({"expected_kernel": True} if expected else {})
+    fitted = method.fit(*rows(60), 0, "cpu")
+    assert isinstance(fitted, FittedSSWIM)
+    assert type(fitted.regressor) is (ExpectedKernelRegressor if expected else SSWIMRegressor)
+    for member in fitted.regressor.members_:
+        assert member.model.architecture.expected_kernel == expected
+    assert np.isfinite(fitted.predict(rows(5, seed=1)[0]).variance).all()
 
 
 def test_presets() -> None:

@@ -12,7 +12,8 @@ from sswim.base.errors import UserError
 from sswim.base.version import __version__
 from sswim.lab.peers.bayesian_warped_gp import BWGP
 from sswim.lab.peers.dense_gp import GP
-from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.gpboost_vecchia import GPBoost
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim.lab.peers.protocol import Method, TunedPerDataSet
 from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
 from sswim.lab.peers.sswim_method import SSWIM, sswim
@@ -39,13 +40,39 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 }
 """The default without one of its ingredients: settings by names that start with ``sswim-``."""
 
+
+def _by_neighbours(depth: int, **others: Any) -> dict[str, Any]:
+    return {"depth": depth, "n_neighbors": 64, **others}
+
+
+NEIGHBOURS: dict[str, SSWIM] = {
+    **{f"neighbours{depth}": SSWIM(_by_neighbours(depth)) for depth in (0, 1, 2)},
+    **{
+        f"neighbours{depth}-scores": SSWIM(_by_neighbours(depth, inputs="normal-scores"))
+        for depth in (0, 1, 2)
+    },
+    **{
+        f"neighbours{depth}-gaussian": SSWIM(_by_neighbours(depth, local_amplitude=False))
+        for depth in (0, 1, 2)
+    },
+    **{
+        f"neighbours{depth}-expected": SSWIM(_by_neighbours(depth), expected_kernel=True)
+        for depth in (1, 2)
+    },
+    "neighbours1-warp-output": SSWIM(_by_neighbours(1, output_warp="sinh-arcsinh")),
+}
+"""One model that predicts by neighbours, and variants of it, by the number of warps."""
+
 METHODS: dict[str, Method] = {
     "sswim": sswim(),
     **{name: SSWIM(changes) for name, changes in ABLATIONS.items()},
+    **NEIGHBOURS,
     "lightgbm": LightGBM(),
     "catboost": CatBoost(),
     "hist-gradient-boosting": HistGradientBoosting(),
     "exact-gp": ExactGP(),
+    "exact-gp-well-trained": WellTrainedGP(),
+    "gpboost-vecchia": GPBoost(),
     **{f"sswim{depth}-paper": sswim(depth, preset="paper") for depth in (1, 2)},
     "dsdgp": DSDGP(),
     "dkl": DKL(),

@@ -105,8 +105,8 @@ class Summary:
 
 
 def is_ours(method: str) -> bool:
-    """Return whether a method is this package's default or an ablation of it."""
-    return method.startswith("sswim") and not method.endswith("-paper")
+    """Return whether a method is this package's estimator, whatever its arguments."""
+    return method.startswith(("sswim", "neighbours")) and not method.endswith("-paper")
 
 
 def summarise(rows: Iterable[Row]) -> Summary:

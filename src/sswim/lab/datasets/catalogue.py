@@ -69,6 +69,10 @@ def _torgo(file: str) -> str:
     return f"https://www.dcc.fc.up.pt/~ltorgo/Regression/{file}"
 
 
+def _delve(family: str) -> str:
+    return f"https://www.cs.toronto.edu/~delve/data/{family}/desc.html"
+
+
 _MAP = "https://www.phase-trans.msm.cam.ac.uk/map/data"
 _CT_SLICE = "relative+location+of+ct+slices+on+axial+axis"
 _PROTEIN = "physicochemical+properties+of+protein+tertiary+structure"
@@ -267,6 +271,79 @@ _ALL = (
         "carrier; without what is only known later (dep_time, dep_delay, arr_time, air_time), "
         "names (flight, tailnum) and what the others tell (year, hour, minute, time_hour)",
         remark="Departures from New York in 2013 that arrived.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="powerplant",
+        n_rows=9568,
+        n_inputs=4,
+        target="PE",
+        source="UCI, Combined Cycle Power Plant",
+        page=_uci(294, "combined+cycle+power+plant"),
+        licence=CC_BY,
+        remark="Fine detail that few features cannot follow.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="kin8nm",
+        n_rows=8192,
+        n_inputs=8,
+        target="y",
+        source="Delve, kin",
+        page=_delve("kin"),
+        licence=NO_LICENCE,
+        remark="A simulated robot arm: smooth, and the inputs interact strongly.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="pumadyn32nm",
+        n_rows=8192,
+        n_inputs=32,
+        target="y",
+        source="Delve, pumadyn",
+        page=_delve("pumadyn"),
+        licence=NO_LICENCE,
+        remark="A simulated robot arm: few of the inputs matter, and none of them alone. The file "
+        "is a re-release with rescaled inputs and target.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="winered",
+        n_rows=1599,
+        n_inputs=11,
+        target="quality",
+        source="UCI, Wine Quality (red)",
+        page=_uci(186, "wine+quality"),
+        licence=CC_BY,
+        original=_uci_zip(186, "wine+quality", parsers.winered),
+        remark="The target has six distinct values, and 240 rows are copies of others.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="mcycle",
+        n_rows=133,
+        n_inputs=1,
+        target="accel",
+        source="R package MASS",
+        page="https://cran.r-project.org/package=MASS",
+        licence="GPL 2 or 3",
+        original=Original(
+            "https://vincentarelbundock.github.io/Rdatasets/csv/MASS/mcycle.csv", parsers.mcycle
+        ),
+        remark="Motorcycle accidents: very few rows, and their noise varies over time.",
+        in_paper=False,
+    ),
+    DataSet(
+        name="maunaloa_co2",
+        n_rows=2225,
+        n_inputs=1,
+        target="co2",
+        source="Python package statsmodels",
+        page="https://www.statsmodels.org/stable/datasets/generated/co2.html",
+        licence="public domain",
+        prepare=preparation.maunaloa_co2,
+        treatment="without date, which decimal_year repeats",
+        remark="Weekly CO2 from 1958 to 2001: a trend and a fast cycle.",
         in_paper=False,
     ),
 )

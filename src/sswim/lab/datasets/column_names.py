@@ -66,3 +66,4 @@ FLIGHTS = (
     *("sched_arr_time", "carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance"),
     *("hour", "minute", "time_hour", "arr_delay"),
 )
+MCYCLE = ("times", "accel")

@@ -21,6 +21,7 @@ from sswim.lab.datasets.column_names import (
     CREEP,
     ELEVATORS,
     FLIGHTS,
+    MCYCLE,
     SONG,
 )
 
@@ -81,6 +82,12 @@ def elevators(file: Path) -> pa.Table:
     return _read_two_parts(file, "elevators", ELEVATORS)
 
 
+def mcycle(file: Path) -> pa.Table:
+    """Read the CSV file of Rdatasets, without its row numbers."""
+    with file.open("rb") as text:
+        return _read_csv(text).select(MCYCLE)
+
+
 def nycflights13(file: Path) -> pa.Table:
     """Read the CSV file of Rdatasets, without flights that did not arrive."""
     with file.open("rb") as text:
@@ -111,6 +118,12 @@ def supercond(file: Path) -> pa.Table:
     """Read UCI's ZIP archive: numbers with a header."""
     with open_in_zip(file, "train.csv") as text:
         return _to_single_precision(_move_target_last(_read_csv(text), "critical_temp"))
+
+
+def winered(file: Path) -> pa.Table:
+    """Read UCI's ZIP archive: red wines separated by semicolons, with a header."""
+    with open_in_zip(file, "winequality-red.csv") as text:
+        return _move_target_last(_read_csv(text, delimiter=";"), "quality")
 
 
 def _read_two_parts(file: Path, name: str, names: Sequence[str]) -> pa.Table:

@@ -63,6 +63,11 @@ def ct_slice(table: pa.Table) -> pa.Table:
     return table.select([*varying, target])
 
 
+def maunaloa_co2(table: pa.Table) -> pa.Table:
+    """Drop the date, which is text; the decimal year says the same."""
+    return _drop_columns(table, ["date"])
+
+
 def nycflights13(table: pa.Table) -> pa.Table:
     """Keep what is known before a flight's day: date, schedule, distance, airports, carrier."""
     known = ["sched_dep_time", "sched_arr_time", "distance", "dest", "origin", "carrier"]

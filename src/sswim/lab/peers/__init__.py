@@ -2,7 +2,8 @@
 
 from sswim.lab.peers.bayesian_warped_gp import BWGP
 from sswim.lab.peers.dense_gp import GP
-from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP
+from sswim.lab.peers.gpboost_vecchia import GPBoost
+from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim.lab.peers.protocol import Fitted, Gaussian, Method, Predictive
 from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
 from sswim.lab.peers.sswim_method import SSWIM, sswim
@@ -23,11 +24,13 @@ __all__ = [
     "CatBoost",
     "ExactGP",
     "Fitted",
+    "GPBoost",
     "Gaussian",
     "HistGradientBoosting",
     "LightGBM",
     "Method",
     "Predictive",
     "PublishedSSWIM",
+    "WellTrainedGP",
     "sswim",
 ]

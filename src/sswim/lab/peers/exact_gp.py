@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat
 from typing import Any
 
 import gpytorch
+import torch
+from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from sswim.lab.peers.gpytorch_training import FittedGPyTorchModel, maximise
@@ -43,6 +46,66 @@ def fit_exact_gp(
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     model = ExactGPModel(rows.x, rows.y, matern(rows.x.shape[1]), likelihood).to(rows.x)
     return fit_evidence(model, rows, seed, steps, learning_rate, cholesky_only)
+
+
+def fit_best_exact_gp(
+    rows: StandardisedRows,
+    seed: int,
+    length_scales: Sequence[float],
+    noise: float,
+    least_noise: float,
+    iterations: int,
+) -> FittedGPyTorchModel:
+    """Maximise the evidence by L-BFGS from several length-scales, and keep the best model.
+
+    The settings are those of ``WellTrainedGP``.
+    """
+    n_inputs = rows.x.shape[1]
+    best, highest, failure = None, -math.inf, None
+    for length_scale in length_scales:
+        kernel = matern(n_inputs)
+        kernel.base_kernel.lengthscale = length_scale * math.sqrt(n_inputs)
+        bound = gpytorch.constraints.GreaterThan(least_noise)
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=bound)
+        likelihood.noise = noise
+        model = ExactGPModel(rows.x, rows.y, kernel, likelihood).to(rows.x)
+        try:
+            reached = climb(model, rows, iterations)
+        except (NanError, NotPSDError) as error:  # a step went too far; the other starts go on
+            failure = error
+            continue
+        if reached > highest:
+            best, highest = model, reached
+    if best is None:
+        raise RuntimeError("Training failed from every start of the length-scales.") from failure
+    return FittedGPyTorchModel(best, rows, seed, cholesky_only)
+
+
+def climb(model: ExactGPModel, rows: StandardisedRows, iterations: int) -> float:
+    """Maximise the evidence by L-BFGS, and return it in nats per row."""
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    optimiser = torch.optim.LBFGS(
+        model.parameters(),
+        max_iter=iterations,
+        tolerance_grad=1e-5,
+        tolerance_change=1e-8,
+        history_size=20,
+        line_search_fn="strong_wolfe",
+    )
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value: Tensor = -evidence(model(rows.x), rows.y)
+        value.backward()
+        return value
+
+    model.train()
+    with cholesky_only():
+        optimiser.step(loss)
+        with torch.no_grad():
+            reached: float = evidence(model(rows.x), rows.y).item()
+    model.eval()
+    return reached
 
 
 def fit_evidence(
