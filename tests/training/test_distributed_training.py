@@ -24,6 +24,7 @@ from sswim.rows import IterableSource
 from sswim.rows import summary as surveying
 
 ENSEMBLE = {"n_components": 16, "n_members": 2, "max_iter": 5, "dtype": "float64"}
+NEIGHBOURS = {"depth": 1, "n_neighbors": 16, "max_iter": 8, "dtype": "float64"}
 NOISY = {"noise": "input-dependent", "max_iter": 5}
 ARRAYS: dict[str, dict[str, Any]] = {
     "one model": {"depth": 1},
@@ -31,6 +32,9 @@ ARRAYS: dict[str, dict[str, Any]] = {
     "noise and output warp": {"depth": 1, **NOISY, "output_warp": "sinh-arcsinh"},
     "members": {"depth": 1, "n_members": 3, "max_iter": 5},
     "ensemble": ENSEMBLE,
+    "neighbours": NEIGHBOURS,
+    "neighbours, members": {**NEIGHBOURS, "n_members": 3},
+    "neighbours, noise": {**NEIGHBOURS, "noise": "input-dependent"},
 }
 """Settings of fits of arrays. Processes share the rows; if there are several members, those."""
 SHARDS: dict[str, tuple[dict[str, Any], int]] = {
@@ -38,6 +42,7 @@ SHARDS: dict[str, tuple[dict[str, Any], int]] = {
     "one model, held": ({"depth": 1}, 2**30),
     "noise, streamed": ({"depth": 1, **NOISY}, 0),
     "ensemble, streamed": (ENSEMBLE, 0),
+    "neighbours, held": (NEIGHBOURS, 2**30),
 }
 
 
@@ -76,7 +81,8 @@ def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
         for name, expected in alone.items():
             assert_same(found[name], expected)
     for found in results[1:]:  # and all have the very same parameters
-        assert_same(found["one model"], results[0]["one model"], tolerance=0.0)
+        for name in ("one model", "neighbours"):
+            assert_same(found[name], results[0][name], tolerance=0.0)
 
 
 def test_a_stream_gives_what_rows_in_memory_give(

@@ -25,10 +25,12 @@ from sswim.model.exact_kernel import (
     kernel_matrix,
 )
 from sswim.model.spectrum import Kernel
+from sswim.posterior.neighbour_index import MAP_INPUTS
 from sswim.posterior.neighbour_rows import NeighbourRows
 
 N_AMPLITUDE = 16
-"""Largest number of neighbours that the amplitude comes from."""
+"""Largest number of near neighbours that the amplitude comes from; on a map, of near and far ones
+each."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,10 @@ def predict_locally(
         side = of_point + (missing / mass)[..., None] * of_ones
         found = torch.linalg.solve_triangular(factor.mT, side[..., None], upper=True)[..., 0]
         found = found * present[:, None]
-    amplitude, total = _amplitude(of_targets, of_ones, present, signal, degrees)
+    first = slice(N_AMPLITUDE * (2 if points.shape[1] <= MAP_INPUTS else 1))
+    amplitude, total = _amplitude(
+        of_targets[..., first], of_ones[..., first], present[:, first], signal, degrees
+    )
     return LocalPrediction(mean, unit_variance.clamp(min=0), amplitude, total, found)
 
 
@@ -121,14 +126,13 @@ def _amplitude(
     signal: Float64[Tensor, " T"],
     degrees: Float64[Tensor, " T"] | None,
 ) -> tuple[Float64[Tensor, "Q T"], Float64[Tensor, "Q T"]]:
-    """Return ŝ² and the degrees of freedom of the first neighbours; infinite for one amplitude."""
-    first, ones = of_targets[..., :N_AMPLITUDE], of_ones[..., :N_AMPLITUDE]
+    """Return ŝ² and the degrees of freedom of neighbours; infinite ones for one amplitude."""
     if degrees is None:
-        shape = first[..., 0]
+        shape = of_targets[..., 0]
         return signal.expand_as(shape), torch.full_like(shape, torch.inf)
-    product = (first * ones).sum(-1)
-    mass = ones.square().sum(-1).clamp(min=1e-30)  # zero without neighbours
-    square = (first.square().sum(-1) - product.square() / mass).clamp(min=0)  # q
-    count = present[:, :N_AMPLITUDE].sum(-1, keepdim=True).clamp(min=1)
+    product = (of_targets * of_ones).sum(-1)
+    mass = of_ones.square().sum(-1).clamp(min=1e-30)  # zero without neighbours
+    square = (of_targets.square().sum(-1) - product.square() / mass).clamp(min=0)  # q
+    count = present.sum(-1, keepdim=True).clamp(min=1)
     total = degrees + count - 1
     return (degrees * signal + square) / total, total
