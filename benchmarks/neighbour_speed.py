@@ -21,7 +21,6 @@ from sswim.base.devices import resolve_device
 from sswim.estimator.regressor import SSWIMRegressor
 
 N_INPUTS = 10
-N_NEIGHBORS = 64
 
 
 def make_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -46,6 +45,7 @@ def main() -> None:
     add_out(parser, "results/neighbour-speed-<device>.jsonl")
     parser.add_argument("--rows", type=int, nargs="*", help="numbers of rows to fit")
     parser.add_argument("--n-predict", type=int, default=10**6, help="number of predictions")
+    parser.add_argument("--n-neighbors", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     device = resolve_device(arguments.device)
@@ -56,7 +56,7 @@ def main() -> None:
         x, y = make_rows(n_rows)
         for repeat in range(arguments.repeats):
             model = SSWIMRegressor(
-                depth=1, n_neighbors=N_NEIGHBORS, random_state=repeat, device=device.type
+                depth=1, n_neighbors=arguments.n_neighbors, random_state=repeat, device=device.type
             )
             begin = time.perf_counter()
             steps: list[float] = []
@@ -75,7 +75,7 @@ def main() -> None:
                     "rows": n_rows,
                     "inputs": N_INPUTS,
                     "depth": 1,
-                    "n_neighbors": N_NEIGHBORS,
+                    "n_neighbors": arguments.n_neighbors,
                     "repeat": repeat,
                     "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
                     "threads": torch.get_num_threads(),

@@ -27,6 +27,7 @@ PACKAGE = ROOT / "src" / "sswim"
 CARRIES = {
     "base": "records of tensors, files, Cholesky",
     "distributed": "processes and their shares of the rows",
+    "neighbours": "searches for the nearest rows",
     "rows": "source → chunks → summary → standardised rows",
     "model": "warped measures → expected features → observations",
     "posterior": "statistics → posterior → prediction → mixture",

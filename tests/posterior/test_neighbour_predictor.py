@@ -137,8 +137,8 @@ def test_a_prediction_is_the_exact_gp_of_its_neighbours(
     generator: torch.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its amplitude is that of the first of them."""
-    monkeypatch.setattr(local_prediction, "N_AMPLITUDE", 12)
+    """Its amplitude is that of the first of them: on a map, of near and far ones."""
+    monkeypatch.setattr(local_prediction, "N_AMPLITUDE", 6)
     rows = small_rows(generator, 60, n_targets=2)
     model, predictor = make(
         rows, generator, n_neighbors=n_neighbors, depth=1, local_amplitude=local
