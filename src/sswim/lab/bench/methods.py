@@ -59,6 +59,8 @@ NEIGHBOURS: dict[str, SSWIM] = {
         f"neighbours{depth}-expected": SSWIM(_by_neighbours(depth), expected_kernel=True)
         for depth in (1, 2)
     },
+    "neighbours1-scores-128": SSWIM(_by_neighbours(1, inputs="normal-scores", n_neighbors=128)),
+    "neighbours0-matern12": SSWIM(_by_neighbours(0, kernel="matern12")),
     "neighbours1-warp-output": SSWIM(_by_neighbours(1, output_warp="sinh-arcsinh")),
 }
 """One model that predicts by neighbours, and variants of it, by the number of warps."""
