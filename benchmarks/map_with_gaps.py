@@ -1,6 +1,7 @@
 """A map with gaps: squares of prism_elevation are held out, and predicted from around them.
 
     python benchmarks/map_with_gaps.py --folder DATA --picture map.png
+    python benchmarks/map_with_gaps.py --folder DATA --window --methods gpboost-vecchia neighbours0
 
 A tenth of the area is held out, in squares of 20 to 60 cells. Results, in metres, are appended to
 results/map-with-gaps.jsonl: error, density and coverage of 90 % intervals, also of the cells on
@@ -56,6 +57,13 @@ def hold_out(x: Array, y: Array, seed: int) -> Gaps:
     return Gaps(x, y, held)
 
 
+def in_window(x: Array) -> NDArray[np.bool_]:
+    """Return which rows are in the part of the map that is drawn."""
+    left, right, low, high = WINDOW
+    inside: NDArray[np.bool_] = (x[:, 0] >= left) & (x[:, 0] <= right)
+    return inside & (x[:, 1] >= low) & (x[:, 1] <= high)
+
+
 def scores(found: Predictive, y: Array) -> dict[str, float]:
     """Return error, density and coverage."""
     low, high = found.interval(0.9)
@@ -80,9 +88,8 @@ def predict(fitted: Fitted, x: Array, y: Array, n_rows: int = 20_000) -> dict[st
 
 def draw(fitted: Fitted, gaps: Gaps, path: Path) -> None:
     """Draw the truth, the mean and the standard deviation of a part of the map."""
-    left, right, low, high = WINDOW
     x = gaps.x
-    inside = (x[:, 0] >= left) & (x[:, 0] <= right) & (x[:, 1] >= low) & (x[:, 1] <= high)
+    inside = in_window(x)
     found = fitted.predict(x[inside])
     values = {
         "elevation (m); held-out squares are white": np.where(
@@ -109,12 +116,17 @@ def main() -> None:
     add_out(parser, "results/map-with-gaps.jsonl")
     parser.add_argument("--folder", help="folder of prism_elevation.parquet")
     parser.add_argument("--methods", nargs="*", default=["neighbours0", "neighbours1"])
+    parser.add_argument("--window", action="store_true", help="only the part that is drawn")
     parser.add_argument("--seeds", type=int, default=1, help="number of choices of squares")
     parser.add_argument("--picture", type=Path, help="PNG file of the last method's map")
     arguments = parser.parse_args()
     table = load("prism_elevation", arguments.folder)
+    x, y = table.x, table.y
+    if arguments.window:
+        inside = in_window(x)
+        x, y = x[inside], y[inside]
     for seed in range(arguments.seeds):
-        gaps = hold_out(table.x, table.y, seed)
+        gaps = hold_out(x, y, seed)
         for name in arguments.methods:
             method = METHODS[name]
             device = method.device(arguments.device)
