@@ -143,7 +143,7 @@ def test_a_training_that_was_cut_off_ends_as_if_it_had_not_been(
     resumed = train(models[2])
     assert_equal(models[2], models[0])
     assert values(resumed) == values(expected)
-    # What is finished is not trained again; the callback gets its last step.
+    # A training that has ended takes no more steps; the callback is called with its last one.
     steps: list[int] = []
     finished = train(model, lambda member, step: steps.append(step.index))
     assert_equal(model, models[0])

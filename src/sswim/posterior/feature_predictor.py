@@ -117,12 +117,7 @@ class FeaturePredictor(Predictor):
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions from the posterior of z, or observations of them.
-
-        Returns:
-            A function of inputs that returns the values of all n draws there. It can be called any
-            number of times; with noise, each call draws new noise.
-        """
+        """Draw n functions, each by its weights; see :meth:`Predictor.sample`."""
         weights = self.posterior.sample_weights(n, generator)
 
         @torch.no_grad()

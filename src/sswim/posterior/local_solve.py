@@ -68,7 +68,7 @@ def local_numbers(
 class _LocalNumbers(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, covariance: Tensor, targets: Tensor, ones: Tensor) -> tuple[Tensor, ...]:
-        factor = cholesky(covariance, "the covariance of a neighbourhood")
+        factor = cholesky(covariance, "covariance of a neighbourhood")
         sides = torch.stack((targets, ones), dim=-1)
         whitened = torch.linalg.solve_triangular(factor, sides, upper=False)
         of_neighbours, of_row = whitened[..., :-1, :], whitened[..., -1, :]

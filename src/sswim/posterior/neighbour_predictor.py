@@ -12,7 +12,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.errors import UserError
-from sswim.base.record import Record, chunks, concatenate, map_chunks
+from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.base.threads import map_in_threads
 from sswim.model.observations import kernel_points, log_precision
 from sswim.model.spectrum import Kernel
@@ -97,8 +97,7 @@ class NeighbourPredictor(Predictor):
 
         A row that counts several times is left out once, or as many times as its weight says.
         """
-        size = 4096
-        return map_chunks(self._leave_one_out_chunk, rows, size)
+        return map_chunks(self._leave_one_out_chunk, rows, rows_at_once(rows))
 
     def _leave_one_out_chunk(self, rows: Rows) -> Prediction:
         at = kernel_points(self.factors, rows.inputs)
@@ -144,12 +143,7 @@ class NeighbourPredictor(Predictor):
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions from the posterior of z, or observations of them.
-
-        Returns:
-            A function of inputs that returns the values of all n draws there. It can be called any
-            number of times; with noise, each call draws new noise.
-        """
+        """Draw n functions by pathwise conditioning; see :meth:`Predictor.sample`."""
         n_inputs = self.known.points.shape[1]
         draws = draw_prior(
             self.kernel, n, n_inputs, len(self.signal), len(self.rows), generator

@@ -79,7 +79,7 @@ class Predictor(Record):
 
     def log_evidence(self) -> Float64[Tensor, ""]:
         """Return log p(y) of the standardised targets of all rows, where that is computed."""
-        raise NotImplementedError
+        raise NotImplementedError("Predictions by neighbours have no evidence of all rows.")
 
     @torch.no_grad()
     def warp(self, inputs: Measure) -> list[Measure]:

@@ -1,4 +1,4 @@
-"""What is unusual about targets: ties, extreme values, and how they are rounded."""
+"""Checks of targets: how many are equal, how extreme they are, and how they are rounded."""
 
 from __future__ import annotations
 

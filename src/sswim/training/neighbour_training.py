@@ -45,9 +45,9 @@ class MiniBatches:
     warp_rate: float = 0.4
     """Learning rate of all other parameters, over that."""
     map_warp_rate: float = 0.1
-    """The same with few inputs."""
+    """That ratio for a map: with at most three inputs."""
     batch_rows: int | None = None
-    """Number of rows of a step; None for 128, or 256 if there are more than 4,000 rows."""
+    """Number of rows of a step; None for 128, or for 256 from 4,000 rows on."""
     pool_steps: int = 40
     """Number of steps from one look-up of neighbours to the next."""
     largest_gradient: float = 0.3
