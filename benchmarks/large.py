@@ -34,8 +34,11 @@ from sswim.lab.peers.trees import LightGBM
 FILES, COVERAGE = 8, 0.9
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
-    "more features": {"n_components": 4096, "n_members": 1, "recipe": Recipe(depths=(2,))},
-    "most features": {"n_components": 8192, "n_members": 1, "recipe": Recipe(depths=(2,))},
+    "more features": {
+        "n_components": 4096,
+        "n_members": 1,
+        "recipe": Recipe(kinds=("features-2",)),
+    },
     "all rows": {
         "depth": 2,
         "n_components": 1024,
@@ -45,7 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.06,
     },
 }
-"""Settings of sswim: the default; two members of it with many features; and one model of a given
+"""Settings of sswim: the default; one member of it with many features; and one model of a given
 depth, whose hyper-parameters are learnt from all rows rather than from a sample."""
 
 

@@ -1,9 +1,10 @@
-"""Time predictions of many rows, the bare products that they need, and predictions by SVGP.
+"""Time predictions of many rows and of one, the bare products of many, and predictions by SVGP.
 
     python benchmarks/prediction.py [--rows 1000000] [--device cuda] [--no-ensemble]
 
 The models are one with a single warp and the default, fitted to a few rows, because the time does
-not depend on the fit. A mean needs two products N×F×K for each warp, and a variance one N×F×F.
+not depend on the fit. A mean needs two products N×F×K for each warp, and a variance one N×F×F. One
+row needs few operations: its time is that of the calls.
 """
 
 from __future__ import annotations
@@ -37,6 +38,15 @@ def predictions(regressor: SSWIMRegressor, x: NDArray[np.float64], *, std: bool)
 
     def predict() -> None:
         regressor.predict(x, return_std=std)
+
+    return predict
+
+
+def intervals(regressor: SSWIMRegressor, x: NDArray[np.float64]) -> Workload:
+    """Return the prediction of intervals."""
+
+    def predict() -> None:
+        regressor.predict_interval(x)
 
     return predict
 
@@ -76,6 +86,8 @@ def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[i
         warp = (2 * architecture.warp_frequencies, architecture.n_pseudo)
         n_functions = 1 if architecture.warps == "joint" else 2
         shapes += n_functions * architecture.depth * [warp]
+        if architecture.n_neighbors:  # small matrices of each row, and no features
+            continue
         n_components = 2 * architecture.n_frequencies
         if architecture.linear:
             n_components += member.model.n_inputs + 1
@@ -100,6 +112,9 @@ def workloads(
             result[f"{name}, products of {what}"] = products(
                 regressor, n_rows, device, dtype=DTYPES[dtype], variance=std
             )
+        one = x[:1].numpy()
+        result[f"{name}, std of one row"] = predictions(regressor, one, std=True)
+        result[f"{name}, interval of one row"] = intervals(regressor, one)
     try:
         svgp = require_gpytorch().SVGP.start(few.x.to(device, DTYPES[dtype]), SVGP_INDUCING)
     except LeftOutError as error:

@@ -7,7 +7,14 @@ import torch
 from builders.models import small_rows
 from torch import Tensor
 
-from sswim.base.record import Record, chunks, concatenate, map_chunks, stack_records
+from sswim.base.record import (
+    Record,
+    chunks,
+    concatenate,
+    map_chunks,
+    rows_at_once,
+    stack_records,
+)
 from sswim.rows.rows import Rows
 
 
@@ -69,7 +76,10 @@ def test_chunks_put_together_are_the_rows(
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 8, 100])
-def test_results_of_chunks_are_put_together(generator: torch.Generator, size: int) -> None:
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_results_of_chunks_are_put_together(
+    generator: torch.Generator, size: int, in_threads: bool
+) -> None:
     rows = small_rows(generator, 7, n_targets=2, weighted=True)
     seen = []
 
@@ -77,11 +87,23 @@ def test_results_of_chunks_are_put_together(generator: torch.Generator, size: in
         seen.append(len(chunk))
         return chunk.map(lambda tensor: 2 * tensor)
 
-    whole = map_chunks(doubled, rows, size)
+    whole = map_chunks(doubled, rows, size, in_threads=in_threads)
     for ours, theirs in zip(whole.tensors(), rows.tensors(), strict=True):
         assert torch.equal(ours, 2 * theirs)
     assert max(seen) <= size
     assert sum(seen) == 7
+
+
+def test_chunks_are_differentiable_outside_threads(generator: torch.Generator) -> None:
+    rows = small_rows(generator, 7).leaves()
+    squared = map_chunks(lambda chunk: chunk.map(torch.square), rows, 3)
+    (gradient,) = torch.autograd.grad(squared.targets.sum(), rows.targets)
+    assert torch.equal(gradient, 2 * rows.targets)
+
+
+def test_threads_have_smaller_chunks(generator: torch.Generator) -> None:
+    rows = small_rows(generator, 7)
+    assert rows_at_once(rows, in_threads=True) < rows_at_once(rows)
 
 
 def test_rows_of_members_are_cut_along_their_own_axis(generator: torch.Generator) -> None:

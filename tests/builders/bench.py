@@ -81,7 +81,7 @@ def experiment_folder(folder: Path, patch: pytest.MonkeyPatch) -> Path:
 
 
 def row(set_: str, method: str, repeat: int = 0, failure: str = "", /, **scores: float) -> Row:
-    """A result with given scores; the others are one, or NaN for a failure."""
+    """A result with given scores; the others are one, or NaN for a failure, without a CRPS."""
     values: dict[str, Any] = {
         **{"rmse": 1.0, "mnlp": 1.0, "mse_original": 1.0, "mnlp_original": 1.0},
         **{"coverage_90": 0.9, "fit_seconds": 0.1, "predict_seconds": 0.1},
@@ -139,3 +139,17 @@ WIN_ROWS = (
     row("creep", "sswim", mse_original=300.0, mnlp_original=4.0),  # no peer to compare with
 )
 """Results on three data sets, with the wins that they make."""
+
+CRPS_ROWS = (
+    row("airfoil", "sswim", rmse=0.2, mnlp=0.1, crps=0.1, coverage_90=0.88),  # wins
+    row("airfoil", "lightgbm", rmse=0.25, mnlp=0.2, crps=0.2),
+    row("kin8nm", "sswim", rmse=0.302, mnlp=0.1, crps=0.004, coverage_90=0.95),  # near
+    row("kin8nm", "lightgbm", rmse=0.3, mnlp=0.05, crps=0.005),
+    row("kin8nm", "catboost", rmse=0.4, mnlp=0.3),  # by an older version, without a CRPS
+    row("kin8nm", "ngboost", 0, "RuntimeError: no luck"),
+    row("ailerons", "sswim", rmse=0.33, mnlp=0.3, crps=0.5, crps_original=5e-4),  # loses
+    row("ailerons", "lightgbm", rmse=0.3, mnlp=0.2, crps=0.4, crps_original=4e-4),
+    row("creep", "sswim", rmse=0.1, crps=0.1, crps_original=3.0),  # no peer with a CRPS
+    row("creep", "lightgbm", rmse=0.01),
+)
+"""Results on four data sets, three of which have a CRPS to compare with."""

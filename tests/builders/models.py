@@ -17,8 +17,9 @@ from sswim.model.output_warp import OutputWarp, OutputWarpName
 from sswim.model.pseudo_gp import PseudoGP
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
+from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import Scaling
+from sswim.rows.scaling import Scaling, no_scaling
 
 SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5, n_noise_frequencies=3)
 DENSITIES: dict[str, dict[str, Any]] = {
@@ -113,12 +114,14 @@ def random_warp(
 
 def target_scaling(mean: list[float], spread: list[float]) -> Scaling:
     """Make a scaling that changes targets and leaves one input as it is."""
-    unit = torch.ones(1, dtype=torch.float64)
-    return Scaling(
-        0 * unit,
-        unit,
-        torch.tensor(mean, dtype=torch.float64),
-        torch.tensor(spread, dtype=torch.float64),
+    one_row = Rows(
+        Measure(torch.zeros(1, 1, dtype=torch.float64)),
+        torch.zeros(1, len(mean), dtype=torch.float64),
+    )
+    return dataclasses.replace(
+        no_scaling(one_row),
+        target_mean=torch.tensor(mean, dtype=torch.float64),
+        target_spread=torch.tensor(spread, dtype=torch.float64),
     )
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sswim.lab.bench.methods import EXTRAS, METHODS
 from sswim.lab.peers.bayesian_warp import WarpPrior
 from sswim.lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP
 from sswim.lab.peers.protocol import Method, Predictive
 from sswim.lab.peers.published_sswim import PublishedSSWIM
+from sswim.posterior.density import Density
+from sswim.posterior.mixture import Mixture
 
 Array = NDArray[np.float64]
 
@@ -36,6 +41,35 @@ def skewed_rows(n: int = 60, seed: int = 0) -> tuple[Array, Array]:
     return np.column_stack([x, np.ones(n)]), y
 
 
+def integrated_crps(
+    cdf: Callable[[Array], Array], y: Array, low: float, high: float, n: int = 20_000
+) -> Array:
+    """Return ∫ (F(t) − 1{t ≥ y})² dt of every observation, by the midpoint rule.
+
+    Args:
+        cdf: Returns F at values, of which every observation has a row.
+        y: The observations.
+        low: The lower end of the integral.
+        high: The upper end.
+        n: Number of values on each side of an observation.
+    """
+    steps, middle = (np.arange(n) + 0.5) / n, y[:, None]
+    below = np.square(cdf(low + (middle - low) * steps)).mean(1)
+    above = np.square(1 - cdf(middle + (high - middle) * steps)).mean(1)
+    crps: Array = (y - low) * below + (high - y) * above
+    return crps
+
+
+def cdf_of_rows(density: Density | Mixture) -> Callable[[Array], Array]:
+    """Return the distribution functions of a density's rows, for ``integrated_crps``."""
+
+    def cdf(values: Array) -> Array:
+        columns = torch.as_tensor(values).split(1, dim=1)
+        return torch.cat([density.cdf(column) for column in columns], 1).numpy()
+
+    return cdf
+
+
 def scalar(value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.float64)
 
@@ -46,6 +80,13 @@ def warp_prior(amplitude: float = 0.8, length: float = 0.9, noise: float = 0.3) 
         scalar(value).log() for value in (amplitude, length, noise, 10.0)
     )
     return WarpPrior(log_amplitude, log_length, log_noise, scalar(-5.0), log_width)
+
+
+def skip_without_libraries(name: str) -> None:
+    """Skip a test of a method whose libraries are in an extra that is not always installed."""
+    for library in METHODS[name].libraries:
+        if library in EXTRAS:
+            pytest.importorskip(library, reason=f"needs the extra {EXTRAS[library]}")
 
 
 def seeded_generator(seed: int = 0) -> torch.Generator:

@@ -1,14 +1,32 @@
-"""Standardised rows as a fit has them."""
+"""Standardised rows as a fit has them, and kinds of members."""
 
 from __future__ import annotations
 
 import torch
 
+from sswim.model.architecture import Architecture
+from sswim.recipe.plan import Kind
 from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows
+from sswim.training.neighbour_training import MiniBatches
+from sswim.training.objective import MAP, Objective
+from sswim.training.optimisers import Adam
 
 
 def training_rows(rows: Rows) -> TrainingRows:
-    """Rows of one process that are standardised already, all of them in the sample."""
+    """Rows of one process that are standardised already, all of them in the sample and kept."""
     low, high = rows.targets.amin(0), rows.targets.amax(0)
-    return TrainingRows(rows, rows, len(rows), low, high, torch.device("cpu"))
+    return TrainingRows(rows, rows, len(rows), low, high, torch.device("cpu"), rows)
+
+
+def kind_of(
+    architecture: Architecture,
+    n_members: int = 1,
+    steps: int = 5,
+    objective: Objective = MAP,
+) -> Kind:
+    """Make a kind with the optimiser of the way it predicts."""
+    by_neighbours = architecture.n_neighbors > 0
+    name = f"{'neighbours' if by_neighbours else 'features'}-{architecture.depth}"
+    optimiser = MiniBatches(steps) if by_neighbours else Adam(steps)
+    return Kind(name, architecture, objective, optimiser, n_members)

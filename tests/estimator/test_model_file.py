@@ -12,11 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.models import DENSITIES
+from builders.models import DENSITIES, small_model, small_rows
+from builders.neighbours import neighbour_model
 from safetensors.torch import save_file
 
 from sswim import SSWIMRegressor
-from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
+from sswim.estimator.model_file import MODEL, VERSION, ModelFileError, pack, stored_members, unpack
+from sswim.model.sswim import SSWIM
+from sswim.posterior.conditioning import condition
+from sswim.posterior.ensemble import Ensemble, make_ensemble
+from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.posterior.neighbour_predictor import NeighbourPredictor
+from sswim.rows.measure import Measure
+from sswim.rows.rows import Rows
+from sswim.rows.scaling import learn_scaling
 
 
 @pytest.fixture(scope="module")
@@ -232,3 +241,121 @@ def test_a_full_disk_leaves_the_old_file(
         regressor.save(path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+Fitted = tuple[list[SSWIM], Ensemble]
+CPU = torch.device("cpu")
+
+
+def fitted(rows: Rows, generator: torch.Generator, *kinds: str) -> Fitted:
+    """Make an ensemble of models with random parameters, of given kinds."""
+    scaling = learn_scaling(rows)
+    standardised = scaling.rows(rows)
+    density = DENSITIES["sinh-arcsinh"]
+    make = {
+        "few features": lambda: small_model(standardised, generator, n_frequencies=3, **density),
+        "many features": lambda: small_model(standardised, generator, n_frequencies=20, **density),
+        "neighbours": lambda: neighbour_model(standardised, generator, 8, **density),
+    }
+    models = [make[kind]() for kind in kinds]
+    weights = torch.arange(1, len(models) + 1, dtype=torch.float64)
+    members = [condition(model, standardised) for model in models]
+    return models, make_ensemble(scaling, members, weights / weights.sum(), standardised)
+
+
+def restored(fit: Fitted, tensors: dict[str, torch.Tensor], stored: list[int]) -> Ensemble:
+    models, _ = fit
+    return unpack(tensors, [models[number].architecture for number in stored], CPU)[1]
+
+
+def assert_same_predictions(ours: Ensemble, theirs: Ensemble, rows: Rows) -> None:
+    inputs = Measure(rows.inputs.mean + 0.1)
+    for mine, expected in zip(
+        ours.predict(inputs).tensors(), theirs.predict(inputs).tensors(), strict=True
+    ):
+        assert torch.equal(mine, expected)
+
+
+KINDS = {
+    "few features": ("few features",),
+    "many features": ("many features", "many features"),
+    "neighbours": ("neighbours", "neighbours"),
+    "both": ("few features", "neighbours", "many features"),
+}
+
+
+@pytest.mark.parametrize("kinds", [*KINDS.values()], ids=[*KINDS])
+@pytest.mark.parametrize("rows_are", ["plain", "weighted", "uncertain"])
+def test_every_kind_of_ensemble_predicts_the_same_to_the_last_bit(
+    kinds: tuple[str, ...], rows_are: str, generator: torch.Generator
+) -> None:
+    weighted, uncertain = rows_are == "weighted", rows_are == "uncertain"
+    rows = small_rows(generator, n_targets=2, weighted=weighted, uncertain=uncertain)
+    fit = fitted(rows, generator, *kinds)
+    tensors = pack(*fit)
+    loaded = restored(fit, tensors, [*range(len(kinds))])
+    assert_same_predictions(loaded, fit[1], rows)
+    again = pack(fit[0], loaded)
+    assert again.keys() == tensors.keys()
+    assert all(torch.equal(again[name], tensors[name]) for name in tensors)
+    more = small_rows(generator, 5, n_targets=2)
+    assert_same_predictions(loaded.update(more), fit[1].update(more), rows)
+
+
+def test_statistics_are_stored_only_where_rows_are_larger(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n_targets=2)
+    few, many = (fitted(rows, generator, kind) for kind in ("few features", "many features"))
+    few_names, many_names = (pack(*fit).keys() for fit in (few, many))
+    assert "members.0.statistics.gram" in few_names
+    assert not any(name.startswith("rows.") for name in few_names)
+    assert not any("statistics" in name for name in many_names)
+    assert "rows.inputs" in many_names
+    member = few[1].members[0]
+    assert isinstance(member, FeaturePredictor)
+    n_targets, n_features, _ = member.statistics.gram.shape
+    packed = pack(*few)["members.0.statistics.gram"]
+    assert packed.shape == (n_targets, n_features * (n_features + 1) // 2)
+
+
+def test_rows_are_stored_once(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n_targets=2)
+    fit = fitted(rows, generator, "many features", "neighbours", "neighbours")
+    tensors = pack(*fit)
+    assert [name for name, each in tensors.items() if len(rows) in each.shape] == [
+        "rows.inputs",
+        "rows.targets",
+    ]
+    members = restored(fit, tensors, [0, 1, 2]).members
+    first, second = (each for each in members if isinstance(each, NeighbourPredictor))
+    assert first.rows is second.rows
+
+
+def test_without_rows_members_by_neighbours_are_left_out(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n_targets=2)
+    fit = fitted(rows, generator, "neighbours", "many features", "few features")
+    stored = stored_members(fit[1], include_rows=False)
+    assert stored == [1, 2]
+    tensors = pack(*fit, include_rows=False)
+    assert not any(name.startswith("rows.") for name in tensors)
+    assert all(len(rows) not in tensor.shape for tensor in tensors.values())
+    assert torch.allclose(tensors["weights"], torch.tensor([0.4, 0.6], dtype=torch.float64))
+    loaded = restored(fit, tensors, stored)
+    assert loaded.rows is None
+    expected = replace(fit[1], members=fit[1].members[1:], weights=tensors["weights"], rows=None)
+    assert_same_predictions(loaded, expected, rows)
+
+
+def test_without_rows_neighbours_alone_are_kept(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n_targets=2)
+    fit = fitted(rows, generator, "neighbours", "neighbours")
+    assert stored_members(fit[1], include_rows=False) == [0, 1]
+    loaded = restored(fit, pack(*fit, include_rows=False), [0, 1])
+    assert [each.count for each in loaded.members] == [0, 0]
+    assert_same_predictions(loaded.update(rows), fit[1], rows)
+
+
+def test_members_without_statistics_need_rows(generator: torch.Generator) -> None:
+    fit = fitted(small_rows(generator), generator, "many features")
+    tensors = {name: each for name, each in pack(*fit).items() if not name.startswith("rows.")}
+    with pytest.raises(ValueError, match="without statistics, but no rows"):
+        restored(fit, tensors, [0])

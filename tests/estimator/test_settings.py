@@ -8,17 +8,23 @@ from builders.models import unchecked
 
 from sswim import SSWIMRegressor
 from sswim.estimator.settings import check_settings, make_fit_plan
-from sswim.recipe.recipe import Recipe
+from sswim.recipe.plan import Kind, Plan, make_plan
+from sswim.recipe.recipe import KINDS, Recipe, choose_size
+from sswim.training.neighbour_training import MiniBatches
 from sswim.training.objective import EVIDENCE, MAP
+from sswim.training.optimisers import Adam
 
 
 def test_the_default_is_the_recipe() -> None:
     plan = make_fit_plan(SSWIMRegressor(), 1000, 5)
-    assert len(plan.kinds) == 6
+    assert plan == make_plan(Recipe(), choose_size(1000, 5))
+    assert len(plan.kinds) == len(KINDS)
     assert plan.screening
     assert plan.cross_fitting
     assert plan.stacking
     assert plan.calibration
+    assert plan.pruning
+    assert plan.keeps_rows
 
 
 def test_a_depth_is_one_model_on_all_rows() -> None:
@@ -28,30 +34,68 @@ def test_a_depth_is_one_model_on_all_rows() -> None:
     assert kind.architecture.n_frequencies == 256
     assert kind.architecture.output_warp == "none"
     assert kind.objective == MAP
-    assert plan.n_members == 1
+    assert kind.optimiser == Adam()
+    assert plan.total_members == 1
     assert not plan.cross_fitting
     assert not plan.screening
+    assert not plan.keeps_rows
+
+
+def test_one_model_may_predict_by_neighbours() -> None:
+    plan = make_fit_plan(SSWIMRegressor(depth=1, n_neighbors=32, max_iter=9), 1000, 5)
+    [kind] = plan.kinds
+    assert kind.by_neighbours
+    assert kind.architecture.n_neighbors == 32
+    assert kind.optimiser == MiniBatches(steps=9)
+    assert plan.precision == "float32"
+    assert plan.keeps_rows
+
+
+def trained(plan: Plan) -> list[Kind]:
+    return [kind for kind in plan.kinds if not kind.is_mean]
+
+
+def by_features(plan: Plan) -> list[Kind]:
+    return [kind for kind in trained(plan) if not kind.by_neighbours]
 
 
 @pytest.mark.parametrize(
     ("settings", "name", "expected"),
     [
         ({"kernel": "matern12"}, "kernel", "matern12"),
+        ({"inputs": "standardised"}, "inputs", "standardised"),
+        ({"warps": "separate"}, "warps", "separate"),
+        ({"output_warp": "tanh"}, "output_warp", "tanh"),
+        ({"n_output_terms": 3}, "n_output_terms", 3),
+        ({"noise": "constant"}, "noise", "constant"),
+    ],
+)
+def test_an_argument_changes_its_part_of_every_kind_that_is_trained(
+    settings: dict[str, Any], name: str, expected: object
+) -> None:
+    usual, plan = (make_fit_plan(SSWIMRegressor(**each), 1000, 5) for each in ({}, settings))
+    assert {getattr(kind.architecture, name) for kind in trained(plan)} == {expected}
+    assert plan.kinds[0].is_mean
+    assert plan.kinds[0] == usual.kinds[0]
+    assert len(plan.kinds) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "expected"),
+    [
         ({"n_pseudo": 7}, "n_pseudo", 7),
         ({"n_components": 20}, "n_frequencies", 10),
         ({"n_components": 19}, "n_frequencies", 10),
         ({"n_components": 20}, "n_warp_frequencies", 5),
-        ({"output_warp": "tanh"}, "output_warp", "tanh"),
-        ({"n_output_terms": 3}, "n_output_terms", 3),
-        ({"noise": "input-dependent"}, "noise", "input-dependent"),
     ],
 )
-def test_an_argument_changes_its_part_of_every_kind(
+def test_sizes_are_those_of_the_kinds_that_predict_by_features(
     settings: dict[str, Any], name: str, expected: object
 ) -> None:
-    plan = make_fit_plan(SSWIMRegressor(**settings), 1000, 5)
-    assert {getattr(kind.architecture, name) for kind in plan.kinds} == {expected}
-    assert len(plan.kinds) == 6
+    usual, plan = (make_fit_plan(SSWIMRegressor(**each), 1000, 5) for each in ({}, settings))
+    assert {getattr(kind.architecture, name) for kind in by_features(plan)} == {expected}
+    for ours, theirs in zip(plan.kinds, usual.kinds, strict=True):
+        assert not ours.by_neighbours or ours == theirs
 
 
 def test_training_can_be_changed() -> None:
@@ -59,17 +103,30 @@ def test_training_can_be_changed() -> None:
         n_members=5, max_iter=7, learning_rate=0.5, length_scale=2.0, objective="evidence"
     )
     plan = make_fit_plan(regressor, 1000, 5)
-    assert plan.n_members == 5
-    assert plan.optimiser.steps == 7
-    assert plan.optimiser.learning_rate == 0.5
+    assert [kind.n_members for kind in plan.kinds] == [1, 5, 5, 1, 1, 5]
+    assert {kind.optimiser.steps for kind in trained(plan)} == {7}
+    assert {kind.optimiser.learning_rate for kind in trained(plan)} == {0.5}
     assert plan.length_scale == 2.0
     assert not plan.screening
-    assert {kind.objective for kind in plan.kinds} == {EVIDENCE}
+    assert {kind.objective for kind in trained(plan)} == {EVIDENCE}
+
+
+def test_rows_may_grow_for_the_kinds_that_predict_by_features() -> None:
+    plan = make_fit_plan(SSWIMRegressor(growing=True), 1000, 5)
+    for kind in by_features(plan):
+        assert isinstance(kind.optimiser, Adam)
+        assert kind.optimiser.growing
+
+
+def test_one_member_of_each_kind() -> None:
+    plan = make_fit_plan(SSWIMRegressor(n_members=1), 100, 5)
+    assert {kind.n_members for kind in plan.kinds} == {1}
 
 
 def test_a_recipe_of_ones_own() -> None:
-    plan = make_fit_plan(SSWIMRegressor(recipe=Recipe(depths=(1,), cross_fitting=False)), 1000, 5)
-    assert [kind.architecture.depth for kind in plan.kinds] == [1, 1]
+    recipe = Recipe(kinds=("features-1", "neighbours-1"), cross_fitting=False)
+    plan = make_fit_plan(SSWIMRegressor(recipe=recipe), 1000, 5)
+    assert [kind.by_neighbours for kind in plan.kinds] == [False, True]
     assert not plan.cross_fitting
 
 
@@ -82,7 +139,7 @@ def test_targets_with_many_ties_are_not_warped() -> None:
     plan = make_fit_plan(SSWIMRegressor(), 1000, 5, tied=True)
     assert {kind.architecture.output_warp for kind in plan.kinds} == {"none"}
     asked = make_fit_plan(SSWIMRegressor(output_warp="tanh"), 1000, 5, tied=True)
-    assert {kind.architecture.output_warp for kind in asked.kinds} == {"tanh"}
+    assert {kind.architecture.output_warp for kind in trained(asked)} == {"tanh"}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +165,9 @@ def test_targets_with_many_ties_are_not_warped() -> None:
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
         ({"growing": "no"}, "growing must be True or False. Got 'no'"),
+        ({"n_neighbors": 8}, 'Got n_neighbors=8 with depth="auto"'),
+        ({"n_neighbors": 8, "depth": 1, "growing": True}, "Got n_neighbors as well"),
+        ({"n_neighbors": -1}, "n_neighbors must be an integer of at least 0"),
     ],
 )
 def test_bad_settings_are_named(change: dict[str, Any], message: str) -> None:

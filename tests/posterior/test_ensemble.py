@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
+from builders.neighbours import neighbour_model
 from scipy.stats import multivariate_normal
 
 from sswim.base import record as record_module
@@ -16,9 +17,10 @@ from sswim.posterior import ensemble as ensemble_module
 from sswim.posterior import feature_predictor as feature_module
 from sswim.posterior import predictor as predictor_module
 from sswim.posterior.conditioning import condition
-from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.ensemble import Ensemble, make_ensemble
 from sswim.posterior.feature_predictor import FeaturePredictor
 from sswim.posterior.mixture import equal_weights
+from sswim.posterior.neighbour_predictor import NeighbourPredictor
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
@@ -92,9 +94,9 @@ def test_inputs_are_cut_into_chunks_once(
     seen: list[tuple[str, int]] = []
 
     def counted(place: str) -> Callable[..., Any]:
-        def call(function: Callable[..., Any], record: Record, size: int) -> Any:
+        def call(function: Callable[..., Any], record: Record, size: int, **options: Any) -> Any:
             seen.append((place, len(record.tensors()[0])))
-            return map_chunks(function, record, size)
+            return map_chunks(function, record, size, **options)
 
         return call
 
@@ -256,4 +258,74 @@ def test_leaving_one_out_equals_conditioning_on_the_others(
                 ours, theirs = getattr(one, name)[row], getattr(other, name)[row]
                 assert torch.allclose(ours, theirs, rtol=1e-7)
         ours, theirs = (m.log_density(rows.targets)[row] for m in (left_out, expected))
+        assert torch.allclose(ours, theirs, rtol=1e-8)
+
+
+def mixed(rows: Rows, generator: torch.Generator, scaled_by: Rows) -> Ensemble:
+    """Make an ensemble of members by features and by neighbours that keeps its rows."""
+    scaling = learn_scaling(scaled_by)
+    standardised = scaling.rows(rows)
+    models = [
+        small_model(scaling.rows(scaled_by), generator, n_frequencies=20),
+        neighbour_model(scaling.rows(scaled_by), generator, 8),
+        neighbour_model(scaling.rows(scaled_by), generator, 8, depth=1),
+    ]
+    members = [condition(model, standardised) for model in models]
+    return make_ensemble(scaling, members, equal_weights(3), standardised)
+
+
+def test_rows_are_kept_where_they_are_smaller_than_statistics(
+    rows: Rows, generator: torch.Generator
+) -> None:
+    standardised = learn_scaling(rows).rows(rows)
+    for n_frequencies, is_kept in ((3, False), (20, True)):
+        model = small_model(standardised, generator, n_frequencies=n_frequencies)
+        members = [condition(model, standardised)]
+        made = make_ensemble(learn_scaling(rows), members, equal_weights(1), standardised)
+        assert (made.rows is not None) == is_kept
+        assert make_ensemble(made.scaling, members, made.weights, None).rows is None
+        others = standardised.map(lambda tensor: tensor[:-1])
+        assert make_ensemble(made.scaling, members, made.weights, others).rows is None
+
+
+def test_rows_are_kept_for_neighbours_and_shared(rows: Rows, generator: torch.Generator) -> None:
+    ensemble = mixed(rows, generator, rows)
+    by_neighbours = [each for each in ensemble.members if isinstance(each, NeighbourPredictor)]
+    assert len(by_neighbours) == 2
+    assert all(each.rows is ensemble.rows for each in by_neighbours)
+
+
+def test_updating_keeps_the_rows_up_to_date(
+    rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
+    state = generator.get_state()
+    expected = mixed(rows, generator, rows)
+    updated = mixed(first, generator.set_state(state), rows).update(second)
+    for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
+        assert torch.equal(ours, theirs)  # joined rows are conditioned on as if at once
+    assert updated.rows is not None
+    assert all(
+        each.rows is updated.rows
+        for each in updated.members
+        if isinstance(each, NeighbourPredictor)
+    )
+
+
+def test_rows_are_no_longer_kept_when_there_are_many(
+    rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    scaling = learn_scaling(rows)
+    standardised = scaling.rows(rows)
+    model = small_model(standardised, generator, n_frequencies=10)
+    members = [condition(model, standardised)]
+    ensemble = make_ensemble(scaling, members, equal_weights(1), standardised)
+    assert ensemble.rows is not None
+    more = small_rows(generator, 40, n_targets=2)
+    updated = ensemble.update(more)
+    assert updated.rows is None
+    unkept = Ensemble(scaling, tuple(members), equal_weights(1)).update(more)
+    for ours, theirs in zip(
+        updated.predict(inputs).tensors(), unkept.predict(inputs).tensors(), strict=True
+    ):
         assert torch.allclose(ours, theirs, rtol=1e-8)

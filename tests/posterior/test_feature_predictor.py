@@ -237,3 +237,25 @@ def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(
     weights = predictor.posterior.sample_weights(n, generator)[:, :, 0]
     draws = (features.unflatten(0, (n, 3)) @ weights[:, :, None])[..., 0]
     assert torch.allclose(draws.mT.cov(), ours, atol=0.03 * ours.max().item())
+
+
+def test_statistics_follow_from_the_same_few_rows(predictor: FeaturePredictor, rows: Rows) -> None:
+    assert predictor.follows_from(rows)
+    assert not predictor.follows_from(rows.map(lambda tensor: tensor[:-1]))  # other rows
+    n_features = len(predictor.posterior.mean)
+    many = rows.map(lambda tensor: tensor.repeat(n_features, *(1,) * (tensor.ndim - 1)))
+    assert not predictor.condition_again(many).follows_from(many)
+
+
+def test_conditioning_again_is_conditioning(
+    predictor: FeaturePredictor, rows: Rows, inputs: Measure
+) -> None:
+    first, second = rows.map(lambda tensor: tensor[:8]), rows.map(lambda tensor: tensor[8:])
+    updated = predictor.condition_again(first).update(second)
+    for ours, theirs in zip(
+        updated.predict(inputs).tensors(), predictor.predict(inputs).tensors(), strict=True
+    ):
+        assert torch.allclose(ours, theirs, rtol=1e-9)
+    again = updated.condition_again(rows)
+    for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
+        assert torch.equal(ours, theirs)

@@ -49,8 +49,9 @@ def test_student_t_predictions_are_those_of_scipy(
     assert np.allclose(theirs.var(), student.observation_variance)
     assert np.allclose(student.log_density(targets), theirs.logpdf(targets.numpy()), rtol=1e-10)
     assert np.allclose(student.cdf(targets), theirs.cdf(targets.numpy()), rtol=1e-9)
-    for level in (-6.0, -1.0, 0.0, 0.3, 2.0, 6.0):
-        value = student.mean + student.stretch(level) * student.observation_variance.sqrt()
+    levels = torch.tensor([-6.0, -1.0, 0.0, 0.3, 2.0, 6.0], dtype=torch.float64)
+    for level, stretch in zip(levels.tolist(), student.stretch(levels), strict=True):
+        value = student.mean + stretch * student.observation_variance.sqrt()
         below = norm.cdf(-abs(level))
         ours = theirs.cdf(value.numpy()) if level < 0 else theirs.sf(value.numpy())
         assert np.allclose(ours, below, rtol=1e-6)
@@ -62,7 +63,8 @@ def test_many_degrees_are_a_gaussian(student: Prediction, generator: torch.Gener
     gaussian = replace(student, degrees=None)
     assert torch.allclose(many.log_density(targets), gaussian.log_density(targets), atol=1e-5)
     assert torch.allclose(many.cdf(targets), gaussian.cdf(targets), atol=1e-6)
-    assert gaussian.stretch(1.7) == 1.7
+    levels = torch.tensor([1.7, -0.2], dtype=torch.float64)
+    assert torch.equal(gaussian.stretch(levels), levels[:, None, None])
     assert np.allclose(
         gaussian.cdf(targets),
         norm.cdf(targets, gaussian.mean, gaussian.observation_variance.sqrt()),

@@ -33,6 +33,7 @@ from sswim.posterior.statistics import (
     statistics,
     sum_statistics,
     total_statistics,
+    unpack_gram,
 )
 from sswim.rows.rows import Rows
 
@@ -171,3 +172,23 @@ def test_no_chunk_is_refused(generator: torch.Generator) -> None:
     for call in (lambda: sum_statistics([]), lambda: total_statistics(factors, [])):
         with pytest.raises(ValueError, match=r"at least one chunk of rows\. Got none\."):
             call()
+
+
+@pytest.mark.parametrize("own_gram", [False, True], ids=["one for all targets", "one for each"])
+def test_packing_keeps_every_bit_of_the_gram_matrix(
+    features: Tensor, targets: Tensor, weight: Tensor, own_gram: bool
+) -> None:
+    precision = targets.abs() if own_gram else None
+    sums = statistics(observations(features, targets, weight, precision))
+    packed = sums.packed_gram()
+    n_features = features.shape[-1]
+    assert packed.shape == (len(sums.gram), n_features * (n_features + 1) // 2)
+    assert packed.nbytes == sums.packed_bytes()
+    restored = unpack_gram(packed, n_features)
+    assert torch.equal(restored.tril(), sums.gram.tril())  # the triangle that is read
+    assert torch.equal(restored, restored.mT)
+    ours, theirs = (
+        posterior(replace(sums, gram=gram), NOISE, SIGNAL) for gram in (restored, sums.gram)
+    )
+    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.equal(mine, expected)

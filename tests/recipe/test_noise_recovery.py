@@ -115,7 +115,7 @@ ODD_TARGETS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("noise", ["constant", "input-dependent"])
+@pytest.mark.parametrize("noise", [pytest.param("constant", marks=slow), "input-dependent"])
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
 @pytest.mark.parametrize("name", ODD_TARGETS)
 def test_odd_targets_give_finite_densities(name: str, output_warp: str, noise: str) -> None:

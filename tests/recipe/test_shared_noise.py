@@ -6,8 +6,9 @@ import torch
 from builders.models import SMALL, normal
 
 from sswim.model.noise_field import log_noise_ratio
+from sswim.recipe.out_of_fold import OutOfFold
 from sswim.recipe.shared_noise import learn_shared_noise
-from sswim.recipe.stacking import OutOfFold, Stacking, equal_stacking, mixture_log_density
+from sswim.recipe.stacking import Stacking, equal_stacking, mixture_log_density
 from sswim.rows.measure import Measure
 
 ARCHITECTURE = replace(SMALL, n_noise_frequencies=16)
@@ -15,54 +16,59 @@ ARCHITECTURE = replace(SMALL, n_noise_frequencies=16)
 
 def growing_noise(
     generator: torch.Generator, growth: float, n: int = 1500
-) -> tuple[Measure, OutOfFold]:
+) -> tuple[Measure, list[OutOfFold]]:
     """Make residuals that two kinds share, with noise of the log variance ``growth``·x."""
     x = normal(generator, n, 1)
-    residual = ((0.5 * growth * x).exp() * normal(generator, n, 1)).repeat(2, 1, 1)
+    residual = (0.5 * growth * x).exp() * normal(generator, n, 1)
     nothing = torch.zeros_like(residual)
-    return Measure(x), OutOfFold(residual, nothing + 1e-6, nothing + 1.0, nothing)
+    kind = OutOfFold(residual, nothing + 1e-6, nothing + 1.0, nothing, -residual)
+    return Measure(x), [kind, kind]
 
 
 @torch.no_grad()
 def learnt_ratio(
-    inputs: Measure, rows: OutOfFold, stacking: Stacking, generator: torch.Generator
+    inputs: Measure, rows: list[OutOfFold], stacking: Stacking, generator: torch.Generator
 ) -> torch.Tensor:
-    field = learn_shared_noise(inputs, rows, stacking, ARCHITECTURE, inputs.mean, generator)
+    field = learn_shared_noise(inputs, rows, None, stacking, ARCHITECTURE, inputs.mean, generator)
     assert not field.temper.any()  # the means do not change
     return log_noise_ratio(field.condition()[0], inputs)
 
 
 def test_noise_that_grows_is_found(generator: torch.Generator) -> None:
     inputs, rows = growing_noise(generator, growth=1.2)
-    stacking = equal_stacking(2, 1)
+    stacking = equal_stacking(rows)
     ratio = learnt_ratio(inputs, rows, stacking, generator)
     inner = inputs.mean.abs() < 2
     assert (ratio - 1.2 * inputs.mean)[inner].abs().mean() < 0.15
-    noisy = replace(rows, noise=rows.noise * ratio.exp())
-    gain = mixture_log_density(noisy, stacking) - mixture_log_density(rows, stacking)
+    gain = mixture_log_density(rows, stacking, ratio) - mixture_log_density(rows, stacking)
     assert gain.mean() > 0.2
+    noisy = [replace(kind, noise=kind.noise * ratio.exp()) for kind in rows]
+    assert torch.allclose(
+        mixture_log_density(rows, stacking, ratio), mixture_log_density(noisy, stacking)
+    )
 
 
 def test_constant_noise_stays_nearly_constant(generator: torch.Generator) -> None:
     inputs, rows = growing_noise(generator, growth=0.0)
-    assert learnt_ratio(inputs, rows, equal_stacking(2, 1), generator).std() < 0.15
+    assert learnt_ratio(inputs, rows, equal_stacking(rows), generator).std() < 0.15
 
 
 def test_a_row_of_weight_two_is_the_row_twice(generator: torch.Generator) -> None:
     inputs, rows = growing_noise(generator, growth=1.0, n=100)
-    weighted = replace(rows, weight=torch.full((100,), 2.0, dtype=torch.float64))
-    repeated = rows.map(lambda tensor: torch.cat([tensor] * 2, dim=1))
+    weight = torch.full((100,), 2.0, dtype=torch.float64)
+    repeated = [kind.map(lambda tensor: torch.cat([tensor] * 2)) for kind in rows]
     twice = inputs.map(lambda tensor: torch.cat([tensor] * 2))
     ours, theirs = (
         learn_shared_noise(
             measure,
             each,
-            equal_stacking(2, 1),
+            counts,
+            equal_stacking(each),
             ARCHITECTURE,
             inputs.mean,
             torch.Generator().manual_seed(0),
         )
-        for measure, each in ((inputs, weighted), (twice, repeated))
+        for measure, each, counts in ((inputs, rows, weight), (twice, repeated, None))
     )
     for name, tensor in theirs.state_dict().items():
         assert torch.allclose(ours.state_dict()[name], tensor, atol=1e-6), name

@@ -8,9 +8,10 @@ import torch
 from builders.models import small_rows
 from builders.sources import read_shares
 
-from sswim.rows import memory_source
-from sswim.rows.memory_source import MemorySource, merge_copies
+from sswim.rows.copies import merge_copies
+from sswim.rows.memory_source import MemorySource
 from sswim.rows.rows import Rows, as_rows
+from sswim.rows.summary import SAMPLE_ROWS
 
 
 def by_first_input(*columns: np.ndarray) -> np.ndarray:
@@ -76,8 +77,27 @@ def test_rows_that_differ_in_their_target_alone_are_no_copies() -> None:
     assert merge_copies(rows) is rows
 
 
-def test_more_rows_than_a_sample_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_source, "SAMPLE_ROWS", 3)
-    [chunk] = MemorySource(as_rows(np.ones((4, 1)), np.ones(4))).chunks()
-    assert len(chunk) == 4
-    assert chunk.weight is None
+def test_copies_are_merged_however_many_rows_there_are() -> None:
+    n = SAMPLE_ROWS + 10
+    x = np.arange(2 * n, dtype=float) // 2  # every row twice
+    [chunk] = MemorySource(as_rows(x[:, None], -x)).chunks()
+    assert np.array_equal(np.sort(chunk.inputs[:, 0]), np.arange(n))
+    assert np.array_equal(chunk.targets, -chunk.inputs)
+    assert chunk.weight is not None
+    assert (chunk.weight == 2).all()
+
+
+def test_zeros_of_both_signs_are_the_same_value() -> None:
+    merged = merge_copies(as_rows(np.array([[0.0], [-0.0]]), np.array([-0.0, 0.0])))
+    assert len(merged) == 1
+
+
+def test_the_order_of_merged_rows_does_not_depend_on_the_given_order(
+    generator: torch.Generator,
+) -> None:
+    rows = small_rows(generator, weighted=True)
+    shuffled = rows.take(torch.randperm(len(rows), generator=generator))
+    for ours, theirs in zip(
+        merge_copies(rows).tensors(), merge_copies(shuffled).tensors(), strict=True
+    ):
+        assert torch.equal(ours, theirs)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from builders.models import normal, small_rows
@@ -9,7 +11,7 @@ from sswim.posterior.density import Density
 from sswim.posterior.prediction import Prediction
 from sswim.rows.measure import Measure
 from sswim.rows.rows import as_rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows.scaling import learn_scaling, no_scaling
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30, 1e-160, 1e160])
@@ -60,3 +62,29 @@ def test_scaling_is_undone(generator: torch.Generator) -> None:
 def test_single_precision_inputs_stay_so(generator: torch.Generator) -> None:
     rows = small_rows(generator, dtype=torch.float32)
     assert learn_scaling(rows).rows(rows).inputs.mean.dtype == torch.float32
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_are_divided_by_their_unit(weighted: bool, generator: torch.Generator) -> None:
+    rows = small_rows(generator, weighted=weighted)
+    scaling = learn_scaling(rows)
+    assert (scaling.rows(rows).weight is None) == (not weighted)
+    half = replace(scaling, weight_unit=torch.tensor(2.0, dtype=torch.float64)).rows(rows).weight
+    assert half is not None
+    weight = torch.ones(len(rows), dtype=torch.float64) if rows.weight is None else rows.weight
+    assert torch.equal(half, weight / 2)
+
+
+def test_inputs_beyond_the_limits_are_taken_as_these() -> None:
+    x = torch.tensor([[-5.0, -5.0], [0.5, 0.5], [7.0, 7.0]], dtype=torch.float64)
+    rows = as_rows(x, x[:, :1])
+    low, high = (torch.tensor(ends, dtype=torch.float64) for ends in ([-1, -9], [1, 9]))
+    limited = replace(no_scaling(rows), input_low=low, input_high=high)
+    expected = torch.tensor([[-1.0, -5.0], [0.5, 0.5], [1.0, 7.0]], dtype=torch.float64)
+    assert torch.equal(limited.inputs(Measure(x)).mean, expected)
+
+
+def test_rows_that_are_standardised_already_are_left_alone(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
+    for ours, theirs in zip(no_scaling(rows).rows(rows).tensors(), rows.tensors(), strict=True):
+        assert torch.equal(ours, theirs)

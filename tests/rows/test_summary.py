@@ -84,3 +84,30 @@ def test_chunks_of_different_widths_are_refused() -> None:
     x, y, _ = arrays(weighted=False)
     with pytest.raises(ValueError, match=r"same number of inputs and targets.*\(4, 2\).*\(3, 2\)"):
         summarise(IterableSource([(x, y), (x[:, :3], y)]))
+
+
+def test_the_unit_of_weights_is_part_of_the_scaling() -> None:
+    x, y, _ = arrays(weighted=False)
+    whole = summarise(ArraySource(x, y)).scaling
+    for weight in (2.0, 1 / N_ROWS, 1e5):
+        scaling = summarise(ArraySource(x, y, np.full(N_ROWS, weight))).scaling
+        assert scaling.weight_unit.item() == pytest.approx(weight, rel=1e-12)
+        assert torch.allclose(scaling.target_spread, whole.target_spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize("most", [100, N_ROWS])
+def test_a_wild_value_is_found_outside_the_sample_as_well(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.rows.summary.SAMPLE_ROWS", most)
+    x, y, _ = arrays(weighted=False)
+    usual = summarise(ArraySource(x, y)).scaling
+    outside = summarise(ArraySource(np.arange(N_ROWS)[:, None], y)).sample.inputs.mean[:, 0]
+    row = next(n for n in range(N_ROWS) if most == N_ROWS or n not in outside.tolist())
+    x[row, 0] = 1e15
+    with pytest.warns(UserWarning, match="Column 0 of X has a value, 1e\\+15"):
+        scaling = summarise(ArraySource(x, y)).scaling
+    assert scaling.input_spread[0].item() == pytest.approx(usual.input_spread[0].item(), rel=0.2)
+    assert torch.equal(scaling.input_spread[1:], usual.input_spread[1:])
+    assert scaling.input_high[0] < 1e6 + 10
+    assert scaling.input_high[1:].isinf().all()

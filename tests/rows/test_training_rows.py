@@ -1,21 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from builders.models import small_rows
 
-from sswim.base.record import Record
+from sswim.base.record import Record, concatenate
 from sswim.distributed.processes import Processes
 from sswim.rows import ArraySource, summary
-from sswim.rows.memory_source import MemorySource, merge_copies
+from sswim.rows.copies import merge_copies
+from sswim.rows.memory_source import MemorySource
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import learn_scaling
 from sswim.rows.source import Source
 from sswim.rows.stream import Stream
 from sswim.rows.summary import summarise
-from sswim.rows.training_rows import COPIES, TrainingRows, read_training_rows
+from sswim.rows.training_rows import (
+    COPIES,
+    TrainingRows,
+    read_training_rows,
+    without_equal_weights,
+)
 
 N_ROWS = 40
 
@@ -101,17 +108,22 @@ def test_a_model_that_keeps_its_rows_gets_them_all_in_every_process(
     rows: Rows, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = learn_scaling(rows).rows(rows)
+    assert read(source).kept is None
     for sample_rows in (60_000, 15):  # all rows in the sample, or some of them
         monkeypatch.setattr(summary, "SAMPLE_ROWS", sample_rows)
         found = read(source, keep_rows=True, one_pass=True)
         assert isinstance(found.everything, Rows)
+        assert found.kept is not None
         assert found.n_rows == N_ROWS
         assert_close(found.everything, expected)
+        assert_close(found.kept, expected)
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 60_000)
-    for rank in range(3):
-        part = read(source, keep_rows=True, processes=Processes(rank, 3))
-        assert isinstance(part.everything, Rows)
-        assert_close(part.everything, expected)
+    parts = [read(source, keep_rows=True, processes=Processes(rank, 3)) for rank in range(3)]
+    shares = [part.everything for part in parts if isinstance(part.everything, Rows)]
+    assert_close(concatenate(shares), expected)
+    for part in parts:
+        assert part.kept is not None
+        assert_close(part.kept, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -122,17 +134,22 @@ def test_of_more_rows_than_memory_holds_a_sample_is_kept(
     memory = COPIES * 8 * (3 + 2 + 1) * 25
     with pytest.warns(UserWarning, match="hold 25 of 40 rows: a random sample of that size"):
         found = read(source, keep_rows=True, memory=memory, dtype=dtype)
-    assert isinstance(found.everything, Rows)
-    assert len(found.everything) == found.n_rows == 25
-    assert found.everything.inputs.mean.dtype == dtype
+    assert found.kept is not None
+    assert len(found.kept) == 25
+    assert found.kept.inputs.mean.dtype == dtype
+    assert found.n_rows == N_ROWS
     assert not found.complete  # the smaller sample is for starts and folds
     everything = learn_scaling(rows).rows(rows).targets
     # Each kept row is one of all rows, and no row is kept twice.
-    places = (found.everything.targets[:, None] - everything).abs().sum(-1).argmin(-1)
-    assert torch.allclose(everything[places], found.everything.targets, rtol=1e-12)
+    places = (found.kept.targets[:, None] - everything).abs().sum(-1).argmin(-1)
+    assert torch.allclose(everything[places], found.kept.targets, rtol=1e-12)
     assert len(places.unique()) == 25
+    assert isinstance(found.everything, Stream)  # members by features use all rows
+    assert len(found.everything.in_memory()) == N_ROWS
     with pytest.warns(UserWarning, match="hold 15 of 40 rows"):  # no less than the sample
-        assert read(source, keep_rows=True, memory=0).n_rows == 15
+        least = read(source, keep_rows=True, memory=0).kept
+    assert least is not None
+    assert len(least) == 15
 
 
 def test_rows_in_memory_are_all_kept_whatever_the_memory(
@@ -140,8 +157,8 @@ def test_rows_in_memory_are_all_kept_whatever_the_memory(
 ) -> None:
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
     found = read(MemorySource(rows), memory=0, keep_rows=True)
-    assert isinstance(found.everything, Rows)
-    assert_close(found.everything, learn_scaling(rows).rows(rows))
+    assert found.kept is not None
+    assert_close(found.kept, learn_scaling(rows).rows(rows))
 
 
 def test_weights_and_input_variances_are_kept(
@@ -149,6 +166,31 @@ def test_weights_and_input_variances_are_kept(
 ) -> None:
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
     rows = small_rows(generator, N_ROWS, weighted=True, uncertain=True)
-    found = read(MemorySource(rows), keep_rows=True)
-    assert isinstance(found.everything, Rows)
-    assert_close(found.everything, learn_scaling(rows).rows(merge_copies(rows)))  # in their order
+    source = MemorySource(rows)
+    found = read(source, keep_rows=True)
+    assert found.kept is not None
+    assert_close(found.kept, summarise(source).scaling.rows(merge_copies(rows)))  # in their order
+
+
+@pytest.mark.parametrize("sample_rows", [60_000, 15])
+def test_weights_are_in_their_unit(
+    sample_rows: int, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows twice, or all with a weight of 1,000, are rows that count once."""
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", sample_rows)
+    thousand = torch.full((N_ROWS,), 1000.0, dtype=torch.float64)
+    for changed in (concatenate([rows, rows]), replace(rows, weight=thousand)):
+        found = read(MemorySource(changed), keep_rows=True)
+        assert found.n_rows == N_ROWS
+        assert found.sample.weight is None
+        assert found.kept is not None
+        for part in (found.everything, found.kept):
+            assert isinstance(part, Rows)
+            assert part.weight is None or bool((part.weight == 1).all())
+
+
+def test_equal_weights_are_left_out(generator: torch.Generator) -> None:
+    rows = small_rows(generator, weighted=True)
+    assert without_equal_weights(rows) is rows
+    ones = replace(rows, weight=torch.ones_like(rows.targets[:, 0]))
+    assert without_equal_weights(ones).weight is None

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from sswim.base.threads import map_in_threads
+
 RecordT = TypeVar("RecordT", bound="Record")
 ResultT = TypeVar("ResultT", bound="Record")
 
@@ -23,11 +25,7 @@ class Record:
 
     def map(self: RecordT, function: Callable[[Tensor], Tensor]) -> RecordT:
         """Return a record with a function applied to every tensor, at any depth."""
-        changes = {
-            field.name: _map(getattr(self, field.name), function)
-            for field in dataclasses.fields(self)
-        }
-        return dataclasses.replace(self, **changes)
+        return type(self)(*(_map(getattr(self, name), function) for name in _names(self)))
 
     def tensors(self) -> list[Tensor]:
         """Return every tensor, at any depth, in the order of the fields."""
@@ -51,9 +49,15 @@ Chunks of a fixed size keep memory independent of the number of rows.
 """
 
 
-def rows_at_once(record: Record) -> int:
+THREAD_ROWS = 2**10
+"""Rows per chunk where each core of a CPU computes chunks of its own: all in its cache."""
+
+
+def rows_at_once(record: Record, *, in_threads: bool = False) -> int:
     """Return the number of rows per chunk on the record's device, where no graph is kept."""
-    return GPU_ROWS if record.tensors()[0].is_cuda else CPU_ROWS
+    if record.tensors()[0].is_cuda:
+        return GPU_ROWS
+    return min(THREAD_ROWS, CPU_ROWS) if in_threads else CPU_ROWS
 
 
 def chunks(record: RecordT, size: int, axis: int = 0) -> Iterator[RecordT]:
@@ -69,23 +73,41 @@ def chunks(record: RecordT, size: int, axis: int = 0) -> Iterator[RecordT]:
         yield record.map(itemgetter((*before, slice(start, start + size))))
 
 
-def map_chunks(function: Callable[[RecordT], ResultT], record: RecordT, size: int) -> ResultT:
+def map_chunks(
+    function: Callable[[RecordT], ResultT], record: RecordT, size: int, *, in_threads: bool = False
+) -> ResultT:
     """Apply a function to chunks of rows, and join the results.
 
     Results are written into one allocated record at once. A list of small results, allocated
     between large temporary tensors, would keep the memory of these from being used again.
+
+    Args:
+        function: Returns a record of as many rows as it is given.
+        record: A record of rows.
+        size: Largest number of rows in a chunk.
+        in_threads: Whether the cores of a CPU compute chunks of their own, without gradients.
     """
     n_rows = len(record.tensors()[0])
     if n_rows <= size:
         return function(record)
-    joined: ResultT | None = None
-    for number, chunk in enumerate(chunks(record, size)):
-        part = function(chunk)
-        if joined is None:
-            joined = part.map(lambda tensor: tensor.new_empty((n_rows, *tensor.shape[1:])))
+    first, *others = enumerate(chunks(record, size))
+    part = function(first[1])  # before threads start, so that it computes what they share
+    joined = part.map(lambda tensor: tensor.new_empty((n_rows, *tensor.shape[1:])))
+
+    def write(part: ResultT, number: int) -> None:
         for target, values in zip(joined.tensors(), part.tensors(), strict=True):
             target[number * size : number * size + len(values)] = values
-    assert joined is not None
+
+    def compute(item: tuple[int, RecordT]) -> None:
+        number, chunk = item
+        write(function(chunk), number)
+
+    write(part, 0)
+    if in_threads and not joined.tensors()[0].is_cuda:
+        map_in_threads(compute, others)
+    else:
+        for item in others:
+            compute(item)
     return joined
 
 
@@ -106,6 +128,11 @@ def _join(records: Iterable[RecordT], function: Callable[[tuple[Tensor, ...]], T
     return parts[0].map(lambda _: next(joined))
 
 
+def _names(record: Record) -> Iterable[str]:
+    """Return the names of a record's fields, in order; faster than ``dataclasses.fields``."""
+    return record.__dataclass_fields__
+
+
 def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
         return function(value)
@@ -120,8 +147,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Record):
-        for field in dataclasses.fields(value):
-            yield from _tensors(getattr(value, field.name))
+        for name in _names(value):
+            yield from _tensors(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:
             yield from _tensors(item)

@@ -8,30 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_BISECTIONS = 60
-"""Number of halvings, which shrink a bracket below the rounding of float64."""
-
 _MAX_STEPS = 200
 """Maximum number of Newton steps; ten are usual."""
-
-
-def bisect(
-    is_below: Callable[[Tensor], Tensor],
-    low: Float[Tensor, "*shape"],
-    high: Float[Tensor, "*shape"],
-) -> Float[Tensor, "*shape"]:
-    """Find where an increasing function crosses a level, by bisection.
-
-    Args:
-        is_below: Returns for every entry whether the function is below the level.
-        low: Lower ends of the brackets.
-        high: Upper ends of the brackets.
-    """
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        below = is_below(middle)
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return 0.5 * (low + high)
 
 
 def safeguarded_newton(

@@ -75,8 +75,11 @@ def fit(
     ] = False,
     include_rows: Annotated[
         bool,
-        typer.Option(help="Write the rows that a model with --n-neighbors predicts from."),
+        typer.Option(help="Write the rows that members which predict by neighbours need."),
     ] = True,
+    time_limit: Annotated[
+        float | None, typer.Option(help="About how many seconds the fit may take.")
+    ] = None,
     timeout: Timeout = 1800.0,
     quiet: Annotated[bool, typer.Option(help="Show no progress bar.")] = False,
 ) -> None:
@@ -122,7 +125,13 @@ def _fit(
         say_left_out(source.n_left_out, source.n_left_out + (source.table.n_rows or 0))
     settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
     regressor = SSWIMRegressor(**settings, verbose=verbose, callback=interruption)
-    regressor.fit(source, memory=given["memory"], checkpoints=checkpoints, processes=processes)
+    regressor.fit(
+        source,
+        memory=given["memory"],
+        time_limit=given.get("time_limit"),
+        checkpoints=checkpoints,
+        processes=processes,
+    )
     with processes.shared_errors():
         if processes.is_first:
             regressor.save(given["out"], include_rows=given["include_rows"])

@@ -1,7 +1,8 @@
 """The model file: the tensors of a fitted ensemble, by name.
 
-A member that predicts by features is stored with its statistics. One that predicts by neighbours
-needs the rows, which are stored once for all members.
+Rows are stored once for all members: where members predict by neighbours, and where they are
+smaller than the statistics of the members that predict by features. These statistics are then
+computed again on loading; otherwise they are stored, a Gram matrix as its lower triangle.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from sswim.base.sealed_files import SealedFormat
 from sswim.model.architecture import Architecture
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.feature_predictor import FeaturePredictor, condition_on_statistics
+from sswim.posterior.feature_predictor import (
+    FeaturePredictor,
+    condition_by_features,
+    condition_on_statistics,
+)
 from sswim.posterior.neighbour_predictor import NeighbourPredictor, condition_on_rows
 from sswim.posterior.predictor import Predictor
-from sswim.posterior.statistics import Statistics
+from sswim.posterior.statistics import Statistics, unpack_gram
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling
 
-VERSION = 6
+VERSION = 7
 
 
 class ModelFileError(UserError):
@@ -41,25 +46,46 @@ MODEL = SealedFormat(
 )
 
 
+def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
+    """Return the members that a file holds.
+
+    Without rows, members that predict by neighbours are left out if there are others.
+    """
+    numbers = range(len(ensemble.members))
+    by_features = [n for n in numbers if isinstance(ensemble.members[n], FeaturePredictor)]
+    return by_features if by_features and not include_rows else list(numbers)
+
+
 def pack(
     models: list[SSWIM], ensemble: Ensemble, *, include_rows: bool = True
 ) -> dict[str, Tensor]:
-    """Return everything that predictions and further rows need, by name."""
-    tensors = _fields("scaling", ensemble.scaling) | {"weights": ensemble.weights}
-    for number, (model, member) in enumerate(zip(models, ensemble.members, strict=True)):
-        for name, tensor in model.state_dict().items():
-            tensors[f"members.{number}.model.{name}"] = tensor
-        if isinstance(member, FeaturePredictor):
-            tensors |= _fields(f"members.{number}.statistics", member.statistics)
-        elif isinstance(member, NeighbourPredictor):
-            tensors |= _row_tensors(member.rows if include_rows else member.rows.no_rows())
+    """Return everything that predictions and further rows need, by name.
+
+    Members are numbered as :func:`stored_members` lists them.
+    """
+    stored = stored_members(ensemble, include_rows=include_rows)
+    members = [ensemble.members[number] for number in stored]
+    weights = ensemble.weights[stored]
+    if len(stored) < len(models):
+        weights = weights / weights.sum()
+    tensors = _fields("scaling", ensemble.scaling) | {"weights": weights}
+    rows = _held_rows(ensemble.rows, members, include_rows=include_rows)
+    if rows is not None:
+        tensors |= _row_tensors(rows)
+    for number, (old_number, member) in enumerate(zip(stored, members, strict=True)):
+        prefix = f"members.{number}"
+        for name, tensor in models[old_number].state_dict().items():
+            tensors[f"{prefix}.model.{name}"] = tensor
+        if isinstance(member, FeaturePredictor) and (rows is None or not member.follows_from(rows)):
+            tensors |= _fields(f"{prefix}.statistics", member.statistics)
+            tensors[f"{prefix}.statistics.gram"] = member.statistics.packed_gram()
     return tensors
 
 
 def unpack(
     tensors: dict[str, Tensor], architectures: Sequence[Architecture], device: torch.device
 ) -> tuple[list[SSWIM], Ensemble]:
-    """Restore what :func:`pack` returned, given the members' architectures."""
+    """Restore what :func:`pack` returned, given the architectures of the stored members."""
     scaling = _restored(Scaling, tensors, "scaling", device)
     if len(architectures) != len(tensors["weights"]):
         raise ValueError(f"{len(tensors['weights'])} weights for {len(architectures)} members")
@@ -71,14 +97,20 @@ def unpack(
         prefix = f"members.{number}.model."
         model.load_state_dict({name: tensors[prefix + name] for name in model.state_dict()})
         models.append(model.to(device))
-        if architecture.n_neighbors:
-            if rows is None:
-                raise ValueError("members that predict by neighbours, but no rows")
-            members.append(condition_on_rows(model, rows))
-        else:
-            statistics = _restored(Statistics, tensors, f"members.{number}.statistics", device)
-            members.append(condition_on_statistics(model, statistics))
-    return models, Ensemble(scaling, tuple(members), tensors["weights"].to(device))
+        statistics = _restored_statistics(tensors, f"members.{number}.statistics", device)
+        members.append(_conditioned(model, statistics, rows))
+    return models, Ensemble(scaling, tuple(members), tensors["weights"].to(device), rows)
+
+
+def _conditioned(model: SSWIM, statistics: Statistics | None, rows: Rows | None) -> Predictor:
+    """Condition a model on statistics if they were stored, else on rows."""
+    if statistics is not None and not model.architecture.n_neighbors:
+        return condition_on_statistics(model, statistics)
+    if rows is None:
+        raise ValueError("members without statistics, but no rows")
+    if model.architecture.n_neighbors:
+        return condition_on_rows(model, rows)
+    return condition_by_features(model, rows)
 
 
 def _fields(prefix: str, record: Record) -> dict[str, Tensor]:
@@ -93,6 +125,27 @@ def _restored(
     """Restore a flat record."""
     names = [field.name for field in dataclasses.fields(kind)]
     return kind(*(tensors[f"{prefix}.{name}"].to(device) for name in names))
+
+
+def _restored_statistics(
+    tensors: dict[str, Tensor], prefix: str, device: torch.device
+) -> Statistics | None:
+    """Restore statistics, if there are any."""
+    if f"{prefix}.gram" not in tensors:
+        return None
+    n_features = len(tensors[f"{prefix}.moment"])
+    gram = unpack_gram(tensors[f"{prefix}.gram"], n_features)
+    return _restored(Statistics, {**tensors, f"{prefix}.gram": gram}, prefix, device)
+
+
+def _held_rows(
+    rows: Rows | None, members: Sequence[Predictor], *, include_rows: bool
+) -> Rows | None:
+    """Return the rows that a file holds; a record of none if neighbours need them but may not."""
+    for member in members:
+        if isinstance(member, NeighbourPredictor):
+            return member.rows if include_rows else member.rows.no_rows()
+    return rows if include_rows else None
 
 
 def _row_tensors(rows: Rows) -> dict[str, Tensor]:

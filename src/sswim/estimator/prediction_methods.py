@@ -86,7 +86,8 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         """Return the ends of central intervals that cover a new observation, or the function."""
         require_coverage(coverage)
         mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
-        lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
+        ends = mixture.quantiles([0.5 * (1 + sign * coverage) for sign in (-1, 1)])
+        lower, upper = ends.unbind(-1)
         return self._as_output(lower), self._as_output(upper)
 
     def predict_quantiles(
@@ -107,7 +108,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
                 f"probabilities must be one or more numbers between 0 and 1. Got {probabilities}."
             )
         mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
-        return np.stack([self._as_output(mixture.quantile(level)) for level in levels.tolist()], -1)
+        return self._as_output(mixture.quantiles(levels.tolist()))
 
     def predict_noise(self, X: Any, *, X_std: Any = None) -> Array:
         """Return the standard deviation of the noise alone, in the shape of the mean."""
@@ -230,7 +231,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def log_marginal_likelihood_(self) -> float:
         """The log evidence of all rows seen, in the units of the targets."""
-        if self.keeps_rows_:
+        if self._predicts_by_neighbours:
             raise AttributeError(
                 "A model that predicts by neighbours is trained on the density of each row given "
                 "its neighbours, and has no evidence of all rows. Compare models by log_density of "
@@ -246,9 +247,12 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
 
     @property
     def keeps_rows_(self) -> bool:
-        """Whether the model holds the rows it was trained on, because it predicts by neighbours."""
-        check_is_fitted(self)
-        return any(isinstance(each, NeighbourPredictor) for each in self._ensemble.members)
+        """Whether the model and its file hold the rows it was trained on.
+
+        They do if a member predicts by neighbours, or if there are so few rows that a file with
+        them is smaller than one with sums over them.
+        """
+        return self._predicts_by_neighbours or self._ensemble_of_fit().rows is not None
 
     @property
     def n_targets_(self) -> int:
@@ -258,7 +262,8 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def n_samples_seen_(self) -> float:
         """Number of rows that the model is conditioned on, each counted by its weight."""
-        return self._ensemble_of_fit().members[0].count.item()
+        ensemble = self._ensemble_of_fit()
+        return (ensemble.members[0].count * ensemble.scaling.weight_unit).item()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ensemble")
@@ -271,6 +276,11 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     def _precision(self) -> torch.dtype:
         """Precision of features outside training."""
         return torch.float32 if self.dtype == "float32" else torch.float64
+
+    @property
+    def _predicts_by_neighbours(self) -> bool:
+        members = self._ensemble_of_fit().members
+        return any(isinstance(member, NeighbourPredictor) for member in members)
 
     def _ensemble_of_fit(self) -> Ensemble:
         check_is_fitted(self)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,19 @@ from torch import Tensor
 
 from sswim.base.byte_size import as_bytes
 from sswim.base.devices import resolve_device
+from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState
 from sswim.distributed.processes import ALONE, Processes, local_device
 from sswim.estimator.fit_source import as_source
-from sswim.estimator.model_file import MODEL, ModelFileError, pack, unpack
+from sswim.estimator.model_file import MODEL, ModelFileError, pack, stored_members, unpack
 from sswim.estimator.prediction_methods import PredictionMethods
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
 from sswim.estimator.training_progress import show_progress
 from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
-from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.ensemble import make_ensemble
+from sswim.recipe.fitted_kind import FittedKind
 from sswim.recipe.member_draws import members_per_process
 from sswim.recipe.member_fitting import fit_members
 from sswim.recipe.plan import Plan
@@ -97,6 +101,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         log_marginal_likelihood_: The log evidence of the targets, in their units, under the mixture
             of the members. Where the noise depends on the input, it is the evidence under the
             noise that the regression weights rows by. A model that predicts by neighbours has none.
+        recipe_: What "auto" came to: every kind of members that was trained, with its weight.
         n_samples_seen_: Number of rows that the model is conditioned on.
         scaling_: Means and spreads of inputs and targets.
         n_features_in_, feature_names_in_: As in scikit-learn.
@@ -164,6 +169,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         *,
         X_std: Any = None,
         memory: int | str = "2GiB",
+        time_limit: float | None = None,
         checkpoints: Checkpoints | None = None,
         processes: Processes = ALONE,
     ) -> SSWIMRegressor:
@@ -177,11 +183,15 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
             memory: Memory for the rows of a table or source; larger ones are read in every pass,
                 and a model that keeps its rows keeps a random sample of them.
+            time_limit: About how many seconds the fit may take. The members that take least time
+                are trained first, and when most of the time is over, training ends; members that
+                have not begun are left out. ``recipe_`` says what was trained.
             checkpoints: Where the training is saved as it goes, and resumed from.
             processes: The processes that call this together with the same arguments to share the
                 work; see :func:`sswim.distributed.processes.join_processes`.
         """
         check_settings(self)
+        deadline = _deadline(time_limit)
         processes.require_same("settings", self._settings())
         held_bytes = as_bytes(memory)
         device = local_device(resolve_device(self.device))
@@ -191,8 +201,8 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         summary = summarise(source, dtype, processes)
         processes.require_same("rows", describe(summary))
         n_inputs = summary.sample.inputs.mean.shape[1]
-        plan = self._plan(summary)
-        output_warp = plan.kinds[0].architecture.output_warp != "none"
+        plan = replace(self._plan(summary), shortest_first=time_limit is not None)
+        output_warp = any(kind.architecture.output_warp != "none" for kind in plan.kinds)
         warn_about_targets(summary.sample, output_warp=output_warp)
         facts = {
             "settings": self._settings(),
@@ -207,22 +217,29 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             device=device,
             memory=held_bytes,
             one_pass=plan.cross_fitting,
-            keep_rows=plan.by_neighbours,
+            keep_rows=plan.keeps_rows,
             processes=processes,
         )
         with show_progress(
             self.verbose and processes.is_first,
             members_per_process(plan, rows),
-            plan.optimiser.steps,
+            [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
             self.callback,
+            deadline,
         ) as callback:
             members = fit_members(plan, rows, random, callback, checkpoints)
         combined = members.combined
+        self.recipe_ = members.kinds
         self._models = combined.models
         scaling = summary.scaling.to(device=device)
-        self._ensemble = Ensemble(scaling, combined.predictors, combined.weights)
+        self._ensemble = make_ensemble(
+            scaling,
+            combined.predictors,
+            combined.weights,
+            rows.device_sample if rows.complete else None,
+        )
         self._set_source_attributes(source, n_inputs, device)
-        histories = [training.history for training in members.trainings]
+        histories = [training.history for training in combined.trainings]
         self.history_ = [np.array([step.value for step in history]) for history in histories]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
         return self
@@ -231,7 +248,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         """Make the plan of a fit."""
         n_inputs = summary.sample.inputs.mean.shape[1]
         tied = has_ties(summary.sample)
-        return make_fit_plan(self, round(summary.weight), n_inputs, tied=tied)
+        return make_fit_plan(self, summary.n_rows, n_inputs, tied=tied)
 
     def _settings(self) -> dict[str, Any]:
         """Return the JSON-able arguments that decide what is learnt."""
@@ -279,23 +296,26 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     def save(self, path: str | os.PathLike[str], *, include_rows: bool = True) -> None:
         """Write the model to one file.
 
-        A model that predicts by features holds none of the rows it was trained on. One that
-        predicts by neighbours holds them all, and its file does too.
+        Members that predict by neighbours need the rows, and of few rows the other members are
+        computed again from them, which makes the file small. Else the file holds no rows.
 
         Args:
             path: The file.
-            include_rows: Whether the rows of a model that predicts by neighbours are written.
-                Without them it can predict again after ``partial_fit`` with rows.
+            include_rows: Whether the file may hold rows. Without them, members that predict by
+                neighbours are left out, and the others have their weight. If there are no others,
+                the model can predict again after ``partial_fit`` with rows.
         """
         ensemble = self._ensemble_of_fit()
         # The device belongs to the machine, and a callback cannot be stored.
         others = {"device": "auto", "verbose": self.verbose, "callback": None}
+        stored = stored_members(ensemble, include_rows=include_rows)
         content = {
             "parameters": {**self._settings(), **others},
-            "architectures": [asdict(model.architecture) for model in self._models],
+            "architectures": [asdict(self._models[number].architecture) for number in stored],
             "flat_targets": self._flat_targets,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "history": [values.tolist() for values in self.history_],
+            "history": [self.history_[number].tolist() for number in stored],
+            "recipe": [asdict(kind) for kind in self.recipe_],
             "table_schema": getattr(self, "table_schema_", None),
         }
         MODEL.write(path, pack(self._models, ensemble, include_rows=include_rows), content)
@@ -321,6 +341,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
         device = resolve_device(self.device)
         self.history_ = [np.array(values) for values in content["history"]]
+        self.recipe_ = tuple(FittedKind(**each) for each in content["recipe"])
         architectures = [Architecture(**each) for each in content["architectures"]]
         self._models, self._ensemble = unpack(tensors, architectures, device)
         if len(self.history_) != len(self._models):
@@ -337,3 +358,20 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without the rows."""
         return {**super().__getstate__(), "_fitted_rows": None}
+
+
+TRAINING_SHARE = 0.75
+"""Share of a limited time after which training ends; weighing and conditioning need the rest."""
+
+
+def _deadline(time_limit: float | None) -> float:
+    """Return the value of ``perf_counter`` at which training ends."""
+    if time_limit is None:
+        return math.inf
+    if (
+        isinstance(time_limit, bool)
+        or not isinstance(time_limit, int | float)
+        or not time_limit > 0
+    ):
+        raise UserError(f"time_limit must be a positive number of seconds. Got {time_limit!r}.")
+    return perf_counter() + TRAINING_SHARE * time_limit

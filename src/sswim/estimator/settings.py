@@ -129,10 +129,16 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
             int(_or(settings.max_iter, MiniBatches.steps)),
             float(_or(settings.learning_rate, MiniBatches.learning_rate)),
         )
-    return Plan(
-        (Kind(architecture, OBJECTIVES[_or(settings.objective, "map")]),),
-        int(_or(settings.n_members, 1)),
+    way = "neighbours" if neighbours else "features"
+    kind = Kind(
+        f"{way}-{settings.depth}",
+        architecture,
+        OBJECTIVES[_or(settings.objective, "map")],
         optimiser,
+        int(_or(settings.n_members, 1)),
+    )
+    return Plan(
+        (kind,),
         length_scale=_length_scale(settings),
         # The kernel and its algebra are in double precision whatever that of the warps is.
         precision=_or(settings.dtype, "float32" if neighbours else "float64"),
@@ -153,33 +159,39 @@ def _plan_of_recipe(settings: Settings, n_rows: int, n_inputs: int, tied: bool) 
         size,
         n_pseudo=int(_or(settings.n_pseudo, size.n_pseudo)),
         n_members=int(_or(settings.n_members, size.n_members)),
-        steps=int(_or(settings.max_iter, size.steps)),
+        n_stationary=min(size.n_stationary, int(_or(settings.n_members, size.n_members))),
     )
     recipe = settings.recipe or Recipe()
     plan = make_plan(replace(recipe, output_warp="none") if tied else recipe, size)
+    return replace(
+        plan,
+        kinds=tuple(_changed(kind, settings) for kind in plan.kinds),
+        length_scale=_length_scale(settings),
+        screening=plan.screening and settings.length_scale == "auto",
+        precision=plan.precision if settings.dtype == "auto" else settings.dtype,
+    )
+
+
+def _changed(kind: Kind, settings: Settings) -> Kind:
+    """Return a kind of the recipe with what the settings say."""
+    if kind.is_mean:
+        return kind
     changes: dict[str, Any] = {
         name: getattr(settings, name)
         for name in ("warps", "inputs", "kernel", "output_warp", "noise")
         if getattr(settings, name) != "auto"
     }
     changes["n_output_terms"] = int(settings.n_output_terms)
-    kinds = tuple(
-        Kind(
-            replace(kind.architecture, **changes),
-            kind.objective if settings.objective == "auto" else OBJECTIVES[settings.objective],
-        )
-        for kind in plan.kinds
+    optimiser = replace(
+        kind.optimiser,
+        steps=int(_or(settings.max_iter, kind.optimiser.steps)),
+        learning_rate=float(_or(settings.learning_rate, kind.optimiser.learning_rate)),
     )
-    assert isinstance(plan.optimiser, Adam)
-    rate = float(_or(settings.learning_rate, plan.optimiser.learning_rate))
-    return replace(
-        plan,
-        kinds=kinds,
-        optimiser=replace(plan.optimiser, learning_rate=rate, growing=bool(settings.growing)),
-        length_scale=_length_scale(settings),
-        screening=plan.screening and settings.length_scale == "auto",
-        precision=plan.precision if settings.dtype == "auto" else settings.dtype,
-    )
+    if isinstance(optimiser, Adam):
+        optimiser = replace(optimiser, growing=bool(settings.growing))
+    objective = kind.objective if settings.objective == "auto" else OBJECTIVES[settings.objective]
+    architecture = replace(kind.architecture, **changes)
+    return replace(kind, architecture=architecture, objective=objective, optimiser=optimiser)
 
 
 def _n_frequencies(n_components: int) -> int:

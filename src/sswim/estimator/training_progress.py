@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -17,31 +18,49 @@ if TYPE_CHECKING:
 
 @contextmanager
 def show_progress(
-    verbose: bool, n_members: int, n_steps: int, callback: MemberCallback | None
+    verbose: bool,
+    n_members: int,
+    n_steps: Sequence[int],
+    callback: MemberCallback | None,
+    deadline: float = math.inf,
 ) -> Iterator[MemberCallback]:
-    """Yield a callback that shows progress if verbose, and calls the user's callback."""
+    """Yield a callback that shows progress if verbose, and calls the user's callback.
+
+    Args:
+        verbose: Whether to show progress.
+        n_members: Number of members that this process trains.
+        n_steps: Number of steps of every member, or of those of all processes.
+        callback: The user's callback; returning True ends the training.
+        deadline: Value of ``perf_counter`` after which training ends.
+    """
     callback = callback or (lambda member, step: None)
+
+    def call(member: int, step: Step) -> object:
+        return callback(member, step) is True or perf_counter() > deadline
+
     if not verbose:
-        yield callback
+        yield call
         return
-    with training_progress(n_members, n_steps) as show:
+    with training_progress(n_members, n_steps, deadline) as show:
 
         def show_and_call(member: int, step: Step) -> object:
             show(member, step)
-            return callback(member, step)
+            return call(member, step)
 
         yield show_and_call
 
 
 @contextmanager
-def training_progress(n_members: int, n_steps: int) -> Iterator[Callable[[int, Step], None]]:
+def training_progress(
+    n_members: int, n_steps: int | Sequence[int], deadline: float = math.inf
+) -> Iterator[Callable[[int, Step], None]]:
     """Show steps, the members' mean objective and the time left on the standard error stream.
 
-    A terminal shows a bar; the log of a job gets a few lines.
+    A terminal shows a bar; the log of a job gets a few lines. See :class:`ProgressTracker`.
     """
     from rich.console import Console  # noqa: PLC0415 (only this needs rich)
 
-    tracker = ProgressTracker(n_members, n_steps)
+    tracker = ProgressTracker(n_members, n_steps, deadline)
     console = Console(stderr=True)
     # rich may be told to colour what goes to a file, which is still not a terminal.
     moving = console.is_jupyter or (console.is_interactive and console.file.isatty())
@@ -57,9 +76,19 @@ class ProgressTracker:
     members are alike.
     """
 
-    def __init__(self, n_members: int, n_steps: int) -> None:
+    def __init__(
+        self, n_members: int, n_steps: int | Sequence[int], deadline: float = math.inf
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            n_members: Number of members that this process trains.
+            n_steps: Number of steps of every member; one number if it is the same for all.
+            deadline: Value of ``perf_counter`` after which training ends.
+        """
         self.n_members = n_members
-        self.n_steps = n_steps
+        self.n_steps = [n_steps] if isinstance(n_steps, int) else list(n_steps)
+        self.deadline = deadline
         self.first: Step | None = None
         """First step of this run."""
         self.settled = False
@@ -78,7 +107,7 @@ class ProgressTracker:
         self.n_members = max(self.n_members, len(self._latest))
         self.settled = self.settled or again or len(self._latest) >= self.n_members
         self._resumed = self._resumed or (step.index > 0 and not again)
-        if step.index == self.n_steps > 0 and not again:
+        if step.index == self.n_steps[member % len(self.n_steps)] > 0 and not again:
             return  # an earlier run has finished this member
         now = perf_counter()
         if self.first is None:
@@ -101,8 +130,8 @@ class ProgressTracker:
     def seconds_left(self) -> float:
         """Estimated seconds to the end."""
         # The objective is evaluated before a member's first step, and after each.
-        n_left = self.n_members * (self.n_steps + 1) - self.n_done - len(self._latest)
-        return self._pace * n_left
+        n_left = self.n_all + self.n_members - self.n_done - len(self._latest)
+        return max(0.0, min(self._pace * n_left, self.deadline - perf_counter()))
 
     @property
     def n_done(self) -> int:
@@ -112,7 +141,7 @@ class ProgressTracker:
     @property
     def n_all(self) -> int:
         """Number of steps of all members if none ends early."""
-        return self.n_members * self.n_steps
+        return round(self.n_members * sum(self.n_steps) / len(self.n_steps))
 
     @property
     def share(self) -> float:
@@ -137,11 +166,14 @@ class ProgressTracker:
         if self._resumed:
             left = in_words(self.seconds_left)
             return f"resumed at {self.n_done}/{self.n_all} steps; about {left} left"
-        whole = in_words(self._pace * self.n_members * (self.n_steps + 1))
+        whole = self._pace * (self.n_all + self.n_members)
+        whole = min(whole, self.deadline - self._opened)
         members = "1 member" if self.n_members == 1 else f"{self.n_members} members"
+        same = len(set(self.n_steps)) == 1
+        steps = f"{self.n_steps[0] if same else f'{self.n_all:,}'} steps of {members}"
         return (
             f"the first step took {in_words(self.first.seconds)}; "
-            f"about {whole} for {self.n_steps} steps of {members}"
+            f"about {in_words(whole)} for {steps}"
         )
 
 

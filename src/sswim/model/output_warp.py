@@ -89,21 +89,15 @@ class SinhArcsinhMap(OutputMap):
         """Return y, given z = T(y)."""
         if self.low is None or self.high is None:
             return self._inverse(warped)
-        warped_low, log_slope_low = self._forward_end(self.low)
-        warped_high, log_slope_high = self._forward_end(self.high)
-        within = warped.clamp(warped_low, warped_high)
-        outside = (warped - warped_low).clamp(max=0) / _slope(log_slope_low)
-        outside = outside + (warped - warped_high).clamp(min=0) / _slope(log_slope_high)
-        return self._inverse(within) + outside
-
-    def _forward_end(
-        self, end: Float[Tensor, "*B T"]
-    ) -> tuple[Float[Tensor, "*B 1 T"], Float[Tensor, "*B 1 T"]]:
-        """Return T and log T' at an end of the range; an infinite end stays infinite."""
-        end = end[..., None, :]
-        finite = end.isfinite()
-        warped, log_slope = self._forward(torch.where(finite, end, 0.0))
-        return torch.where(finite, warped, end), log_slope
+        ends = torch.stack((self.low, self.high), dim=-2)
+        finite = ends.isfinite()
+        warped_ends, log_slopes = self._forward(torch.where(finite, ends, 0.0))
+        warped_ends = torch.where(finite, warped_ends, ends)  # an infinite end stays infinite
+        low, high = warped_ends.split(1, dim=-2)
+        low_slope, high_slope = _slope(log_slopes).split(1, dim=-2)
+        within = warped.clamp(low, high)
+        below, above = (warped - low).clamp(max=0), (warped - high).clamp(min=0)
+        return self._inverse(within) + below / low_slope + above / high_slope
 
     def _forward(
         self, targets: Float[Tensor, "*#N T"]
@@ -113,11 +107,12 @@ class SinhArcsinhMap(OutputMap):
         A term with v = a + b·y has the log slope log bd + log cosh(e + d·arcsinh v) − ½log(1 + v²).
         """
         warped, log_slope = targets, torch.zeros_like(targets)
+        one = torch.ones_like(targets)
         for shift, log_scale, skewness, log_tail in self._terms():
             affine = shift + log_scale.exp() * warped  # v
             angle = skewness + log_tail.exp() * affine.asinh()
-            log_slope = log_slope + log_scale + log_tail + _log_cosh(angle)
-            log_slope = log_slope - torch.hypot(affine, torch.ones_like(affine)).log()
+            log_slope = log_slope + (log_scale + log_tail) + _log_cosh(angle)
+            log_slope = log_slope - torch.hypot(affine, one).log()
             warped = _sinh(angle)
         return warped, log_slope
 
@@ -131,7 +126,7 @@ class SinhArcsinhMap(OutputMap):
     def _terms(self) -> list[tuple[Tensor, ...]]:
         """Return the parameters of each term, with shapes (*B, 1, T) that broadcast over rows."""
         parameters = (self.shift, self.log_scale, self.skewness, self.log_tail)
-        return list(zip(*(tensor.split(1, dim=-2) for tensor in parameters), strict=True))
+        return list(zip(*(tensor[..., None, :].unbind(-3) for tensor in parameters), strict=True))
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ class SSWIM(nn.Module):
     """
 
     calibration: Tensor
+    latent_calibration: Tensor
     resolution: Tensor
 
     def __init__(
@@ -101,6 +102,8 @@ class SSWIM(nn.Module):
         )
         # c: observations have noise e^c·σ², with c learnt on rows that training left out.
         self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
+        # a: the function has e^a times its posterior variance, with a learnt in the same way.
+        self.register_buffer("latent_calibration", torch.zeros_like(self.calibration))
         # log(ν − 2) of the amplitudes of neighbourhoods.
         self.log_degrees = (
             nn.Parameter(torch.full((*batch, n_targets), math.log(2.0), dtype=torch.float64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +12,10 @@ from torch import Tensor
 from sswim.base.record import Record, map_chunks, rows_at_once
 from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
+from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.posterior.held_rows import append_rows
 from sswim.posterior.mixture import Mixture
+from sswim.posterior.neighbour_predictor import NeighbourPredictor
 from sswim.posterior.prediction import MeanPrediction, Prediction
 from sswim.posterior.predictor import Predictor
 from sswim.rows.measure import Measure
@@ -34,6 +37,8 @@ class Ensemble(Record):
     """Members, conditioned on standardised rows."""
     weights: Float64[Tensor, " members"]
     """Weights of the members in the mixture; they add up to one."""
+    rows: Rows | None = None
+    """Standardised rows that the members are conditioned on; None if they are not kept."""
 
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets at inputs, which may be uncertain."""
@@ -43,7 +48,8 @@ class Ensemble(Record):
         """Predict the means alone: cheaper, except with output warps, which need the variances."""
         if any(type(member.factors.output) is not OutputMap for member in self.members):
             return self.predict(inputs).mean
-        predicted = map_chunks(self._predict_mean_chunk, inputs, rows_at_once(inputs))
+        size = rows_at_once(inputs, in_threads=True)
+        predicted = map_chunks(self._predict_mean_chunk, inputs, size, in_threads=True)
         return self.scaling.original_targets(predicted.mean)
 
     def _predict_mean_chunk(self, inputs: Measure) -> MeanPrediction:
@@ -57,7 +63,8 @@ class Ensemble(Record):
         return map_chunks(
             lambda chunk: member.predict_chunk(self.scaling.inputs(chunk)),
             inputs,
-            rows_at_once(inputs),
+            rows_at_once(inputs, in_threads=True),
+            in_threads=True,
         )
 
     def leave_one_out(self, rows: Rows) -> Mixture:
@@ -67,8 +74,21 @@ class Ensemble(Record):
 
     def update(self, rows: Rows) -> Ensemble:
         """Condition the members on more rows: exactly, with the same parameters."""
-        standardised = self.scaling.rows(rows)
-        return replace(self, members=tuple(m.update(standardised) for m in self.members))
+        more = self.scaling.rows(rows)
+        joined = None if self.rows is None else append_rows(self.rows, more)
+        members = tuple(self._update_member(member, more, joined) for member in self.members)
+        return replace(self, members=members, rows=_rows_to_keep(members, joined))
+
+    def _update_member(self, member: Predictor, more: Rows, joined: Rows | None) -> Predictor:
+        """Condition a member on more rows, or on these joined to the others where they are kept."""
+        if self.rows is None or joined is None:
+            return member.update(more)
+        if isinstance(member, NeighbourPredictor):
+            return replace(member, rows=joined)  # shared, and joined only once
+        assert isinstance(member, FeaturePredictor)
+        if member.follows_from(self.rows) and member.is_quick(joined):
+            return member.condition_again(joined)
+        return member.update(more)
 
     def covariance(self, inputs: Measure, *, include_noise: bool) -> Float64[Tensor, "T N N"]:
         """Return the joint covariance of the function at inputs, or of observations.
@@ -141,3 +161,45 @@ class Ensemble(Record):
             for prediction, member in zip(predictions, self.members, strict=True)
         )
         return Mixture(tuple(densities), self.weights)
+
+
+def make_ensemble(
+    scaling: Scaling,
+    members: Sequence[Predictor],
+    weights: Float64[Tensor, " members"],
+    rows: Rows | None,
+) -> Ensemble:
+    """Make an ensemble that keeps its rows if it needs them, or if a file with them is smaller.
+
+    Members that predict by neighbours need rows. Members that predict by features do not, but a few
+    rows are smaller than their statistics, which are then computed again from the rows.
+
+    Args:
+        scaling: Means and spreads that standardise the data.
+        members: Members, conditioned on standardised rows.
+        weights: Weights of the members.
+        rows: Standardised rows that the members are conditioned on; None if they are not known.
+    """
+    rows = _rows_to_keep(members, rows)
+    if rows is not None:
+        members = [
+            # To the last bit what is computed from the rows of a file.
+            member.condition_again(rows)
+            if isinstance(member, FeaturePredictor) and member.follows_from(rows)
+            else member
+            for member in members
+        ]
+    return Ensemble(scaling, tuple(members), weights, rows)
+
+
+def _rows_to_keep(members: Sequence[Predictor], rows: Rows | None) -> Rows | None:
+    """Return the rows that an ensemble keeps; see :func:`make_ensemble`."""
+    for member in members:
+        if isinstance(member, NeighbourPredictor):
+            return member.rows
+    if rows is None:
+        return None
+    by_features = [each for each in members if isinstance(each, FeaturePredictor)]
+    following = [each for each in by_features if each.follows_from(rows)]
+    n_bytes = sum(each.statistics.packed_bytes() for each in following)
+    return rows if sum(tensor.nbytes for tensor in rows.tensors()) < n_bytes else None

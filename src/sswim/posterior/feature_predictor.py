@@ -20,6 +20,7 @@ from sswim.model.observations import (
     warped_measures,
 )
 from sswim.model.sswim import SSWIM
+from sswim.posterior.held_rows import count_rows
 from sswim.posterior.linear_regression import (
     Posterior,
     leave_one_out,
@@ -35,6 +36,9 @@ from sswim.rows.rows import Rows
 PAIRS = 2**22
 """Largest number of pairs of frequencies, over all rows of a chunk, where inputs are uncertain; it
 limits the memory."""
+
+ROWS_PER_FEATURE = 4
+"""Largest number of rows per feature of which the statistics are quickly computed again."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,18 @@ class FeaturePredictor(Predictor):
         """Number of rows that the model is conditioned on, each counted by its weight."""
         return self.statistics.count
 
+    def is_quick(self, rows: Rows) -> bool:
+        """Return whether the statistics of rows are computed quickly."""
+        return len(rows) <= ROWS_PER_FEATURE * self.statistics.gram.shape[-1]
+
+    def follows_from(self, rows: Rows) -> bool:
+        """Return whether rows are those of the statistics, and these are computed quickly.
+
+        Rows that count as many times in total are taken to be the same.
+        """
+        same = torch.isclose(count_rows(rows).to(self.count.device), self.count, rtol=1e-9)
+        return self.is_quick(rows) and bool(same)
+
     @torch.no_grad()
     def predict_chunk(self, inputs: Measure) -> Prediction:
         """Predict z at one chunk of inputs; see :meth:`predict`."""
@@ -73,11 +89,11 @@ class FeaturePredictor(Predictor):
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
         """Predict z at uncertain inputs, with the expected features φ̄.
 
-            mean φ̄ᵀα,    latent variance E[φᵀ(σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)²
+            mean φ̄ᵀα,    latent variance E[φᵀ(e^a·σ²A⁻¹ + ααᵀ)φ] − (φ̄ᵀα)²
 
         The latent variance includes how much the function varies with the uncertain input.
         """
-        alpha, noise = self.posterior.mean.mT, self.posterior.noise
+        alpha, noise = self.posterior.mean.mT, self.posterior.latent_scale
         forms = noise[:, None, None] * torch.cholesky_inverse(self.posterior.factor)
         forms = forms + alpha[:, :, None] * alpha[:, None, :]
         factors = self.factors
@@ -153,9 +169,16 @@ class FeaturePredictor(Predictor):
     @torch.no_grad()
     def update(self, rows: Rows) -> FeaturePredictor:
         """Condition the model on more rows: exactly, with the same parameters."""
-        total = self.statistics + total_statistics(self.factors, rows)
+        return self._with_statistics(self.statistics + total_statistics(self.factors, rows))
+
+    @torch.no_grad()
+    def condition_again(self, rows: Rows) -> FeaturePredictor:
+        """Condition the model on rows in place of those that it is conditioned on now."""
+        return self._with_statistics(total_statistics(self.factors, rows))
+
+    def _with_statistics(self, total: Statistics) -> FeaturePredictor:
         old = self.posterior
-        updated = posterior(total, old.noise, self.signal, old.calibration)
+        updated = posterior(total, old.noise, self.signal, old.calibration, old.latent_calibration)
         return replace(self, statistics=total, posterior=updated)
 
     def log_evidence(self) -> Float64[Tensor, ""]:
@@ -167,8 +190,9 @@ class FeaturePredictor(Predictor):
 def condition_on_statistics(model: SSWIM, statistics: Statistics) -> FeaturePredictor:
     """Condition a model on rows whose statistics were computed with its present parameters."""
     factors = model.condition()[0].map(torch.clone)  # some of them are the model's parameters
-    signal, noise, calibration = model.signal(), model.noise(), model.calibration.clone()
-    conditioned = posterior(statistics, noise, signal, calibration)
+    signal, noise = model.signal(), model.noise()
+    calibrations = model.calibration.clone(), model.latent_calibration.clone()
+    conditioned = posterior(statistics, noise, signal, *calibrations)
     return FeaturePredictor(factors, signal, statistics, conditioned)
 
 

@@ -45,21 +45,30 @@ class Posterior(Record):
     calibration: Float64[Tensor, "*B T"] | None = None
     """c, a correction of the noise: observations are predicted with e^c·σ² in place of σ²; None for
     zero."""
+    latent_calibration: Float64[Tensor, "*B T"] | None = None
+    """a, a correction of the function's variance, which is multiplied by e^a; None for zero."""
 
     def predict(
         self,
         features: Float[Tensor, "*B N F"],
         log_precision: Float64[Tensor, "*B N T"] | None = None,
     ) -> Prediction:
-        """Predict rows: mean φᵀα, latent variance σ²φᵀA⁻¹φ, observation variance + e^c·σ²/w.
+        """Predict rows: mean φᵀα, latent variance e^a·σ²φᵀA⁻¹φ, observations + e^c·σ²/w.
 
         Args:
             features: Φ.
             log_precision: log w; None for constant noise.
         """
         features = features.to(torch.float64)
-        latent = self.noise[..., None, :] * self.leverage(features)
+        latent = self.latent_scale[..., None, :] * self.leverage(features)
         return Prediction(features @ self.mean, latent, latent + self.noise_at(log_precision))
+
+    @property
+    def latent_scale(self) -> Float64[Tensor, "*B T"]:
+        """e^a·σ², the variance of the function over the leverage."""
+        if self.latent_calibration is None:
+            return self.noise
+        return self.noise * self.latent_calibration.exp()
 
     def noise_at(
         self, log_precision: Float64[Tensor, "*B N T"] | None
@@ -75,12 +84,12 @@ class Posterior(Record):
         return self._whiten(features).square().sum(-2).mT
 
     def covariance(self, features: Float[Tensor, "*B N F"]) -> Float64[Tensor, "*B T N N"]:
-        """Return the joint latent covariance σ²ΦA⁻¹Φᵀ of rows."""
+        """Return the joint latent covariance e^a·σ²ΦA⁻¹Φᵀ of rows."""
         whitened = self._whiten(features.to(torch.float64))
-        return self.noise[..., None, None] * (whitened.mT @ whitened)
+        return self.latent_scale[..., None, None] * (whitened.mT @ whitened)
 
     def sample_weights(self, n: int, generator: torch.Generator) -> Float64[Tensor, "n F T"]:
-        """Draw weights w = α + σL⁻ᵀξ of a single member, with ξ ~ N(0, I).
+        """Draw weights w = α + e^{a/2}σL⁻ᵀξ of a single member, with ξ ~ N(0, I).
 
         Each draw is a function, φᵀw at any input. The generator is on the CPU, so that draws are
         the same on every device.
@@ -90,7 +99,7 @@ class Posterior(Record):
             self.factor.device
         )
         deviation = torch.linalg.solve_triangular(self.factor.mT, normal, upper=True)
-        deviation = self.noise.sqrt()[:, None, None] * deviation
+        deviation = self.latent_scale.sqrt()[:, None, None] * deviation
         return self.mean + deviation.permute(2, 1, 0)
 
     def _whiten(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B T F N"]:
@@ -112,6 +121,7 @@ def posterior(
     noise: Float64[Tensor, "*B T"],
     signal: Float64[Tensor, "*B T"],
     calibration: Float64[Tensor, "*B T"] | None = None,
+    latent_calibration: Float64[Tensor, "*B T"] | None = None,
 ) -> Posterior:
     """Return the posterior of the weights, given the statistics of rows.
 
@@ -122,11 +132,12 @@ def posterior(
         noise: σ² of every target.
         signal: s² of every target.
         calibration: c of every target; None for zero.
+        latent_calibration: a of every target; None for zero.
     """
     _check_targets(statistics, noise)
     factor = factorise(statistics.gram, noise / signal)
     mean = solve(factor, statistics.moment.mT).mT
-    return Posterior(mean=mean, factor=factor, noise=noise, calibration=calibration)
+    return Posterior(mean, factor, noise, calibration, latent_calibration)
 
 
 def negative_log_evidence(
@@ -154,7 +165,7 @@ def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
     The posterior is conditioned on all rows. With the leverage h = φᵀA⁻¹φ of a row, reducing its
     weight by u gives
 
-        residual (z − φᵀα)/(1 − uh),    latent variance σ²h/(1 − uh).
+        residual (z − φᵀα)/(1 − uh),    latent variance e^a·σ²h/(1 − uh).
 
     One observation is left out, u = min(c, 1)·w; for c = 1 it has the variance σ²/w/(1 − wh).
     """
@@ -168,7 +179,7 @@ def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
         removed = removed * rows.multiplicity.clamp(max=1.0)[..., None]
     remaining = 1 - removed * leverage
     residual = (rows.targets - features @ posterior.mean) / remaining
-    latent = posterior.noise[..., None, :] * leverage / remaining
+    latent = posterior.latent_scale[..., None, :] * leverage / remaining
     observation = latent + posterior.noise_at(rows.log_precision)
     return Prediction(rows.targets - residual, latent, observation)
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.base.record import Record
-from sswim.base.root_finding import bisect
-from sswim.posterior.density import Density
+from sswim.base.record import Record, map_chunks
+from sswim.posterior.density import Density, rows_together
+from sswim.posterior.density_batches import DensityBatches, batch_densities
+from sswim.posterior.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class _MixtureRows(Record):
+    """What each row of a mixture has."""
+
+    predictions: tuple[Prediction, ...]
+    targets: Float64[Tensor, "N T"] | None
+
+
+@dataclass(frozen=True)
+class _Values(Record):
+    """Values that are computed for each row."""
+
+    values: Float64[Tensor, "N T *values"]
 
 
 @dataclass(frozen=True)
@@ -25,14 +44,12 @@ class Mixture(Record):
     @property
     def mean(self) -> Float64[Tensor, "N T"]:
         """Mean of an observation: the weighted mean of the members' means."""
-        return self._average(self._means())
+        return self._moments[..., 0]
 
     @property
     def observation_variance(self) -> Float64[Tensor, "N T"]:
         """Variance of a new observation: within the members, and between their means."""
-        within = torch.stack([member.observation_variance for member in self.members])
-        between = (self._means() - self.mean).square()
-        return self._average(within + between)
+        return self._moments[..., 1]
 
     def without_noise(self) -> Mixture:
         """Return the mixture of the members' densities of the function itself."""
@@ -41,34 +58,46 @@ class Mixture(Record):
     @property
     def noise_variance(self) -> Float64[Tensor, "N T"]:
         """Variance of the noise alone: the weighted mean of the members' noise variances."""
-        return self._average(torch.stack([member.noise_variance for member in self.members]))
+        return self._map_rows(lambda batches, _: batches.noise_variance())
 
     def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return log p(y) of observations y."""
-        densities = torch.stack([member.log_density(targets) for member in self.members])
-        return (densities + self.weights.log()[:, None, None]).logsumexp(0)
+        return self._map_rows(lambda batches, y: batches.log_density(y), targets)
 
     def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return the probability that an observation is at most y."""
-        return self._average(torch.stack([member.cdf(targets) for member in self.members]))
+        return self._map_rows(lambda batches, y: batches.cdf(y), targets)
 
     def quantile(self, probability: float) -> Float64[Tensor, "N T"]:
-        """Return the value that an observation stays below with a probability.
+        """Return the value that an observation stays below with a probability."""
+        return self.quantiles([probability])[..., 0]
 
-        A single member has it in closed form; for several it is found by bisection between the
-        quantiles of the members.
-        """
-        candidates = torch.stack([member.quantile(probability) for member in self.members])
-        low, high = candidates.amin(0), candidates.amax(0)
-        if len(self.members) == 1:
-            return low
-        return bisect(lambda targets: self.cdf(targets) < probability, low, high)
+    def quantiles(self, probabilities: Sequence[float]) -> Float64[Tensor, "N T Q"]:
+        """Return the values that an observation stays below with given probabilities."""
+        levels = torch.tensor(probabilities, dtype=torch.float64, device=self.weights.device)
+        return self._map_rows(lambda batches, _: batches.quantiles(levels))
 
-    def _average(self, values: Float64[Tensor, "members N T"]) -> Float64[Tensor, "N T"]:
-        return torch.einsum("m,mnt->nt", self.weights, values)
+    @cached_property
+    def _moments(self) -> Float64[Tensor, "N T 2"]:
+        """Mean and variance of an observation; cached, because quadrature takes time."""
+        return self._map_rows(lambda batches, _: batches.moments())
 
-    def _means(self) -> Float64[Tensor, "members N T"]:
-        return torch.stack([member.mean for member in self.members])
+    def _map_rows(
+        self,
+        function: Callable[[DensityBatches, Any], Tensor],
+        targets: Float64[Tensor, "N T"] | None = None,
+    ) -> Tensor:
+        """Apply a function to the members' densities in batches, and to targets, chunk by chunk."""
+
+        def apply(rows: _MixtureRows) -> _Values:
+            pairs = zip(self.members, rows.predictions, strict=True)
+            densities = [replace(member, warped=prediction) for member, prediction in pairs]
+            return _Values(function(batch_densities(densities, self.weights), rows.targets))
+
+        rows = _MixtureRows(tuple(member.warped for member in self.members), targets)
+        size = max(1, rows_together(self.members[0].warped.mean) // len(self.members))
+        in_threads = targets is None or not targets.requires_grad
+        return map_chunks(apply, rows, size, in_threads=in_threads).values
 
 
 def equal_weights(n_members: int) -> Float64[Tensor, " members"]:

@@ -18,6 +18,7 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.neighbours.nearest import Search
 from sswim.neighbours.search import make_search
 from sswim.neighbours.shared_search import SharedSearch
+from sswim.rows.row_keys import row_keys
 
 MAP_INPUTS = 3
 """Largest number of inputs of what may be a map or a series with gaps."""
@@ -94,20 +95,4 @@ def thinned(inputs: Float[Tensor, "N D"], divisor: int = THINNING) -> Bool[Tenso
 
     The choice does not depend on the order of the rows, on their precision or on the device.
     """
-    keys = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
-    for column in inputs.to(torch.float32).contiguous().view(torch.int32).unbind(-1):
-        keys = _mix(keys ^ column)
-    return keys.remainder(divisor) == 0
-
-
-def _mix(keys: Int64[Tensor, " N"]) -> Int64[Tensor, " N"]:
-    """Mix the bits of integers by SplitMix64."""
-    keys = keys + -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, as all constants here modulo 2^64
-    keys = (keys ^ _shift(keys, 30)) * -0x40A7B892E31B1A47
-    keys = (keys ^ _shift(keys, 27)) * -0x6B2FB644ECCEEE15
-    return keys ^ _shift(keys, 31)
-
-
-def _shift(keys: Int64[Tensor, " N"], places: int) -> Int64[Tensor, " N"]:
-    """Shift bits to the right, with zeros from the left."""
-    return (keys >> places) & ((1 << (64 - places)) - 1)
+    return row_keys(inputs.to(torch.float32)).remainder(divisor) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,15 +17,14 @@ from sswim.base.threads import map_in_threads
 from sswim.model.observations import kernel_points, log_precision
 from sswim.model.spectrum import Kernel
 from sswim.model.sswim import SSWIM
+from sswim.posterior.held_rows import append_rows, count_rows
 from sswim.posterior.local_prediction import LocalPrediction, predict_locally
 from sswim.posterior.neighbour_rows import NeighbourRows, neighbour_rows
 from sswim.posterior.pathwise import Kriging, PriorDraws, draw_prior, joint_covariance
 from sswim.posterior.prediction import Prediction
 from sswim.posterior.predictor import Predictor
 from sswim.rows.measure import Measure, full_covariance
-from sswim.rows.memory_source import merge_copies
 from sswim.rows.rows import Rows
-from sswim.rows.summary import SAMPLE_ROWS
 
 N_NODES = 32
 """Number of inputs that stand for an uncertain input."""
@@ -64,15 +63,15 @@ class NeighbourPredictor(Predictor):
     """Step of the standardised targets: an observation has at least the variance of rounding."""
     calibration: Float64[Tensor, " T"]
     """c: observations are predicted with e^c·σ² in place of σ²."""
+    latent_calibration: Float64[Tensor, " T"]
+    """a: the variance of the function is multiplied by e^a."""
     rows: Rows
     """The standardised rows."""
 
     @property
     def count(self) -> Float64[Tensor, ""]:
         """Number of rows that the model is conditioned on, each counted by its weight."""
-        if self.rows.weight is None:
-            return torch.tensor(float(len(self.rows)), dtype=torch.float64)
-        return self.rows.weight.sum()
+        return count_rows(self.rows)
 
     @cached_property
     def known(self) -> NeighbourRows:
@@ -133,7 +132,7 @@ class NeighbourPredictor(Predictor):
         query = self._query(replace(inputs, input_variance=None))
         found = self._locally(query, weights=True)
         kriging = _kriging(query, found)
-        scale = (found.amplitude * _inflation(found.degrees)).sqrt()
+        scale = (self._latent_amplitude(found) * _inflation(found.degrees)).sqrt()
         covariance = joint_covariance(self.known, kriging, self.kernel)
         covariance = covariance * (scale.mT[:, :, None] * scale.mT[:, None, :])
         covariance.diagonal(dim1=-2, dim2=-1).copy_(prediction.latent_variance.mT)
@@ -165,7 +164,7 @@ class NeighbourPredictor(Predictor):
         query = self._query(inputs)
         found = self._locally(query, weights=True)
         errors = draws.errors(self.known, _kriging(query, found))  # (n, N, T)
-        scale = draws.scales(found.degrees) * found.amplitude.sqrt()
+        scale = draws.scales(found.degrees) * self._latent_amplitude(found).sqrt()
         values = found.mean + scale * errors
         if generator is None:
             return values
@@ -176,8 +175,7 @@ class NeighbourPredictor(Predictor):
     @torch.no_grad()
     def update(self, rows: Rows) -> NeighbourPredictor:
         """Condition the model on more rows: exactly, with the same parameters."""
-        joined = _append(self.rows, rows)
-        return replace(self, rows=merge_copies(joined) if len(joined) <= SAMPLE_ROWS else joined)
+        return replace(self, rows=append_rows(self.rows, rows))
 
     def _query(self, inputs: Measure) -> _Query:
         if len(self.rows) == 0:
@@ -196,15 +194,21 @@ class NeighbourPredictor(Predictor):
         size = max(1, ENTRIES[query.points.device.type] // n_entries)
         known = self.known  # computed before the threads start
         function = partial(_predict_query, self, known, weights)
+        if len(query.points) <= size:
+            return function(query)
         return concatenate(map_in_threads(function, list(chunks(query, size))))
 
     def _as_prediction(self, found: LocalPrediction, inputs: Measure) -> Prediction:
         inflation = _inflation(found.degrees)
-        latent = found.amplitude * found.unit_variance * inflation
+        latent = self._latent_amplitude(found) * found.unit_variance * inflation
         observation = latent + self._noise(found, inputs) * inflation
         return Prediction(
             found.mean, latent, observation, None if self.degrees is None else found.degrees
         )
+
+    def _latent_amplitude(self, found: LocalPrediction) -> Float64[Tensor, "N T"]:
+        """Return e^a·ŝ²."""
+        return found.amplitude * self.latent_calibration.exp()
 
     def _noise(self, found: LocalPrediction, inputs: Measure) -> Float64[Tensor, "N T"]:
         """Return the squared scale of the noise, in proportion to the local amplitude."""
@@ -212,8 +216,24 @@ class NeighbourPredictor(Predictor):
         precision = log_precision(self.factors, inputs)
         if precision is not None:
             noise = noise * (-precision).exp()
-        _, log_slope = self.factors.output.forward(self.factors.output.inverse(found.mean))
-        return noise + (self.resolution * log_slope.exp()).square() / 12
+        return noise + self._rounding(found.mean) if self._is_rounded else noise
+
+    def _rounding(self, mean: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return the variance of z that comes from the rounding of targets."""
+        _, log_slope = self.factors.output.forward(self.factors.output.inverse(mean))
+        return (self.resolution * log_slope.exp()).square() / 12
+
+    def rounding_variance(self, prediction: Prediction) -> Float64[Tensor, "N T"]:
+        """Return the part of the predicted variance of z that comes from rounded targets."""
+        rounding = self._rounding(prediction.mean)
+        if prediction.degrees is None:
+            return rounding
+        return rounding * _inflation(prediction.degrees)
+
+    @cached_property
+    def _is_rounded(self) -> bool:
+        """Whether any target is rounded."""
+        return bool((self.resolution > 0).any())
 
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
         """Predict a chunk of uncertain inputs by the moments over N_NODES inputs for each."""
@@ -235,7 +255,7 @@ class NeighbourPredictor(Predictor):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without what follows from it."""
-        return {name: value for name, value in self.__dict__.items() if name != "known"}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def _predict_query(
@@ -281,26 +301,6 @@ def normal_nodes(n_inputs: int) -> Float64[Tensor, "nodes D"]:
     return nodes / nodes.square().mean(0).sqrt()
 
 
-def _append(rows: Rows, more: Rows) -> Rows:
-    """Join two sets of rows, of which only one may have weights or input variances."""
-    parts = [rows, more]
-    if any(part.weight is not None for part in parts):
-        parts = [
-            replace(p, weight=p.targets.new_ones(len(p)) if p.weight is None else p.weight)
-            for p in parts
-        ]
-    if any(part.inputs.input_variance is not None for part in parts):
-        parts = [
-            p
-            if p.inputs.input_variance is not None
-            else replace(
-                p, inputs=replace(p.inputs, input_variance=torch.zeros_like(p.inputs.mean))
-            )
-            for p in parts
-        ]
-    return concatenate(parts)
-
-
 def condition_on_rows(model: SSWIM, rows: Rows) -> NeighbourPredictor:
     """Condition a model that predicts by neighbours on rows; later changes of it have no effect."""
     with torch.no_grad():
@@ -313,5 +313,6 @@ def condition_on_rows(model: SSWIM, rows: Rows) -> NeighbourPredictor:
             degrees=model.degrees(),
             resolution=model.resolution.clone(),
             calibration=model.calibration.clone(),
+            latent_calibration=model.latent_calibration.clone(),
             rows=rows,
         )

@@ -35,20 +35,30 @@ class Prediction(Record):
         scale = self.observation_variance * self.scale_ratio().square()
         return student_t.log_density(residual.square() / scale, self.degrees) - 0.5 * scale.log()
 
-    def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+    def cdf(self, targets: Float64[Tensor, "*#B N T"]) -> Float64[Tensor, "*B N T"]:
         """Return the probability that an observation is at most y."""
-        deviation = (targets - self.mean) / self.observation_variance.sqrt()
+        return self.tail(targets, 1.0)
+
+    def tail(
+        self, targets: Float64[Tensor, "*#B N T"], sign: float | Float64[Tensor, "*#B 1 1"]
+    ) -> Float64[Tensor, "*B N T"]:
+        """Return the probability of at most y, or of more than y where the sign is −1.
+
+        Both are accurate where they are small.
+        """
+        deviation = (targets - self.mean) / self.observation_variance.sqrt() * sign
         if self.degrees is None:
-            return torch.special.ndtr(deviation)
+            # torch.special.ndtr is not accurate where it is small.
+            return 0.5 * torch.erfc(-math.sqrt(0.5) * deviation)
         return student_t.cdf(deviation / self.scale_ratio(), self.degrees)
 
-    def stretch(self, normal: float) -> float | Float64[Tensor, "*B N T"]:
-        """Return the value of (z − mean)/(standard deviation) that is as probable as a normal one.
+    def stretch(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
+        """Return the values of (z − mean)/(standard deviation) that are as probable as normal ones.
 
-        For Gaussians it is the same; the tails of a Student-t are stretched.
+        For Gaussians they are the same; the tails of a Student-t are stretched.
         """
         if self.degrees is None:
-            return normal
+            return normal.reshape(-1, *(1,) * self.mean.ndim)
         return self.scale_ratio() * student_t.from_normal(normal, self.degrees)
 
     def scale_ratio(self) -> Float64[Tensor, "*B N T"]:

@@ -44,7 +44,8 @@ class Predictor(Record):
         """Predict z at inputs; for uncertain inputs, its first two moments."""
         if inputs.input_variance is not None:
             return self.predict_chunk(inputs)  # which cuts uncertain inputs into smaller chunks
-        return map_chunks(self.predict_chunk, inputs, rows_at_once(inputs))
+        size = rows_at_once(inputs, in_threads=True)
+        return map_chunks(self.predict_chunk, inputs, size, in_threads=True)
 
     @abstractmethod
     def predict_chunk(self, inputs: Measure) -> Prediction:

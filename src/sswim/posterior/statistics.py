@@ -5,6 +5,7 @@ The notation is that of :mod:`sswim.posterior.linear_regression`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -39,6 +40,17 @@ class Statistics(Record):
     count: Float64[Tensor, "*B"]
     """Σ c, the number of rows if each counts once."""
 
+    def packed_gram(self) -> Float64[Tensor, "*B G P"]:
+        """Return the lower triangle of ΦᵀWΦ, row after row; only this triangle is ever read."""
+        n_features = self.gram.shape[-1]
+        rows, columns = torch.tril_indices(n_features, n_features, device=self.gram.device)
+        return self.gram[..., rows, columns]
+
+    def packed_bytes(self) -> int:
+        """Return the number of bytes of the packed Gram matrix."""
+        *batch, n_features, _ = self.gram.shape
+        return math.prod(batch) * n_features * (n_features + 1) // 2 * self.gram.itemsize
+
     def __add__(self, other: Statistics) -> Statistics:
         """Return the statistics of both sets of rows together."""
         pairs = zip(self.tensors(), other.tensors(), strict=True)
@@ -48,6 +60,15 @@ class Statistics(Record):
         """Return the statistics without those of a subset of the rows."""
         pairs = zip(self.tensors(), other.tensors(), strict=True)
         return Statistics(*(mine - theirs for mine, theirs in pairs))
+
+
+def unpack_gram(packed: Float64[Tensor, "*B G P"], n_features: int) -> Float64[Tensor, "*B G F F"]:
+    """Return ΦᵀWΦ, given its lower triangle; see :meth:`Statistics.packed_gram`."""
+    rows, columns = torch.tril_indices(n_features, n_features, device=packed.device)
+    gram = packed.new_empty(*packed.shape[:-1], n_features, n_features)
+    gram[..., rows, columns] = packed
+    gram[..., columns, rows] = packed
+    return gram
 
 
 def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from sswim.base.record import concatenate, map_chunks, rows_at_once, stack_records
-from sswim.distributed.processes import ALONE, Processes
-from sswim.model.observations import log_precision, observe
+from sswim.base.record import concatenate
 from sswim.model.sswim import SSWIM, Factors
 from sswim.posterior.feature_predictor import condition_on_statistics
-from sswim.posterior.linear_regression import Posterior, posterior
+from sswim.posterior.linear_regression import posterior
+from sswim.posterior.neighbour_predictor import condition_on_rows
 from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics, member_statistics, total_statistics
+from sswim.recipe.out_of_fold import OutOfFold, predict_fold, predict_folds_by_neighbours
 from sswim.recipe.shared_noise import learn_shared_noise
-from sswim.recipe.stacking import OutOfFold, learn_stacking
+from sswim.recipe.stacking import learn_stacking
 from sswim.rows.rows import Rows
+from sswim.rows.training_rows import TrainingRows
+from sswim.training.history import Training
 from sswim.training.noise_fit import with_noise_field
 
 
@@ -33,6 +35,21 @@ class NoiseStart:
 
 
 @dataclass(frozen=True)
+class TrainedKind:
+    """The trained members of a kind."""
+
+    number: int
+    """Number of the kind in the plan."""
+    models: list[SSWIM]
+    trainings: list[Training]
+
+    @property
+    def by_neighbours(self) -> bool:
+        """Whether its members predict by neighbours."""
+        return self.models[0].architecture.n_neighbors > 0
+
+
+@dataclass(frozen=True)
 class Combined:
     """The members of an ensemble."""
 
@@ -40,73 +57,132 @@ class Combined:
     predictors: tuple[Predictor, ...]
     """The members conditioned on all rows."""
     weights: Float64[Tensor, " members"]
+    trainings: list[Training]
+    kind_weights: dict[int, float]
+    """Weights of the kinds by their numbers in the plan; a kind that was left out has none."""
 
 
 @torch.no_grad()
 def combine_kinds(
-    models: Sequence[SSWIM],
-    rows: Rows,
+    kinds: Sequence[TrainedKind],
+    rows: TrainingRows,
     folds: Sequence[Int64[Tensor, " _"]],
-    everything: Rows | Iterable[Rows] | None = None,
-    processes: Processes = ALONE,
     *,
     stack: bool = True,
     calibrate: bool = True,
+    prune: bool = True,
     noise: NoiseStart | None = None,
 ) -> Combined:
-    """Learn weights and noise levels of kinds, and condition their members on all rows.
+    """Learn weights and variances of kinds, and condition their members on all rows.
 
     Args:
-        models: The members of each kind in turn, one for every fold; their noise levels change.
-        rows: All standardised rows, or a sample of them in memory.
-        folds: The rows that the members left out.
-        everything: All rows, if ``rows`` is a sample.
-        processes: The processes that share ``everything``; the sample is the same in each.
+        kinds: Kinds with one member for every fold, or with one that left out all folds; the
+            calibrations of their models change.
+        rows: The standardised rows.
+        folds: The rows of the sample that the members left out.
         stack: Whether the weights of kinds are learnt.
-        calibrate: Whether noise levels are corrected.
+        calibrate: Whether variances are corrected.
+        prune: Whether kinds that do not pay are left out.
         noise: Start of input-dependent noise; None for constant noise.
     """
-    member_factors = [model.condition()[0] for model in models]
-    if everything is None:
-        known = [
-            _statistics_outside(member_factors[n], rows, folds[n % len(folds)])
-            for n in range(len(models))
-        ]
-    else:
-        known = member_statistics(member_factors, everything, processes)
-    totals: list[Statistics] = []
-    parts: list[OutOfFold] = []
-    for number, (model, factors) in enumerate(zip(models, member_factors, strict=True)):
-        inside = rows.take(folds[number % len(folds)])
-        of_fold = total_statistics(factors, inside)
-        if everything is None:
-            totals.append(known[number] + of_fold)
+    sample = rows.device_sample
+    totals: dict[int, list[Statistics]] = {}
+    predictions = []
+    for kind in kinds:
+        if kind.by_neighbours:
+            assert rows.kept is not None
+            predictions.append(predict_folds_by_neighbours(kind.models, rows.kept, sample, folds))
         else:
-            totals.append(known[number])
-            known[number] = known[number] - of_fold
-        given = posterior(known[number], model.noise(), model.signal())
-        parts.append(_held_out(factors, given, inside))
-    starts = range(0, len(models), len(folds))
-    kinds = stack_records(concatenate(parts[first : first + len(folds)]) for first in starts)
-    if rows.weight is not None:
-        kinds = replace(kinds, weight=torch.cat([rows.weight[fold] for fold in folds]))
-    stacking = learn_stacking(kinds, stack=stack, calibrate=calibrate)
-    for number, model in enumerate(models):
-        model.calibration.copy_(stacking.calibration[number // len(folds)])
-    combined = list(models)
+            found, totals[kind.number] = _predict_folds(kind.models, rows, folds)
+            predictions.append(found)
+    usable = [number for number, found in enumerate(predictions) if found.is_finite]
+    if usable:
+        kinds = [kinds[number] for number in usable]
+        predictions = [predictions[number] for number in usable]
+    weight = None
+    if sample.weight is not None:
+        weight = torch.cat([sample.weight[fold] for fold in folds])
+    stacking = learn_stacking(predictions, weight, stack=stack, calibrate=calibrate, prune=prune)
+    field = None
     if noise is not None:
-        inputs = rows.take(torch.cat(list(folds))).inputs
-        architecture = models[0].architecture
+        inputs = sample.take(torch.cat(list(folds))).inputs
+        architecture = kinds[0].models[0].architecture
         field = learn_shared_noise(
-            inputs, kinds, stacking, architecture, noise.sample, noise.generator
+            inputs, predictions, weight, stacking, architecture, noise.sample, noise.generator
         )
-        combined = [with_noise_field(model, field) for model in models]
-    pairs = zip(combined, totals, strict=True)
-    return Combined(
-        combined,
-        tuple(condition_on_statistics(model, total) for model, total in pairs),
-        stacking.weights.repeat_interleave(len(folds)) / len(folds),
-    )
+    models: list[SSWIM] = []
+    predictors: list[Predictor] = []
+    weights: list[float] = []
+    trainings: list[Training] = []
+    for kind, share, calibration in zip(
+        kinds, stacking.weights.tolist(), stacking.calibrations, strict=True
+    ):
+        count = len(kind.models)
+        for place, model in enumerate(kind.models):
+            if share == 0:
+                break
+            model.calibration.copy_(calibration.noise)
+            model.latent_calibration.copy_(calibration.latent)
+            noisy = model if field is None else with_noise_field(model, field)
+            models.append(noisy)
+            weights.append(share / count)
+            trainings.append(kind.trainings[place])
+            if kind.by_neighbours:
+                assert rows.kept is not None
+                predictors.append(condition_on_rows(noisy, rows.kept))
+            else:
+                predictors.append(condition_on_statistics(noisy, totals[kind.number][place]))
+    shares = stacking.weights.new_tensor(weights)
+    kind_weights = {
+        kind.number: share
+        for kind, share in zip(kinds, stacking.weights.tolist(), strict=True)
+        if share > 0
+    }
+    return Combined(models, tuple(predictors), shares, trainings, kind_weights)
+
+
+def _predict_folds(
+    models: Sequence[SSWIM], rows: TrainingRows, folds: Sequence[Int64[Tensor, " _"]]
+) -> tuple[OutOfFold, list[Statistics]]:
+    """Predict folds by features; also return the statistics of all rows for every member."""
+    sample = rows.device_sample
+    member_factors = [model.condition()[0] for model in models]
+    totals: dict[int, Statistics] = {}
+    if not rows.complete:
+        found = member_statistics(member_factors, rows.everything, rows.processes)
+        totals = dict(enumerate(found))
+    parts = []
+    for place, fold in enumerate(folds):
+        number = place % len(models)
+        model, factors = models[number], member_factors[number]
+        inside = sample.take(fold)
+        of_fold = total_statistics(factors, inside)
+        if rows.complete:
+            known = _statistics_outside(factors, sample, fold)
+            totals.setdefault(number, known + of_fold)
+        else:
+            known = totals[number] - of_fold
+        given = posterior(known, model.noise(), model.signal())
+        parts.append(predict_fold(factors, given, inside))
+    for number in range(len(folds), len(models)):  # members beyond the folds
+        if number not in totals:
+            totals[number] = total_statistics(member_factors[number], sample)
+    return concatenate(parts), [totals[number] for number in range(len(models))]
+
+
+def condition_members(models: Sequence[SSWIM], rows: TrainingRows) -> tuple[Predictor, ...]:
+    """Condition members on all rows."""
+    by_features = [model for model in models if not model.architecture.n_neighbors]
+    factors = [model.condition()[0] for model in by_features]
+    totals = iter(member_statistics(factors, rows.everything, rows.processes) if factors else ())
+    predictors: list[Predictor] = []
+    for model in models:
+        if model.architecture.n_neighbors:
+            assert rows.kept is not None
+            predictors.append(condition_on_rows(model, rows.kept))
+        else:
+            predictors.append(condition_on_statistics(model, next(totals)))
+    return tuple(predictors)
 
 
 def _statistics_outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"]) -> Statistics:
@@ -115,22 +191,6 @@ def _statistics_outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"])
     They are summed rather than computed as a difference of statistics, which would lose what is
     below the rounding of the total.
     """
-    outside = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
-    outside[fold] = False
-    return total_statistics(factors, rows.take(outside.nonzero()[:, 0]))
-
-
-def _held_out(factors: Factors, given: Posterior, fold: Rows) -> OutOfFold:
-    """Predict the rows of a fold."""
-    return map_chunks(lambda chunk: _predict(factors, given, chunk), fold, rows_at_once(fold))
-
-
-def _predict(factors: Factors, given: Posterior, rows: Rows) -> OutOfFold:
-    observed = observe(factors, rows)
-    prediction = given.predict(observed.features, log_precision(factors, rows.inputs))
-    return OutOfFold(
-        residual=observed.targets - prediction.mean,
-        latent_variance=prediction.latent_variance,
-        noise=prediction.observation_variance - prediction.latent_variance,
-        log_slope=observed.log_slope,
-    )
+    known = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
+    known[fold] = False
+    return total_statistics(factors, rows.take(known.nonzero()[:, 0]))

@@ -10,10 +10,12 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from sswim.base.record import stack_records
+from sswim.recipe.recipe import FEW_ROWS
+from sswim.rows.row_keys import row_keys
 from sswim.rows.rows import Rows
 
-PARTS = 8
-"""A member leaves out at most one row in this many."""
+PARTS, PARTS_OF_FEW = 8, 4
+"""A member leaves out at most one row in this many; of few rows more, because weights need them."""
 
 MAX_TRAINING_ROWS = 50_000
 """Largest number of rows to learn hyper-parameters from; more cost time and change little."""
@@ -28,7 +30,7 @@ MIN_ROWS = 24
 def draw_folds(
     rows: Rows, n_folds: int, generator: torch.Generator
 ) -> list[Int64[Tensor, " _"]] | None:
-    """Draw disjoint folds, each an eighth of the rows or fewer; None if there are too few rows.
+    """Draw disjoint folds, each a quarter of few rows or less of more; None for too few rows.
 
     Rows with equal inputs stay together, so that no row is predicted from its own copy, and a row
     of weight two is the same as the row twice.
@@ -36,10 +38,19 @@ def draw_folds(
     distinct, group = rows.inputs.mean.unique(dim=0, return_inverse=True)
     if len(distinct) < MIN_ROWS:
         return None
-    size = min(len(distinct) // max(PARTS, n_folds), MAX_FOLD_ROWS)
+    parts = PARTS_OF_FEW if len(distinct) < FEW_ROWS else PARTS
+    size = min(len(distinct) // max(parts, n_folds), MAX_FOLD_ROWS)
     order = torch.randperm(len(distinct), generator=generator).to(group.device)
     chosen = order[: n_folds * size].split(size)
     return [torch.isin(group, fold).nonzero()[:, 0] for fold in chosen]
+
+
+def outside(rows: Rows, fold: Rows) -> Rows:
+    """Return the rows whose inputs are not those of any row of a fold."""
+    keys = row_keys(rows.inputs.mean.to(torch.float64))
+    return rows.take(
+        (~torch.isin(keys, row_keys(fold.inputs.mean.to(torch.float64)))).nonzero()[:, 0]
+    )
 
 
 def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]], generator: torch.Generator) -> Rows:

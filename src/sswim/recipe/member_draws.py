@@ -13,11 +13,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from sswim.base.random_state import draw_generator
-from sswim.model.architecture import Architecture
 from sswim.model.member_batch import stack_models
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
-from sswim.recipe.folds import draw_folds, leave_out
+from sswim.recipe.folds import draw_folds, leave_out, outside
 from sswim.recipe.plan import Kind, Plan
 from sswim.recipe.screening import StartingPoint, starting_points
 from sswim.rows.rows import Rows
@@ -37,39 +36,52 @@ SINGLE_MIN_ROWS = 256
 """Smallest number of rows for which single precision is used; fewer are fast in double."""
 
 
+NO_SIGNAL = 1e-10
+"""s² of the mean of all rows, in units of the variance of the targets."""
+
+
 @dataclass(frozen=True)
 class DrawnMembers:
     """Members before training."""
 
     batches: list[Batch]
     folds: list[Int64[Tensor, " _"]] | None
-    """Rows that the members of each kind leave out, one fold per member; None for none."""
+    """Rows of the sample that the members of each kind leave out; None for none."""
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """What the members of all kinds are drawn from."""
+
+    plan: Plan
+    rows: TrainingRows
+    folds: list[Int64[Tensor, " _"]] | None
+    starts: Mapping[str, StartingPoint]
+    random: np.random.RandomState
 
 
 def draw_members(plan: Plan, rows: TrainingRows, random: np.random.RandomState) -> DrawnMembers:
     """Draw all members of a plan: their folds, frequencies and pseudo-points."""
     folds = None
-    seen: Rows | Stream = rows.everything
-    if plan.cross_fitting or deals_members(plan, rows):
-        seen = rows.device_sample
     if plan.cross_fitting:
-        generator = draw_generator(random)
-        folds = draw_folds(rows.sample, plan.n_members, generator)
+        folds = draw_folds(rows.sample, plan.n_folds, draw_generator(random))
         if folds is not None:
             folds = [fold.to(rows.device) for fold in folds]
-            seen = leave_out(rows.device_sample, folds, generator)
     starts: Mapping[str, StartingPoint] = {}
     if plan.screening:
         generator = draw_generator(random)
-        architectures = [kind.architecture for kind in plan.kinds]
+        architectures = [
+            kind.architecture for kind in plan.kinds if not kind.by_neighbours and not kind.is_mean
+        ]
         sample = start_sample(rows.sample, generator)
         starts = starting_points(architectures, rows.sample, sample, generator)
-    seen = in_precision(seen, _precision(plan, starts, rows.n_rows))
-    batches = [
-        batch
-        for number, kind in enumerate(plan.kinds)
-        for batch in _batches(kind, number * plan.n_members, plan, rows, seen, starts, random)
-    ]
+    draw = _Draw(plan, rows, folds, starts, random)
+    batches: list[Batch] = []
+    first = 0
+    for kind in plan.kinds:
+        make = _neighbour_batches if kind.by_neighbours else _feature_batches
+        batches += make(kind, first, draw)
+        first += kind.n_members
     return DrawnMembers(batches, folds)
 
 
@@ -96,6 +108,65 @@ def start_sample(rows: Rows, generator: torch.Generator) -> Float[Tensor, "S D"]
     return inputs.unique(dim=0)
 
 
+def _neighbour_batches(kind: Kind, number: int, draw: _Draw) -> Iterator[Batch]:
+    """Yield the members of a kind that predicts by neighbours, each by itself.
+
+    If there are fewer members than folds, each leaves out several folds; a kind with one member
+    leaves out all, so that it need not be trained again for each.
+
+    Args:
+        kind: The kind of the members.
+        number: Number of the first of them among all members.
+        draw: What they are drawn from.
+    """
+    rows, folds = draw.rows, draw.folds
+    kept = rows.kept
+    assert kept is not None
+    dtype = torch.float64 if draw.plan.precision == "float64" else torch.float32
+    for member in range(kind.n_members):
+        seen = kept
+        if folds is not None:
+            left_out = torch.cat(folds[member :: kind.n_members])
+            seen = outside(kept, rows.device_sample.take(left_out))
+        seen = replace(seen, inputs=seen.inputs.to(dtype=dtype))
+        model = _start(kind, draw).to(rows.device)
+        seed = int(draw.random.randint(2**31))
+        yield Batch(number + member, model, seen, kind.objective, kind.optimiser, seed)
+
+
+def _feature_batches(kind: Kind, number: int, draw: _Draw) -> Iterator[Batch]:
+    """Yield the members of a kind that predicts by features, in batches that train fast.
+
+    Args:
+        kind: The kind of the members.
+        number: Number of the first of them among all members.
+        draw: What they are drawn from.
+    """
+    plan, rows = draw.plan, draw.rows
+    seen: Rows | Stream = rows.everything
+    if plan.cross_fitting or deals_members(plan, rows):
+        seen = rows.device_sample
+    if draw.folds is not None:
+        folds = [draw.folds[member % len(draw.folds)] for member in range(kind.n_members)]
+        seen = leave_out(rows.device_sample, folds, draw_generator(draw.random))
+    seen = in_precision(seen, _precision(plan, draw.starts, rows.n_rows))
+    own_rows = isinstance(seen, Rows) and seen.axis > 0
+    n_rows = len(seen) if isinstance(seen, Rows) and own_rows else rows.n_rows
+    inputs = seen.inputs if isinstance(seen, Rows) else rows.sample.inputs
+    architecture = kind.architecture
+    size = members_together(architecture, inputs, n_rows, kind.n_members)
+    for first in range(0, kind.n_members, size):
+        last = min(first + size, kind.n_members)
+        models = [_start(kind, draw) for _ in range(first, last)]
+        # A model alone is faster than a batch of one.
+        model = models[0] if len(models) == 1 else stack_models(models)
+        batch_rows = seen
+        if isinstance(seen, Rows) and own_rows:
+            batch_rows = seen.map(itemgetter(slice(first, last) if model.batch else first))
+        model = model.to(rows.device)
+        yield Batch(number + first, model, batch_rows, kind.objective, kind.optimiser)
+
+
 def _precision(plan: Plan, starts: Mapping[str, StartingPoint], n_rows: int) -> torch.dtype:
     """Return the precision of the features in training."""
     if plan.precision != "by noise":
@@ -105,57 +176,18 @@ def _precision(plan: Plan, starts: Mapping[str, StartingPoint], n_rows: int) -> 
     return torch.float32 if single else torch.float64
 
 
-def _batches(
-    kind: Kind,
-    number: int,
-    plan: Plan,
-    rows: TrainingRows,
-    seen: Rows | Stream,
-    starts: Mapping[str, StartingPoint],
-    random: np.random.RandomState,
-) -> Iterator[Batch]:
-    """Yield the members of a kind in batches whose size makes training fast.
-
-    Args:
-        kind: The kind of the members.
-        number: Number of the first of them among all members.
-        plan: The plan of the fit.
-        rows: The rows of the fit, to start from.
-        seen: The rows to train on, shared by all members or one set for each.
-        starts: Where training starts, by what members see of the inputs.
-        random: Random state that seeds the members.
-    """
-    architecture = replace(kind.architecture, noise="constant")  # its variation is learnt last
-    own_rows = isinstance(seen, Rows) and seen.axis > 0
-    n_rows = len(seen) if isinstance(seen, Rows) and own_rows else rows.n_rows
-    inputs = seen.inputs if isinstance(seen, Rows) else rows.sample.inputs
-    size = 1
-    if not plan.by_neighbours:
-        size = members_together(architecture, inputs, n_rows, plan.n_members)
-    for first in range(0, plan.n_members, size):
-        last = min(first + size, plan.n_members)
-        models = [_start(architecture, plan, rows, starts, random) for _ in range(first, last)]
-        # A model alone is faster than a batch of one.
-        model = models[0] if len(models) == 1 else stack_models(models)
-        batch_rows = seen
-        if isinstance(seen, Rows) and own_rows:
-            batch_rows = seen.map(itemgetter(slice(first, last) if model.batch else first))
-        seed = int(random.randint(2**31)) if plan.by_neighbours else 0
-        yield Batch(number + first, model.to(rows.device), batch_rows, kind.objective, seed)
-
-
-def _start(
-    architecture: Architecture,
-    plan: Plan,
-    rows: TrainingRows,
-    starts: Mapping[str, StartingPoint],
-    random: np.random.RandomState,
-) -> SSWIM:
-    """Draw one member before training, on the CPU."""
-    generator = draw_generator(random)
+def _start(kind: Kind, draw: _Draw) -> SSWIM:
+    """Draw one member before training, on the CPU; the variation of its noise is learnt last."""
+    architecture = replace(kind.architecture, noise="constant")
+    plan, rows = draw.plan, draw.rows
+    generator = draw_generator(draw.random)
     sample = start_sample(rows.sample, generator)
     n_targets = rows.sample.targets.shape[1]
-    point = starts.get(architecture.inputs)
+    by_neighbours = kind.by_neighbours
+    point = None if by_neighbours else draw.starts.get(architecture.inputs)
+    if kind.is_mean:
+        one = torch.ones(n_targets, dtype=torch.float64)
+        point = StartingPoint(math.sqrt(sample.shape[1]), NO_SIGNAL * one, one)
     if point is None:
         model = start(architecture, sample, n_targets, generator, plan.length_scale)
     else:
@@ -168,8 +200,8 @@ def _start(
             signal=point.signal,
             noise=point.noise,
         )
-    if plan.by_neighbours:
+    if by_neighbours:
         model.resolution.copy_(target_resolution(rows.sample))
-    if model.output_warp is not None and (plan.cross_fitting or plan.by_neighbours):
+    if model.output_warp is not None and (plan.cross_fitting or by_neighbours):
         model.output_warp.set_range(rows.lowest, rows.highest)
     return model

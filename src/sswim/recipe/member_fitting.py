@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,37 +13,45 @@ from sswim.base.random_state import RandomState, draw_generator
 from sswim.model.member_batch import unstack_models
 from sswim.model.sswim import SSWIM
 from sswim.model.start import enrich
-from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.mixture import equal_weights
-from sswim.posterior.neighbour_predictor import condition_on_rows
-from sswim.posterior.statistics import member_statistics
-from sswim.recipe.cross_fitting import Combined, NoiseStart, combine_kinds
+from sswim.recipe.cross_fitting import (
+    Combined,
+    NoiseStart,
+    TrainedKind,
+    combine_kinds,
+    condition_members,
+)
+from sswim.recipe.fitted_kind import FittedKind, describe_kind
 from sswim.recipe.member_draws import DrawnMembers, deals_members, draw_members, start_sample
 from sswim.recipe.plan import Plan
-from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows
 from sswim.training.checkpoints import Checkpoints
-from sswim.training.history import MemberCallback, Training
+from sswim.training.history import MemberCallback
 from sswim.training.member_training import Batch, MemberTrainer
 from sswim.training.noise_learning import learn_noise
 
 
 @dataclass(frozen=True)
 class Members:
-    """The members of a fitted ensemble, and their trainings."""
+    """The members of a fitted ensemble, and what became of every kind."""
 
     combined: Combined
-    trainings: list[Training]
+    kinds: tuple[FittedKind, ...]
 
 
 @dataclass(frozen=True)
 class TrainedMembers:
     """Members after training, before they are combined."""
 
-    models: list[SSWIM]
-    trainings: list[Training]
+    kinds: list[TrainedKind]
+    """The kinds whose members have all begun; if there is none, those that have."""
     folds: list[Int64[Tensor, " _"]] | None
     """Rows that the members left out; None if they left out none, or if no kind is complete."""
+
+    @property
+    def models(self) -> list[SSWIM]:
+        """All members."""
+        return [model for kind in self.kinds for model in kind.models]
 
 
 def fit_members(
@@ -68,7 +75,17 @@ def fit_members(
     random = check_random_state(random_state)
     drawn = draw_members(plan, rows, random)
     trained = train_members(plan, rows, drawn, callback, checkpoints)
-    return Members(combine_members(plan, rows, trained, random), trained.trainings)
+    combined = combine_members(plan, rows, trained, random)
+    kinds = tuple(
+        describe_kind(
+            plan.kinds[kind.number],
+            len(kind.models),
+            max(len(training.history) - 1 for training in kind.trainings),
+            combined.kind_weights.get(kind.number, 0.0),
+        )
+        for kind in trained.kinds
+    )
+    return Members(combined, kinds)
 
 
 def train_members(
@@ -79,41 +96,60 @@ def train_members(
     checkpoints: Checkpoints | None = None,
 ) -> TrainedMembers:
     """Train drawn members in place; see :func:`fit_members`."""
-    trainer = MemberTrainer(rows.processes, deals_members(plan, rows), checkpoints)
-    results = trainer.train(drawn.batches, plan.optimiser, callback)
-    begun = [pair for pair in zip(drawn.batches, results, strict=True) if pair[1]]
-    complete = _complete_kinds(begun, plan.n_members) if drawn.folds is not None else []
-    models = [
-        model
-        for batch, _ in complete or begun
-        for model in (unstack_models(batch.model) if batch.model.batch else [batch.model])
-    ]
-    trainings = [training for _, result in complete or begun for training in result]
-    return TrainedMembers(models, trainings, drawn.folds if complete else None)
+    trainer = MemberTrainer(
+        rows.processes, deals_members(plan, rows), checkpoints, plan.shortest_first
+    )
+    results = trainer.train(drawn.batches, callback)
+    members = {
+        batch.first + place: (model, training)
+        for batch, result in zip(drawn.batches, results, strict=True)
+        if result
+        for place, (model, training) in enumerate(zip(_models(batch), result, strict=True))
+    }
+    kinds, first = [], 0
+    for number, kind in enumerate(plan.kinds):
+        found = [members[n] for n in range(first, first + kind.n_members) if n in members]
+        first += kind.n_members
+        if found:
+            models, trainings = zip(*found, strict=True)
+            kinds.append(TrainedKind(number, list(models), list(trainings)))
+    complete = [kind for kind in kinds if len(kind.models) == plan.kinds[kind.number].n_members]
+    if drawn.folds is None or not complete:
+        return TrainedMembers(kinds, None)
+    return TrainedMembers(complete, drawn.folds)
+
+
+def _models(batch: Batch) -> list[SSWIM]:
+    return unstack_models(batch.model) if batch.model.batch else [batch.model]
 
 
 def combine_members(
     plan: Plan, rows: TrainingRows, trained: TrainedMembers, random: np.random.RandomState
 ) -> Combined:
     """Enrich trained members, learn their noise and weights, and condition them on all rows."""
-    models = trained.models
-    if plan.n_more:
-        models = [enrich(model, plan.n_more, draw_generator(random)) for model in models]
+    kinds = trained.kinds
+    for kind in kinds:
+        n_more = plan.kinds[kind.number].n_more
+        if n_more:
+            kind.models[:] = [
+                enrich(model, n_more, draw_generator(random)) for model in kind.models
+            ]
     noise = None
-    if plan.kinds[0].architecture.noise == "input-dependent":
+    trained_kinds = [kind for kind in plan.kinds if not kind.is_mean]
+    if any(kind.architecture.noise == "input-dependent" for kind in trained_kinds):
         generator = draw_generator(random)
         noise = NoiseStart(start_sample(rows.sample, generator), generator)
     if trained.folds is not None:
         return combine_kinds(
-            models,
-            rows.device_sample,
+            kinds,
+            rows,
             trained.folds,
-            None if rows.complete else rows.everything,
-            rows.processes,
             stack=plan.stacking,
             calibrate=plan.calibration,
+            prune=plan.pruning,
             noise=noise,
         )
+    models = trained.models
     if noise is not None and not plan.cross_fitting:  # too few rows for folds: constant noise
         models = learn_noise(
             models,
@@ -124,19 +160,7 @@ def combine_members(
             rows.processes,
         )
     weights = equal_weights(len(models)).to(rows.device)
-    if plan.by_neighbours:
-        assert isinstance(rows.everything, Rows)
-        by_rows = tuple(condition_on_rows(model, rows.everything) for model in models)
-        return Combined(models, by_rows, weights)
-    factors = [model.condition()[0] for model in models]
-    totals = member_statistics(factors, rows.everything, rows.processes)
-    predictors = tuple(condition_on_statistics(*pair) for pair in zip(models, totals, strict=True))
-    return Combined(models, predictors, weights)
-
-
-def _complete_kinds(
-    begun: list[tuple[Batch, list[Training]]], n_members: int
-) -> list[tuple[Batch, list[Training]]]:
-    """Return the batches of the kinds whose members have all begun."""
-    counts = Counter(batch.first // n_members for batch, result in begun for _ in result)
-    return [pair for pair in begun if counts[pair[0].first // n_members] == n_members]
+    predictors = condition_members(models, rows)
+    trainings = [training for kind in kinds for training in kind.trainings]
+    kind_weights = {kind.number: len(kind.models) / len(models) for kind in kinds}
+    return Combined(models, predictors, weights, trainings, kind_weights)

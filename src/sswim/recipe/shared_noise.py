@@ -1,9 +1,9 @@
 """One input-dependent noise for all members of an ensemble, learnt from held-out rows.
 
 With the kinds' out-of-fold predictions of :mod:`sswim.recipe.stacking`, their weights w and
-calibrations c,
+corrections a and c,
 
-    η maximises Σ log Σ_k w_k N(z_k; μ_k, v_k + e^{c_k + η(x)}σ_k²) T_k'(y) + log prior.
+    η maximises Σ log Σ_k w_k p(z_k; μ_k, e^{a_k}v_k + e^{c_k + η(x)}σ_k²) T_k'(y) + log prior.
 
 η only describes how the noise varies over the inputs: the regression weights rows as before
 (τ = 0), so the means do not change.
@@ -11,22 +11,24 @@ calibrations c,
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.model.architecture import Architecture
 from sswim.model.noise_field import NoiseField, log_noise_ratio
-from sswim.recipe.stacking import OutOfFold, Stacking, mixture_log_density
+from sswim.recipe.out_of_fold import OutOfFold
+from sswim.recipe.stacking import Stacking, mixture_log_density
 from sswim.rows.measure import Measure
 from sswim.training.noise_fit import fit_noise_field, start_noise_field
 
 
 def learn_shared_noise(
     inputs: Measure,
-    rows: OutOfFold,
+    kinds: Sequence[OutOfFold],
+    weight: Float64[Tensor, " N"] | None,
     stacking: Stacking,
     architecture: Architecture,
     sample: Float[Tensor, "S D"],
@@ -36,20 +38,21 @@ def learn_shared_noise(
 
     Args:
         inputs: Standardised inputs of the rows.
-        rows: The kinds' out-of-fold predictions of the rows.
-        stacking: Weights and calibrations of the kinds.
+        kinds: The kinds' out-of-fold predictions of the rows.
+        weight: How many times each row counts; None for once.
+        stacking: Weights and corrections of the kinds.
         architecture: Architecture of the members.
         sample: Some rows of the inputs, for the start of length-scales.
         generator: Generator on the CPU for the field's frequencies.
     """
-    field = start_noise_field(architecture, rows.residual.shape[-1], sample, generator)
-    field.to(rows.residual.device)
+    residual = kinds[0].residual
+    field = start_noise_field(architecture, residual.shape[-1], sample, generator)
+    field.to(residual.device)
 
     def backward() -> None:
         factors, prior = field.condition()
-        noise = rows.noise * log_noise_ratio(factors, inputs).exp()
-        density = mixture_log_density(replace(rows, noise=noise), stacking).sum(-1)
-        fit = (density if rows.weight is None else rows.weight * density).sum()
+        density = mixture_log_density(kinds, stacking, log_noise_ratio(factors, inputs)).sum(-1)
+        fit = (density if weight is None else weight * density).sum()
         (prior - fit).backward()
 
     with torch.enable_grad():

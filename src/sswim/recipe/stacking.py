@@ -1,18 +1,21 @@
-"""Stacking: weights and noise levels of the kinds of members, learnt from held-out rows.
+"""Stacking: weights and variances of the kinds of members, learnt from held-out rows.
 
-A member's hyper-parameters were learnt without some rows, so its predictions of these rows are
-honest. Leave-one-out predictions are not: they refit the weights of the features, but not the
-warps. With the kinds' predictions N(μ_k, v_k + e^{c_k}σ_k²) of z_k = T_k(y), the weights w and the
-calibrations c maximise
+With the kinds' out-of-fold predictions of z_k = T_k(y), of mean μ_k, latent variance v_k and noise
+σ_k², the weights w and the corrections a and c maximise the mean over the rows of
 
-    Σ log Σ_k w_k N(z_k; μ_k, v_k + e^{c_k}σ_k²) T_k'(y) + Σ_k log w_k − ½Σ_k c_k²·strength,
+    log Σ_k w_k p(z_k; μ_k, e^{a_k}v_k + e^{c_k}σ_k²) T_k'(y),
 
-The first penalty is that of a Dirichlet prior, which keeps every kind in.
+less ½κ times the log of the mean squared error of Σ_k w_k E_k y, and with priors: a Dirichlet prior
+that keeps every kind in, and Gaussian ones of a and c. The squared error keeps out kinds whose
+means are far off at times, which their densities need not show.
+
+Then kinds that do not pay are pruned: the one whose loss costs least is taken away, again and
+again, until all that is lost would be more than a small part of a nat per row.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,88 +23,189 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.record import Record
+from sswim.recipe.out_of_fold import Calibration, OutOfFold
 
 STEPS = 100
 """Largest number of L-BFGS steps; there are few unknowns."""
 
-CALIBRATION_STRENGTH = 0.1
+NOISE_STRENGTH = 0.1
 """Inverse prior variance of c; noise levels may be wrong by orders of magnitude."""
 
+LATENT_STRENGTH = 1.0
+"""Inverse prior variance of a."""
 
-@dataclass(frozen=True)
-class OutOfFold(Record):
-    """Predictions of each kind of member for rows that its hyper-parameters did not see."""
+PRUNING_LOSS = 0.002
+"""Out-of-fold density that pruning may cost, in nats per row."""
 
-    residual: Float64[Tensor, "*K N T"]
-    """z − μ, the residuals."""
-    latent_variance: Float64[Tensor, "*K N T"]
-    """v, the variance of the function."""
-    noise: Float64[Tensor, "*K N T"]
-    """σ², the variance of the noise."""
-    log_slope: Float64[Tensor, "*K N T"]
-    """log T'(y)"""
-    weight: Float64[Tensor, " N"] | None = None
-    """How many times each row counts."""
+PRUNING_ROWS = 200
+"""Smallest number of held-out rows for which kinds are pruned; fewer do not tell which one pays."""
 
-    def log_density(self, calibration: Float64[Tensor, "K T"]) -> Float64[Tensor, "*K N T"]:
-        """Return log p(y) under every kind with its corrected noise level."""
-        variance = self.latent_variance + self.noise * calibration.exp()[:, None, :]
-        squared = self.residual.square() / variance
-        return -0.5 * (squared + (2 * math.pi * variance).log()) + self.log_slope
+SQUARED_ERROR_ROWS = 1000
+"""Number of rows N₀ in κ = N/(N + N₀), the importance of the squared error beside the density:
+squared errors of few rows depend on the largest of them."""
+
+WEIGHING_STEPS = 30
+"""Largest number of L-BFGS steps for the weights alone."""
 
 
 @dataclass(frozen=True)
 class Stacking(Record):
-    """Weights and calibrations of the kinds."""
+    """Weights and corrections of the kinds."""
 
     weights: Float64[Tensor, " K"]
-    """w, adding up to one."""
-    calibration: Float64[Tensor, "K T"]
-    """c, to be added to the log of the noise variance."""
+    """w, adding up to one; zero for a kind that is pruned."""
+    calibrations: tuple[Calibration, ...]
 
 
-def mixture_log_density(rows: OutOfFold, stacking: Stacking) -> Float64[Tensor, "N T"]:
+def mixture_log_density(
+    kinds: Sequence[OutOfFold],
+    stacking: Stacking,
+    log_noise_ratio: Float64[Tensor, "N T"] | None = None,
+) -> Float64[Tensor, "N T"]:
     """Return log p(y) of the rows under the mixture of the kinds."""
-    log_weights = stacking.weights.log()[:, None, None]
-    return (rows.log_density(stacking.calibration) + log_weights).logsumexp(0)
+    densities = [
+        kind.log_density(calibration, log_noise_ratio) + weight.log()
+        for kind, calibration, weight in zip(
+            kinds, stacking.calibrations, stacking.weights, strict=True
+        )
+        if weight > 0
+    ]
+    return torch.stack(densities).logsumexp(0)
 
 
-def equal_stacking(n_kinds: int, n_targets: int) -> Stacking:
-    """Return equal weights, and noise levels as they were learnt."""
-    return Stacking(
-        torch.full((n_kinds,), 1 / n_kinds, dtype=torch.float64),
-        torch.zeros(n_kinds, n_targets, dtype=torch.float64),
-    )
+def equal_stacking(kinds: Sequence[OutOfFold]) -> Stacking:
+    """Return equal weights, and variances as they were learnt."""
+    zero = kinds[0].residual.new_zeros(kinds[0].residual.shape[1])
+    weights = kinds[0].residual.new_full((len(kinds),), 1 / len(kinds))
+    return Stacking(weights, tuple(Calibration(zero, zero) for _ in kinds))
 
 
-def learn_stacking(rows: OutOfFold, *, stack: bool = True, calibrate: bool = True) -> Stacking:
-    """Return the weights and calibrations with the greatest out-of-fold density.
+def learn_stacking(
+    kinds: Sequence[OutOfFold],
+    weight: Float64[Tensor, " N"] | None = None,
+    *,
+    stack: bool = True,
+    calibrate: bool = True,
+    prune: bool = True,
+) -> Stacking:
+    """Return the weights and corrections with the greatest out-of-fold density.
 
     Args:
-        rows: Out-of-fold predictions.
+        kinds: Out-of-fold predictions of the same rows by every kind.
+        weight: How many times each row counts; None for once.
         stack: Whether weights are learnt; else all are equal.
-        calibrate: Whether noise levels are corrected.
+        calibrate: Whether variances are corrected.
+        prune: Whether kinds that do not pay get no weight.
     """
-    n_kinds, _, n_targets = rows.residual.shape
-    start = equal_stacking(n_kinds, n_targets).to(device=rows.residual.device)
+    start = equal_stacking(kinds)
+    n_kinds, (n_rows, n_targets) = len(kinds), kinds[0].residual.shape
+    share = start.weights.new_full((n_rows,), 1 / n_rows)
+    if weight is not None:
+        share = weight / weight.sum()
+    errors = torch.stack([kind.error for kind in kinds])
     logits = start.weights.log().requires_grad_(stack)
-    calibration = start.calibration.clone().requires_grad_(calibrate)
-    free = [parameter for parameter in (logits, calibration) if parameter.requires_grad]
+    corrections = logits.new_zeros(2, n_kinds, n_targets).requires_grad_(calibrate)
+    free = [parameter for parameter in (logits, corrections) if parameter.requires_grad]
     if not free:
         return start
-    count = rows.residual.shape[1] if rows.weight is None else rows.weight.sum()
     optimiser = torch.optim.LBFGS(free, max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def current() -> list[Calibration]:
+        return [Calibration(*corrections[:, number]) for number in range(n_kinds)]
 
     def evaluate() -> Tensor:
         optimiser.zero_grad()
         log_weights = logits.log_softmax(0)
-        density = (rows.log_density(calibration) + log_weights[:, None, None]).logsumexp(0).sum(-1)
-        fit = (density if rows.weight is None else rows.weight * density).sum()
-        penalty = 0.5 * CALIBRATION_STRENGTH * calibration.square().sum() - log_weights.sum()
-        loss = (penalty - fit) / count
+        densities = _densities(kinds, current())
+        fit = _merit(densities, errors, share, log_weights)
+        strength = torch.tensor([NOISE_STRENGTH, LATENT_STRENGTH], dtype=logits.dtype)
+        squares = corrections.square().sum((1, 2)) @ strength.to(logits.device)
+        loss = (0.5 * squares - log_weights.sum()) / n_rows - fit
         loss.backward()
         return loss
 
     with torch.enable_grad():
         optimiser.step(evaluate)
-    return Stacking(logits.detach().softmax(0), calibration.detach())
+    corrections = corrections.detach()
+    weights = logits.detach().softmax(0)
+    if stack and prune and n_rows >= PRUNING_ROWS:
+        weights = pruned_weights(_densities(kinds, current()), errors, share, weights)
+    return Stacking(weights, tuple(current()))
+
+
+def _densities(
+    kinds: Sequence[OutOfFold], calibrations: Sequence[Calibration]
+) -> Float64[Tensor, "K N"]:
+    """Return the log density of every row under every kind, summed over the targets."""
+    pairs = zip(kinds, calibrations, strict=True)
+    return torch.stack([kind.log_density(calibration).sum(-1) for kind, calibration in pairs])
+
+
+def pruned_weights(
+    densities: Float64[Tensor, "K N"],
+    errors: Float64[Tensor, "K N T"],
+    share: Float64[Tensor, " N"],
+    weights: Float64[Tensor, " K"],
+    loss: float = PRUNING_LOSS,
+) -> Float64[Tensor, " K"]:
+    """Return the weights of the smallest mixture that loses little.
+
+    Args:
+        densities: Log density of every row under every kind.
+        errors: Errors of every kind's means.
+        share: Shares of the rows in the mean density.
+        weights: Weights of all kinds.
+        loss: How much of the mean density may be lost, in nats per row.
+    """
+    kept = list(range(len(weights)))
+    whole = _merit(densities, errors, share, weights.log()).item()
+    while len(kept) > 1:
+        tried = []
+        for kind in kept:
+            rest = [other for other in kept if other != kind]
+            found = _weigh(densities[rest], errors[rest], share, weights[rest])
+            value = _merit(densities[rest], errors[rest], share, found.log()).item()
+            tried.append((value, rest, found))
+        best, rest, found = max(tried, key=lambda each: each[0])
+        if best < whole - loss:
+            break
+        kept = rest
+        weights = torch.zeros_like(weights)
+        weights[kept] = found
+    return weights
+
+
+def _weigh(
+    densities: Float64[Tensor, "K N"],
+    errors: Float64[Tensor, "K N T"],
+    share: Float64[Tensor, " N"],
+    weights: Float64[Tensor, " K"],
+) -> Float64[Tensor, " K"]:
+    """Return the best weights of kinds, with the same prior."""
+    logits = (weights / weights.sum()).log().requires_grad_()
+    optimiser = torch.optim.LBFGS([logits], max_iter=WEIGHING_STEPS, line_search_fn="strong_wolfe")
+
+    def evaluate() -> Tensor:
+        optimiser.zero_grad()
+        log_weights = logits.log_softmax(0)
+        loss = -log_weights.sum() / len(share) - _merit(densities, errors, share, log_weights)
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimiser.step(evaluate)
+    return logits.detach().softmax(0)
+
+
+def _merit(
+    densities: Float64[Tensor, "K N"],
+    errors: Float64[Tensor, "K N T"],
+    share: Float64[Tensor, " N"],
+    log_weights: Float64[Tensor, " K"],
+) -> Float64[Tensor, ""]:
+    """Return the mean log density of the mixture, less a part of that of its squared error."""
+    density = share @ (densities + log_weights[:, None]).logsumexp(0)
+    squares = share @ torch.einsum("k,knt->nt", log_weights.exp(), errors).square()  # (T,)
+    smallest = torch.finfo(torch.float64).tiny
+    importance = len(share) / (len(share) + SQUARED_ERROR_ROWS)
+    return density - 0.5 * importance * squares.clamp(min=smallest).log().sum()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,18 +10,17 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.distributed.share import ALL_ROWS, Share
+from sswim.rows.copies import merge_copies
 from sswim.rows.rows import Rows
 from sswim.rows.source import Chunk, Source
-from sswim.rows.summary import SAMPLE_ROWS
 
 
 class MemorySource(Source):
     """The rows given to ``fit`` as arrays, in one chunk.
 
-    Copies of a row, and rows with weights, are merged into distinct rows in sorted order, unless
-    there are more rows than a sample has. So a row of weight two gives the same fit as the row
-    twice, to the last bit and in any order: sums in another order would round differently, and
-    training amplifies that.
+    Copies of a row, and rows with weights, are merged into distinct rows in an order of their own.
+    So a row of weight two gives the same fit as the row twice, to the last bit and in any order:
+    sums in another order would round differently, and training amplifies that.
     """
 
     in_memory = True
@@ -40,7 +38,7 @@ class MemorySource(Source):
         self.rows = rows
         self.names = None if names is None else tuple(names)
         self.flat_targets = flat_targets
-        self._merged = merge_copies(rows) if len(rows) <= SAMPLE_ROWS else rows
+        self._merged = merge_copies(rows)
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Yield the rows of a share as one chunk."""
@@ -54,23 +52,6 @@ class MemorySource(Source):
             None if rows.weight is None else _array(rows.weight),
             None if variance is None else _array(variance),
         )
-
-
-def merge_copies(rows: Rows) -> Rows:
-    """Return distinct rows in sorted order, with the sums of their weights.
-
-    Rows without weights and without copies are returned as they are.
-    """
-    columns = replace(rows, weight=None).to(dtype=torch.float64).tensors()
-    distinct, index = torch.cat(columns, dim=1).unique(dim=0, return_inverse=True)
-    if rows.weight is None and len(distinct) == len(rows):
-        return rows
-    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
-    total = weight.new_zeros(len(distinct)).index_add_(0, index, weight)
-    first = index.new_full((len(distinct),), len(rows)).scatter_reduce_(
-        0, index, torch.arange(len(rows), device=index.device), "amin"
-    )
-    return replace(rows.take(first), weight=total)
 
 
 def _array(tensor: Float[Tensor, "*shape"]) -> Float64[np.ndarray, "*shape"]:

@@ -25,10 +25,17 @@ class Scaling(Record):
     input_spread: Float64[Tensor, " D"]
     target_mean: Float64[Tensor, " T"]
     target_spread: Float64[Tensor, " T"]
+    weight_unit: Float64[Tensor, ""]
+    """Weight of a row that counts as one observation; see :mod:`sswim.rows.weight_unit`."""
+    input_low: Float64[Tensor, " D"]
+    """Smaller inputs are taken as this; −∞ unless a column has wild values."""
+    input_high: Float64[Tensor, " D"]
+    """Larger inputs are taken as this; see :mod:`sswim.rows.wild_inputs`."""
 
     def inputs(self, measure: Measure) -> Measure:
         """Standardise inputs to zero mean and unit spread."""
-        mean = (measure.mean.to(torch.float64) - self.input_mean) / self.input_spread
+        tame = measure.mean.to(torch.float64).clamp(self.input_low, self.input_high)
+        mean = (tame - self.input_mean) / self.input_spread
         variance = measure.input_variance
         if variance is not None:
             variance = variance / self.input_spread.square()
@@ -47,8 +54,13 @@ class Scaling(Record):
         return (targets - self.target_mean) / self.target_spread
 
     def rows(self, rows: Rows) -> Rows:
-        """Standardise inputs and targets."""
-        return Rows(self.inputs(rows.inputs), self.targets(rows.targets), rows.weight)
+        """Standardise inputs and targets, and divide weights by their unit."""
+        weight = rows.weight
+        if weight is None and self.weight_unit != 1:
+            weight = rows.targets.new_ones(len(rows))
+        if weight is not None:
+            weight = weight / self.weight_unit
+        return Rows(self.inputs(rows.inputs), self.targets(rows.targets), weight)
 
     def original_targets(self, targets: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
         """Return standardised targets in their original units."""
@@ -58,7 +70,7 @@ class Scaling(Record):
 def no_scaling(rows: Rows) -> Scaling:
     """Return the scaling of rows that are standardised already."""
     (inputs,), (targets,) = rows.inputs.mean[:1].to(torch.float64), rows.targets[:1]
-    return Scaling(
+    return _scaling(
         torch.zeros_like(inputs),
         torch.ones_like(inputs),
         torch.zeros_like(targets),
@@ -68,12 +80,24 @@ def no_scaling(rows: Rows) -> Scaling:
 
 def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
     """Make a scaling of moments; a constant column is only centred."""
-    return Scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
+    return _scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
 
 
 def learn_scaling(rows: Rows) -> Scaling:
     """Return the scaling of weighted rows."""
     return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
+
+
+def _scaling(
+    input_mean: Float64[Tensor, " D"],
+    input_spread: Float64[Tensor, " D"],
+    target_mean: Float64[Tensor, " T"],
+    target_spread: Float64[Tensor, " T"],
+) -> Scaling:
+    """Return a scaling that keeps weights and all inputs as they are."""
+    limit = torch.full_like(input_mean, torch.inf)
+    one = input_mean.new_ones(())
+    return Scaling(input_mean, input_spread, target_mean, target_spread, one, -limit, limit)
 
 
 def _scale(moments: Moments) -> Float64[Tensor, " C"]:

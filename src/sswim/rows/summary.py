@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -15,11 +15,14 @@ from torch import Tensor
 from sswim.base.errors import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.distributed.share import ALL_ROWS, Share
+from sswim.rows.copies import merge_copies
 from sswim.rows.moments import Moments, moments
 from sswim.rows.row_sample import RowSampler
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling, scaling_of
 from sswim.rows.source import Chunk, Source
+from sswim.rows.weight_unit import weight_unit
+from sswim.rows.wild_inputs import tame
 
 MIN_ROWS = 2
 """Smallest number of rows that anything can be learnt from."""
@@ -33,11 +36,11 @@ class Summary:
     """Summary of a data set across processes."""
 
     n_rows: int
-    """Number of rows whose weight is not zero."""
+    """Number of rows whose weight is not zero; of distinct ones if the sample has all."""
     weight: float
     """Sum of the weights of the rows."""
     scaling: Scaling
-    """Means and spreads of inputs and targets."""
+    """Means and spreads of inputs and targets, and the unit of weights."""
     lowest: Float64[Tensor, " T"]
     """Smallest value of every target."""
     highest: Float64[Tensor, " T"]
@@ -102,14 +105,21 @@ def summarise(
     if n_rows < MIN_ROWS and not source.in_memory:  # arrays were checked before copies merged
         raise UserError(f"There must be at least {MIN_ROWS} rows that count. Got {n_rows}.")
     total = reduce(add, found)
-    sample = sampler.sample(readers)
+    chunk = sampler.sample(readers)
+    sample = as_rows(chunk.inputs, chunk.targets, chunk.weight, chunk.input_variance)
+    if len(sample) == n_rows:
+        sample = merge_copies(sample)
+        n_rows = len(sample)
+    scaling = scaling_of(total.inputs, total.targets)
+    scaling = tame(scaling, sample, total.lowest_inputs, total.highest_inputs, source.names)
+    unit = scaling.weight_unit.new_tensor(weight_unit(sample))
     return Summary(
-        total.n_rows,
+        n_rows,
         total.inputs.weight.item(),
-        scaling_of(total.inputs, total.targets),
+        replace(scaling, weight_unit=unit),
         total.lowest,
         total.highest,
-        as_rows(sample.inputs, sample.targets, sample.weight, sample.input_variance, dtype),
+        replace(sample, inputs=sample.inputs.to(dtype=dtype)),
     )
 
 
@@ -122,6 +132,8 @@ class _ShareSummary:
     targets: Moments
     lowest: Float64[Tensor, " T"]
     highest: Float64[Tensor, " T"]
+    lowest_inputs: Float64[Tensor, " D"]
+    highest_inputs: Float64[Tensor, " D"]
 
     def __add__(self, other: _ShareSummary) -> _ShareSummary:
         widths = [(one.inputs.mean.shape[0], one.targets.mean.shape[0]) for one in (self, other)]
@@ -136,6 +148,8 @@ class _ShareSummary:
             self.targets + other.targets,
             torch.minimum(self.lowest, other.lowest),
             torch.maximum(self.highest, other.highest),
+            torch.minimum(self.lowest_inputs, other.lowest_inputs),
+            torch.maximum(self.highest_inputs, other.highest_inputs),
         )
 
 
@@ -152,6 +166,8 @@ def _summarise_share(source: Source, share: Share, sampler: RowSampler) -> _Shar
             moments(rows.targets, rows.weight),
             rows.targets.amin(0),
             rows.targets.amax(0),
+            rows.inputs.mean.amin(0),
+            rows.inputs.mean.amax(0),
         )
         found = part if found is None else found + part
     return found

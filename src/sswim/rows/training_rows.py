@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 import torch
 from jaxtyping import Float64
@@ -41,6 +42,8 @@ class TrainingRows:
     """Largest value of every standardised target."""
     device: torch.device
     """The training device."""
+    kept: Rows | None = None
+    """All rows of all processes, on the training device, if members keep them; or a sample."""
     processes: Processes = ALONE
 
     @cached_property
@@ -80,15 +83,18 @@ def read_training_rows(
         keep_rows: Whether the model keeps its rows.
         processes: The processes that train together.
     """
-    sample = summary.scaling.rows(summary.sample)
+    sample = without_equal_weights(summary.scaling.rows(summary.sample))
     everything: Rows | Stream
-    n_rows = summary.n_rows
+    kept = None
     if keep_rows:
-        everything = _keep(source, summary, dtype, memory, processes).to(device=device)
-        n_rows = len(everything)
+        kept = sample if summary.complete else _keep(source, summary, dtype, memory, processes)
+        kept = kept.to(device=device)
+    if kept is not None and len(kept) == summary.n_rows:
+        begin, end = processes.share.span(len(kept))
+        everything = kept.map(itemgetter(slice(begin, end)))
     elif summary.complete:
         begin, end = processes.share.span(len(sample))
-        everything = sample.map(lambda tensor: tensor[begin:end]).to(device=device)
+        everything = sample.map(itemgetter(slice(begin, end))).to(device=device)
     else:
         everything = Stream(source, processes.share, summary.scaling, dtype, device)
         n_columns = sample.inputs.mean.shape[1] + sample.targets.shape[1] + 1
@@ -96,15 +102,22 @@ def read_training_rows(
         if source.in_memory or (not one_pass and n_bytes <= memory):
             everything = everything.in_memory()
     lowest, highest = (summary.scaling.targets(ends) for ends in (summary.lowest, summary.highest))
-    return TrainingRows(sample, everything, n_rows, lowest, highest, device, processes)
+    return TrainingRows(
+        sample, everything, summary.n_rows, lowest, highest, device, kept, processes
+    )
+
+
+def without_equal_weights(rows: Rows) -> Rows:
+    """Return the rows without their weights if these are all one."""
+    if rows.weight is None or bool((rows.weight != 1).any()):
+        return rows
+    return replace(rows, weight=None)
 
 
 def _keep(
     source: Source, summary: Summary, dtype: torch.dtype, memory: int, processes: Processes
 ) -> Rows:
     """Return all standardised rows that count, or as many of them as the memory holds."""
-    if summary.complete:
-        return summary.scaling.rows(summary.sample)
     n_columns = summary.sample.inputs.mean.shape[1] + summary.sample.targets.shape[1] + 1
     most = max(len(summary.sample), memory // (COPIES * 8 * n_columns))
     if source.in_memory:  # the user has them all in memory already

@@ -12,6 +12,7 @@ from threading import Event, Lock
 import torch
 
 from sswim.base.cholesky import FactorisationError
+from sswim.base.threads import begin_worker, flushed_denormals
 from sswim.distributed.heartbeat import run_in_thread
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.sswim import SSWIM
@@ -36,6 +37,8 @@ class Batch:
     rows: Rows | Stream
     """The rows, on the training device."""
     objective: Objective
+    optimiser: Adam | MiniBatches
+    """Mini-batches for a member that predicts by neighbours."""
     seed: int = 0
     """Seed of the order of rows in mini-batches."""
 
@@ -49,24 +52,24 @@ class MemberTrainer:
     """Whether each process trains some of the batches on all rows; else all processes train every
     batch together, each with its own rows."""
     checkpoints: Checkpoints | None = None
+    shortest_first: bool = False
+    """Whether the batches that take least time come first, so that an end is possible early."""
 
-    def train(
-        self, batches: Sequence[Batch], optimiser: Adam | MiniBatches, callback: MemberCallback
-    ) -> list[list[Training]]:
+    def train(self, batches: Sequence[Batch], callback: MemberCallback) -> list[list[Training]]:
         """Train all batches in place, and return the trainings of each batch's members.
 
         The list of a batch that had not begun when a callback ended the training is empty.
         """
         if not self.deal_members:
-            return self._train_all(batches, optimiser, callback, self.processes)
-        order = deepest_first(batches)
+            return self._train_all(batches, callback, self.processes)
+        order = self._order(batches)
         mine = [batches[number] for number in order[self.processes.rank :: self.processes.size]]
 
         def train() -> list[tuple[int, dict[str, torch.Tensor], list[Training]]]:
             device = batches[0].model.log_noise.device
             if device.type == "cuda":
                 torch.cuda.set_device(device)  # every thread has its own current device
-            results = self._train_all(mine, optimiser, callback, ALONE) if mine else []
+            results = self._train_all(mine, callback, ALONE) if mine else []
             return [
                 (batch.first, _cpu_state(batch.model), result)
                 for batch, result in zip(mine, results, strict=True)
@@ -81,7 +84,6 @@ class MemberTrainer:
     def _train_all(
         self,
         batches: Sequence[Batch],
-        optimiser: Adam | MiniBatches,
         callback: MemberCallback,
         processes: Processes,
     ) -> list[list[Training]]:
@@ -102,7 +104,8 @@ class MemberTrainer:
                         stop.set()
                 return stop.is_set()
 
-            result = self._train_one(batch, optimiser, after_step, processes)
+            with flushed_denormals():
+                result = self._train_one(batch, after_step, processes)
             if processes.any(stop.is_set()):
                 stop.set()
             return result
@@ -110,10 +113,11 @@ class MemberTrainer:
         alone = batches[0].model.log_noise.device.type == "cpu" and processes.size == 1
         in_memory = all(isinstance(batch.rows, Rows) for batch in batches)
         workers = min(torch.get_num_threads(), len(batches)) if alone and in_memory else 1
+        order = self._order(batches)
         if workers == 1:
-            return [train(batch) for batch in batches]
-        order = deepest_first(batches)
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            results = {number: train(batches[number]) for number in order}
+            return [results[number] for number in range(len(batches))]
+        with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
             futures = {number: pool.submit(train, batches[number]) for number in order}
             try:
                 done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
@@ -124,14 +128,19 @@ class MemberTrainer:
                 raise
         return [futures[number].result() for number in range(len(batches))]
 
+    def _order(self, batches: Sequence[Batch]) -> list[int]:
+        """Return the indices of the batches in the order in which they are trained."""
+        order = deepest_first(batches)
+        return order[::-1] if self.shortest_first else order
+
     def _train_one(
         self,
         batch: Batch,
-        optimiser: Adam | MiniBatches,
         callback: MemberCallback,
         processes: Processes,
     ) -> list[Training]:
         """Train a batch; train it again in double precision if single precision fails."""
+        optimiser = batch.optimiser
         double = self._checkpoint(f"member-{batch.first:03}", processes)
         if isinstance(optimiser, MiniBatches):
             assert isinstance(batch.rows, Rows)
@@ -187,7 +196,12 @@ def in_precision(rows: Rows | Stream, dtype: torch.dtype) -> Rows | Stream:
 
 def deepest_first(batches: Sequence[Batch]) -> list[int]:
     """Return the indices of the batches, those that take longest first."""
-    return sorted(range(len(batches)), key=lambda n: -batches[n].model.architecture.depth)
+    return sorted(range(len(batches)), key=lambda n: _cost(batches[n].model), reverse=True)
+
+
+def _cost(model: SSWIM) -> tuple[int, int]:
+    """Return what orders members by the time that they take."""
+    return model.architecture.depth, model.architecture.n_neighbors
 
 
 def _cpu_state(model: SSWIM) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ from sswim.base.version import __version__
 from sswim.lab.bench.accuracy import Job, failed_row, run_fit
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.datasets import split
+from sswim.lab.peers.crps import gaussian_crps
 
 
 def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,6 +28,8 @@ def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.mse_original == pytest.approx(np.mean((data.test_y - mean) ** 2))
     assert result.mnlp_original == pytest.approx(-stats.norm.logpdf(data.test_y, mean, std).mean())
     assert result.mnlp_original == pytest.approx(result.mnlp + np.log(std))
+    assert result.crps == pytest.approx(gaussian_crps(error * 0, error * 0 + 1, error).mean())
+    assert result.crps_original == pytest.approx(result.crps * std)
     assert result.coverage_90 == pytest.approx(np.mean(np.abs(error) < 1.6448536))
     assert (result.n_train, result.n_test, result.n_inputs) == (100, 50, 3)
     assert (result.settings, result.device) == ('{"offset":2e-05}', "cpu")
@@ -47,6 +50,7 @@ def test_a_failed_fit_has_a_row_without_scores(monkeypatch: pytest.MonkeyPatch) 
     result = failed_row(Job("airfoil", "sswim", 2), "cuda", "RuntimeError: no luck")
     assert result.job == Job("airfoil", "sswim", 2)
     assert np.isnan([result.rmse, result.mnlp, result.mse_original, result.mnlp_original]).all()
+    assert np.isnan([result.crps, result.crps_original]).all()
     assert np.isnan([result.coverage_90, result.fit_seconds, result.predict_seconds]).all()
     assert (result.n_train, result.device) == (0, "cuda")
     assert result.settings == '{"offset":3.0}'

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from builders.bench import WIN_ROWS, row
+from builders.bench import CRPS_ROWS, WIN_ROWS, row
 
 from sswim.lab.bench.summary import summarise
-from sswim.lab.bench.table import markdown
+from sswim.lab.bench.table import markdown, rich_table
 
 
 def test_markdown() -> None:
@@ -37,3 +37,25 @@ def test_an_unknown_data_set_has_no_published_scores() -> None:
     summary = summarise([row("boston", "sswim"), row("boston", "ridge", rmse=0.5)])
     assert "| boston | RMSE | 1.000 | **0.500** | – |" in markdown(summary)
     assert summary.wins[0].n_cells == 0
+
+
+def test_sets_with_crps_have_a_line_more_and_a_comparison() -> None:
+    lines = markdown(summarise(CRPS_ROWS)).splitlines()
+    shown = [line for line in lines if "CRPS" in line and line.startswith("|")]
+    assert shown == [
+        "| airfoil | CRPS | **0.100** | 0.200 | – | – | – |",
+        "| creep | CRPS | **3.000** | – | – | – | – |",
+        "| ailerons | CRPS, 10⁻⁴ | 5.000 | **4.000** | – | – | – |",
+        "| kin8nm | CRPS | **0.00400** | 0.00500 | – | failed | – |",
+    ]
+    assert lines[-1].endswith(
+        "Compared with every other method here on 3 sets: RMSE best or within 1 % of the best on "
+        "2, MNLP best on 1, CRPS best on 2, coverage of 90 % intervals between 87 and 93 % on 2; "
+        "largest gap to the best RMSE 10.0 % (ailerons)."
+    )
+    table = rich_table(summarise(CRPS_ROWS))
+    assert table.row_count == len(shown) * 4
+
+
+def test_a_terminal_and_markdown_have_the_same_lines() -> None:
+    assert rich_table(summarise(WIN_ROWS)).row_count == 3 * 3

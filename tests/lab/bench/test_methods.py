@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from builders.peers import skip_without_libraries
 
 from sswim.lab.bench.methods import ABLATIONS, METHODS, NEIGHBOURS, require_method, versions
 from sswim.lab.peers.protocol import Method
@@ -14,6 +15,7 @@ from sswim.lab.peers.sswim_method import SSWIM
 
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_have_settings_and_versions(name: str) -> None:
+    skip_without_libraries(name)
     method = require_method(name)
     assert isinstance(method, Method)
     assert method.device("cpu") == "cpu"
@@ -35,11 +37,17 @@ def test_an_unknown_method_raises() -> None:
         require_method("xgboost")
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "catboost", "exact-gp", "gpboost-vecchia"])
-def test_a_missing_library_raises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        *((name, "peers") for name in ("lightgbm", "catboost", "exact-gp", "gpboost-vecchia")),
+        *((name, "strong-peers") for name in ("lgbm-td", "realmlp-td", "ngboost", "tabm-d")),
+    ],
+)
+def test_a_missing_library_raises(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[peers\]"):
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[{extra}\]"):
         require_method(name)
 
 
@@ -59,6 +67,6 @@ def test_variants_of_neighbours_differ_in_what_their_names_say() -> None:
 
 
 def test_no_library_of_a_peer_is_imported_before_a_fit() -> None:
-    libraries = ("catboost", "gpboost", "gpytorch", "lightgbm")
+    libraries = ("catboost", "gpboost", "gpytorch", "lightgbm", "ngboost", "pytabkit", "xrfm")
     code = f"import sys, sswim.lab.bench.methods; assert not {{*{libraries}}} & {{*sys.modules}}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,6 +16,7 @@ from sswim.lab.bench.accuracy import Job, Row
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.results import append_results, read_results
 from sswim.lab.bench.runner import FAILURE_LENGTH, Bench, make_plan, run, run_job
+from sswim.lab.datasets import DATA_SETS
 
 
 @pytest.fixture
@@ -109,7 +110,8 @@ def test_large_sets_have_fewer_repeats(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sswim.lab.bench.runner.MANY_ROWS", 100)
     jobs = make_plan(make_bench(folder)).jobs
     assert sum(job.set == "airfoil" for job in jobs) == 3
-    assert sum(job.set == "concrete" for job in jobs) == 10
+    assert sum(job.set == "concrete" for job in jobs) == 5
+    assert len(make_plan(make_bench(folder, default_repeats=10)).jobs) == 13
     assert len(make_plan(make_bench(folder, repeats=5)).jobs) == 10
 
 
@@ -154,7 +156,8 @@ def test_wrong_settings_raise_an_error(folder: Path, changes: dict[str, Any], me
 
 def test_names_are_separated_by_commas(tmp_path: Path) -> None:
     bench = Bench.named("", "sswim, lightgbm", tmp_path / "results.csv")
-    assert len(bench.sets) == 10
+    assert len(bench.sets) == 16
+    assert set(bench.sets) <= set(DATA_SETS)
     assert bench.methods == ("sswim", "lightgbm")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders.models import target_scaling
-from builders.peers import Array, scalar
+from builders.peers import Array, integrated_crps, scalar
 from scipy import integrate, stats
 from torch import Tensor
 
@@ -78,3 +78,22 @@ def test_moments_and_intervals_against_samples(
     assert np.allclose(drawn.var(axis=0), predictive.variance, rtol=0.01)
     quantiles = np.quantile(drawn, [0.05, 0.95], axis=0)
     assert np.allclose(predictive.interval(0.9), quantiles, atol=0.03)
+
+
+def test_crps_against_integrals_in_both_units(
+    mixture: GaussianMixture, predictive: MixturePredictive
+) -> None:
+    y = np.array([0.5, 0.0, 9.0])
+
+    def cdf(values: Array) -> Array:
+        weights, means = mixture.weights.numpy(), mixture.means.numpy()
+        deviations = mixture.variances.sqrt().numpy()
+        parts = [
+            weight * stats.norm.cdf(values, means[:, [q]], deviations[:, [q]])
+            for q, weight in enumerate(weights)
+        ]
+        return sum(parts, np.zeros_like(parts[0]))
+
+    expected = integrated_crps(cdf, y, -30, 30)
+    assert mixture.crps(torch.tensor(y)).numpy() == pytest.approx(expected, rel=3e-3)
+    assert predictive.crps(MEAN + SPREAD * y) == pytest.approx(SPREAD * expected, rel=3e-3)

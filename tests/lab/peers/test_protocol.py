@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders.peers import rows
+from builders.peers import integrated_crps, rows, skip_without_libraries
 from scipy import stats
 
 from sswim.lab.bench.methods import require_method
@@ -15,14 +15,16 @@ from sswim.lab.peers.protocol import Fitted, Gaussian
 from sswim.lab.peers.sswim_method import SSWIM
 
 PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp", "gpboost-vecchia"]
+STRONG_PEERS = ["lgbm-td", "catboost-rmse", "ngboost", "xrfm-d"]
 QUICK = SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 20})
 
 
-@pytest.mark.parametrize("name", [*PEERS, "sswim"])
+@pytest.mark.parametrize("name", [*PEERS, *STRONG_PEERS, "sswim"])
 def test_scores_are_finite_and_sane(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    skip_without_libraries(name)
     method = QUICK if name == "sswim" else require_method(name)
     x, y = rows()
     test_x, test_y = rows(300, seed=1)
@@ -34,6 +36,7 @@ def test_scores_are_finite_and_sane(
         predictive.log_density(test_y).mean() - stats.norm.logpdf(test_y, y.mean(), y.std()).mean()
     )
     assert gain > 0.2  # over a Gaussian without inputs
+    assert 0 < predictive.crps(test_y).mean() < 0.35 * y.std()  # 0.56 without inputs
     lower, upper = predictive.interval(0.9)
     assert 0.7 < np.mean((lower <= test_y) & (test_y <= upper)) <= 1
     assert (lower < predictive.mean).all()
@@ -49,3 +52,5 @@ def test_gaussian_densities() -> None:
     assert np.allclose(gaussian.log_density(y), stats.norm.logpdf(y, mean, np.sqrt(variance)))
     expected = stats.norm.interval(0.9, mean, np.sqrt(variance))
     assert np.allclose(gaussian.interval(0.9), expected)
+    cdf = stats.norm(mean[:, None], np.sqrt(variance)[:, None]).cdf
+    assert np.allclose(gaussian.crps(y), integrated_crps(cdf, y, -30, 30), rtol=1e-4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders.peers import rows
+from builders.peers import cdf_of_rows, integrated_crps, rows
 
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.lab.peers.published_sswim import PublishedSSWIM
@@ -43,3 +43,17 @@ def test_presets() -> None:
         sswim(1, preset="draft")
     with pytest.raises(ValueError, match="depth must be"):
         sswim(-1, preset="paper")
+
+
+def test_crps_against_integrals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mixtures of members with output warps, in chunks of rows."""
+    monkeypatch.setattr("sswim.lab.peers.sswim_method.SCORED_ROWS", 2)
+    method = SSWIM({"n_components": 16, "n_pseudo": 4, "max_iter": 5})
+    x, y = rows(60)
+    fitted = method.fit(x, y, 0, "cpu")
+    assert isinstance(fitted, FittedSSWIM)
+    test_x, test_y = x[:3], y[:3]
+    cdf = cdf_of_rows(fitted.regressor.predict_distribution(test_x))
+    spread = 6 * y.std()
+    expected = integrated_crps(cdf, test_y, y.mean() - spread, y.mean() + spread, 300)
+    assert fitted.predict(test_x).crps(test_y) == pytest.approx(expected, rel=3e-3)

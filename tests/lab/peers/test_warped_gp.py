@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from builders.peers import rows, skewed_rows
+from builders.peers import cdf_of_rows, integrated_crps, rows, skewed_rows
 from scipy import stats
 from scipy.integrate import trapezoid
 from torch import Tensor
@@ -141,3 +141,10 @@ def test_a_target_that_never_varies() -> None:
     predictive = QUICK.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
     assert np.allclose(predictive.mean, 3, atol=0.01)
     assert np.isfinite(predictive.log_density(np.full(20, 3.0))).all()
+
+
+def test_crps_against_integrals(fitted: FittedWarpedGP) -> None:
+    x, y = skewed_rows(5, seed=1)
+    predictive = fitted.predict(x)
+    expected = integrated_crps(cdf_of_rows(predictive.density), y, -10, 30, 4000)
+    assert predictive.crps(y) == pytest.approx(expected, rel=3e-3)

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,10 @@ class Row:
     """Mean square error of the target in its own unit."""
     mnlp_original: float
     """Mean negative log probability of the target in its own unit."""
+    crps: float = field(default=math.nan, kw_only=True)
+    """Mean continuous ranked probability score of the standardised target; NaN in old files."""
+    crps_original: float = field(default=math.nan, kw_only=True)
+    """Mean continuous ranked probability score of the target in its own unit."""
     coverage_90: float
     """Fraction of the test targets inside the central 90 % intervals."""
     fit_seconds: float
@@ -103,9 +107,9 @@ def run_fit(job: Job, device: str, folder: str | None) -> Row:
 def failed_row(job: Job, device: str, failure: str) -> Row:
     """Return the row of a fit that failed: no scores, and zero for the sizes of its data."""
     method = require_method(job.method, job.set)
-    scores = ("rmse", "mnlp", "mse_original", "mnlp_original", "coverage_90")
+    scores = ("rmse", "mnlp", "mse_original", "mnlp_original", "crps", "crps_original")
     unknown: dict[str, Any] = dict.fromkeys(
-        (*scores, "fit_seconds", "predict_seconds"), math.nan
+        (*scores, "coverage_90", "fit_seconds", "predict_seconds"), math.nan
     ) | dict.fromkeys(("n_train", "n_test", "n_inputs"), 0)
     return Row(
         **vars(job),
@@ -122,12 +126,15 @@ def score(predictive: Predictive, rows: Split) -> dict[str, float]:
     spread = float(rows.train_y.std())
     mse = float(np.mean(np.square(predictive.mean - rows.test_y)))
     mnlp = -float(np.mean(predictive.log_density(rows.test_y)))
+    crps = float(np.mean(predictive.crps(rows.test_y)))
     lower, upper = predictive.interval(COVERAGE)
     return {
         "rmse": mse**0.5 / spread,
         "mnlp": mnlp - float(np.log(spread)),
         "mse_original": mse,
         "mnlp_original": mnlp,
+        "crps": crps / spread,
+        "crps_original": crps,
         "coverage_90": float(np.mean((lower <= rows.test_y) & (rows.test_y <= upper))),
     }
 

@@ -1,4 +1,7 @@
-"""CSV files whose lines are dataclass instances: one column for each field."""
+"""CSV files whose lines are dataclass instances: one column for each field.
+
+A file may lack columns of fields that have a default, because an older version wrote it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
+from dataclasses import MISSING, astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +29,12 @@ def write_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
 
 
 def append_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
-    """Append rows to a file, after a header if it is new; they are on disk on return."""
+    """Append rows to a file, after a header if it is new; they are on disk on return.
+
+    A file that lacks columns gets them first, filled with the defaults of their fields.
+    """
+    if _header(path) not in ((), columns(row_type)):
+        write_rows(path, read_rows(path, row_type), row_type)
     with path.open("ab") as file:
         header = columns(row_type) if file.tell() == 0 else ()
         file.write(_lines(rows, header))  # one write, so that an interruption splits no line
@@ -36,16 +44,18 @@ def append_rows(path: Path, rows: Iterable[RowT], row_type: type[RowT]) -> None:
 
 def read_rows(path: Path, row_type: type[RowT]) -> list[RowT]:
     """Read the rows of a file; a missing file has none, a damaged line raises UserError."""
-    if not path.exists():
+    header, rows = _header(path), []
+    if not header:
         return []
-    names, rows = columns(row_type), []
+    _require_columns(header, row_type, path)
+    parsers = {field.name: _PARSERS[field.type] for field in fields(row_type)}  # type: ignore[arg-type]
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
-        _require_columns(next(lines, names), names, path)
+        next(lines)
         for line in lines:
             try:
-                cells = zip(fields(row_type), line, strict=True)  # type: ignore[arg-type]
-                rows.append(row_type(*(_PARSERS[field.type](cell) for field, cell in cells)))
+                cells = zip(header, line, strict=True)
+                rows.append(row_type(**{name: parsers[name](cell) for name, cell in cells}))
             except ValueError as error:
                 raise UserError(
                     f"Line {lines.line_num} of {str(path)!r} is not a result: {error}."
@@ -67,10 +77,20 @@ def _lines(rows: Iterable[Any], header: Sequence[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _require_columns(found: Sequence[str], wanted: Sequence[str], path: Path) -> None:
-    if list(found) == list(wanted):
+def _header(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns of a file; a missing or empty one has none."""
+    if not path.exists():
+        return ()
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(next(csv.reader(file), ()))
+
+
+def _require_columns(found: Sequence[str], row_type: Any, path: Path) -> None:
+    wanted = columns(row_type)
+    optional = {field.name for field in fields(row_type) if field.default is not MISSING}
+    missing = [name for name in wanted if name not in found and name not in optional]
+    if not missing and list(found) == [name for name in wanted if name in found]:
         return
-    missing = [name for name in wanted if name not in found]
     extra = [name for name in found if name not in wanted]
     differences = [
         f"{what}: {', '.join(names)}"

@@ -16,20 +16,25 @@ from sswim.lab.peers.gpboost_vecchia import GPBoost
 from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim.lab.peers.protocol import Method, TunedPerDataSet
 from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.pytabkit_peers import Pytabkit
 from sswim.lab.peers.sswim_method import SSWIM, sswim
-from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM
+from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM, NGBoost
 from sswim.lab.peers.warped_gp import MLWGP
-from sswim.recipe.recipe import Recipe
+from sswim.recipe.recipe import KINDS, KindName, Recipe
+
+
+def _without(kind: KindName) -> Recipe:
+    return Recipe(kinds=tuple(name for name in KINDS if name != kind))
+
 
 ABLATIONS: dict[str, dict[str, Any]] = {
+    **{f"sswim-no-{kind}": {"recipe": _without(kind)} for kind in KINDS},
+    "sswim-no-features": {"recipe": Recipe(kinds=("mean", *KINDS[3:]))},
+    "sswim-no-neighbours": {"recipe": Recipe(kinds=KINDS[:3])},
+    "sswim-no-local-amplitude": {"recipe": Recipe(local_amplitude=False)},
     "sswim-one-member": {"n_members": 1},
-    "sswim-no-warps": {"recipe": Recipe(depths=(0,))},
-    "sswim-one-depth": {"recipe": Recipe(depths=(2,))},
-    "sswim-one-kernel": {"recipe": Recipe(kernels=("matern32",))},
     "sswim-no-scores": {"recipe": Recipe(normal_scores=False)},
-    "sswim-no-whitening": {"recipe": Recipe(whitening=False)},
     "sswim-separate-warps": {"recipe": Recipe(warps="separate")},
-    "sswim-no-linear": {"recipe": Recipe(linear=False)},
     "sswim-no-output-warp": {"recipe": Recipe(output_warp="none")},
     "sswim-constant-noise": {"recipe": Recipe(noise="constant")},
     "sswim-no-screening": {"recipe": Recipe(screening=False)},
@@ -37,6 +42,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "sswim-no-cross-fitting": {"recipe": Recipe(cross_fitting=False)},
     "sswim-no-weighing": {"recipe": Recipe(stacking=False)},
     "sswim-no-calibration": {"recipe": Recipe(calibration=False)},
+    "sswim-no-pruning": {"recipe": Recipe(pruning=False)},
 }
 """The default without one of its ingredients: settings by names that start with ``sswim-``."""
 
@@ -70,8 +76,14 @@ METHODS: dict[str, Method] = {
     **{name: SSWIM(changes) for name, changes in ABLATIONS.items()},
     **NEIGHBOURS,
     "lightgbm": LightGBM(),
+    "lgbm-td": Pytabkit("LGBM_TD_Regressor", ("pytabkit", "lightgbm"), runs_on_gpu=False),
     "catboost": CatBoost(),
+    "catboost-rmse": CatBoost("RMSE"),
+    "ngboost": NGBoost(),
     "hist-gradient-boosting": HistGradientBoosting(),
+    "realmlp-td": Pytabkit("RealMLP_TD_Regressor"),
+    "tabm-d": Pytabkit("TabM_D_Regressor"),
+    "xrfm-d": Pytabkit("XRFM_D_Regressor", ("pytabkit", "xrfm", "torch")),
     "exact-gp": ExactGP(),
     "exact-gp-well-trained": WellTrainedGP(),
     "gpboost-vecchia": GPBoost(),
@@ -126,6 +138,9 @@ QUICK = {f"{name}{QUICK_SUFFIX}": method for name, method in _SMALL.items()}
 MODULES = {"scikit-learn": "sklearn.ensemble"}
 """Modules to import for distributions whose name is no module."""
 
+EXTRAS = dict.fromkeys(("pytabkit", "xrfm", "ngboost"), "strong-peers")
+"""Extras of this package that install a distribution, if not ``peers``."""
+
 
 def require_method(name: str, data_set: str | None = None) -> Method:
     """Return a method and import its libraries; raise UserError if that is impossible.
@@ -145,7 +160,8 @@ def require_method(name: str, data_set: str | None = None) -> Method:
         except ImportError as error:
             raise UserError(
                 f"The method {name!r} needs {library}, which cannot be imported ({error}). "
-                "Install the peers' libraries: pip install sswim[peers]."
+                "Install the peers' libraries: "
+                f"pip install sswim[{EXTRAS.get(library, 'peers')}]."
             ) from error
     if data_set is not None and isinstance(method, TunedPerDataSet):
         return method.for_data_set(data_set)

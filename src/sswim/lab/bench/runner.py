@@ -28,10 +28,16 @@ SETS = (
     "abalone",
     "creep",
     "ailerons",
+    "pumadyn32nm",
+    "kin8nm",
+    "powerplant",
+    "winered",
+    "mcycle",
+    "maunaloa_co2",
 )
 """The default data sets of the benchmark."""
 MANY_ROWS = 10_000
-REPEATS, REPEATS_OF_MANY = 10, 3
+REPEATS, REPEATS_OF_MANY = 5, 3
 """Default repeats of a set with at most ``MANY_ROWS`` rows, and of a larger set."""
 LEFT_OUT = "left out"
 """Start of the failure message of a fit that was not tried."""
@@ -48,7 +54,8 @@ class Bench:
     out: Path
     """The results file."""
     repeats: int | None = None
-    """Repeats of every data set; by default ``REPEATS``, or ``REPEATS_OF_MANY`` of large sets."""
+    """Repeats of every data set; None for ``default_repeats``, or ``REPEATS_OF_MANY`` of a large
+    set."""
     device: str = "auto"
     folder: str | None = None
     """Folder of the data sets; by default all folders of ``sswim.lab.datasets`` are searched."""
@@ -58,6 +65,7 @@ class Bench:
     """Number of processes."""
     retry: bool = False
     """Whether to repeat fits that failed before."""
+    default_repeats: int = REPEATS
 
     @classmethod
     def named(cls, sets: str, methods: str, *others: Any) -> Bench:
@@ -107,7 +115,8 @@ def make_plan(bench: Bench) -> Plan:
     for name in dict.fromkeys(bench.sets):
         rows = load_split(name, 0, bench.folder)
         n_train, n_rows = len(rows.train_y), len(rows.train_y) + len(rows.test_y)
-        repeats = bench.repeats or (REPEATS if n_rows <= MANY_ROWS else REPEATS_OF_MANY)
+        default = bench.default_repeats if n_rows <= MANY_ROWS else REPEATS_OF_MANY
+        repeats = bench.repeats or default
         for label, method in methods.items():
             jobs = [Job(name, label, repeat) for repeat in range(repeats)]
             if method.max_rows is None or n_train <= method.max_rows:

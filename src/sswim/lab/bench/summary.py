@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from sswim.lab.bench.accuracy import Row
+from sswim.lab.bench.comparison import Comparison, SetScores, compare
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.bench.published import Published, best_published
 from sswim.lab.datasets import DATA_SETS
@@ -49,7 +50,7 @@ class Cell:
     @property
     def best(self) -> frozenset[str]:
         """Methods with the smallest mean."""
-        return best_methods({name: mean.value for name, mean in self.means.items()})
+        return best_methods(_values(self.means))
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,18 @@ class Wins:
     """Number of data sets on which both are smaller."""
     n_sets: int
     """Number of data sets with a peer to compare with."""
+    comparison: Comparison | None = None
+    """Comparison with the peers in standardised scores; None if no data set has a CRPS."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of results with two cells for each data set: the error, then the MNLP."""
+    """A table of results with cells for each data set: the error, the MNLP and any CRPS."""
 
     methods: tuple[str, ...]
     cells: tuple[Cell, ...]
+    comparisons: dict[str, Comparison | None]
+    """Comparisons with the peers by method of this package; None without a data set."""
 
     @property
     def wins(self) -> tuple[Wins, ...]:
@@ -89,7 +94,7 @@ class Summary:
             cell.means[method].value <= cell.published.value for cell in cells if cell.published
         ]
         wins: dict[str, list[bool]] = {}
-        for cell in cells:
+        for cell in (cell for cell in cells if cell.metric != "CRPS"):
             others = [mean.value for name, mean in cell.means.items() if not is_ours(name)]
             if others:
                 wins.setdefault(cell.set, []).append(cell.means[method].value < min(others))
@@ -101,6 +106,7 @@ class Summary:
             sum(density for _, density in wins.values()),
             sum(all(pair) for pair in wins.values()),
             len(wins),
+            self.comparisons.get(method),
         )
 
 
@@ -114,15 +120,32 @@ def summarise(rows: Iterable[Row]) -> Summary:
     groups = group_rows(rows)
     sets = _ordered({name for name, _ in groups}, list(DATA_SETS))
     methods = _ordered({method for _, method in groups}, list(METHODS))
-    cells = []
+    cells, scores = [], []
     for name in sets:
         tried = {method: groups[name, method] for method in methods if (name, method) in groups}
         failures = {method: count_failures(some) for method, some in tried.items()}
         for metric, column in metric_columns(name):
-            means = {method: mean_score(some, column) for method, some in tried.items()}
-            known = {method: mean for method, mean in means.items() if mean is not None}
-            cells.append(Cell(name, metric, known, failures, best_published(name, metric)))
-    return Summary(tuple(methods), tuple(cells))
+            means = _means(tried, column)
+            cells.append(Cell(name, metric, means, failures, best_published(name, metric)))
+        if crps := _means(tried, "crps_original" if name in ORIGINAL_SCALE else "crps"):
+            # A method without a CRPS has failed only if it has no error either.
+            failed = {m: n for m, n in failures.items() if m in crps or n == len(tried[m])}
+            cells.append(Cell(name, "CRPS", crps, failed, None))
+        columns = ("rmse", "mnlp", "crps", "coverage_90")
+        scores.append(SetScores(name, *(_values(_means(tried, column)) for column in columns)))
+    peers = [method for method in methods if not is_ours(method)]
+    comparisons = {method: compare(method, peers, scores) for method in methods if is_ours(method)}
+    return Summary(tuple(methods), tuple(cells), comparisons)
+
+
+def _means(groups: Mapping[str, Iterable[Row]], column: str) -> dict[str, Mean]:
+    """Return the means of a column by method, for methods that have one."""
+    means = {method: mean_score(rows, column) for method, rows in groups.items()}
+    return {method: mean for method, mean in means.items() if mean is not None}
+
+
+def _values(means: Mapping[str, Mean]) -> dict[str, float]:
+    return {method: mean.value for method, mean in means.items()}
 
 
 def group_rows(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -134,9 +157,12 @@ def group_rows(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def mean_score(rows: Iterable[Row], column: str) -> Mean | None:
-    """Return the mean of a column over the fits that did not fail, or None if all failed."""
+    """Return the mean of a column over the fits that did not fail.
+
+    None if all failed, or if some fits have no such score because an older version made them.
+    """
     values = [getattr(row, column) for row in rows if not row.failure]
-    if not values:
+    if not values or any(map(math.isnan, values)):
         return None
     return Mean(fmean(values), stdev(values) if len(values) > 1 else math.nan, len(values))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from rich.table import Table
 
+from sswim.lab.bench.comparison import describe_comparison
 from sswim.lab.bench.summary import Cell, Mean, Summary, Wins
 
-UNITS = {("ailerons", "MSE"): (1e-8, "10⁻⁸")}
+UNITS = {("ailerons", "MSE"): (1e-8, "10⁻⁸"), ("ailerons", "CRPS"): (1e-4, "10⁻⁴")}
 """Units of scores that would be unreadable without: value and name, by data set and metric."""
 
 
@@ -17,11 +19,11 @@ def markdown(summary: Summary) -> str:
     """Return the table, and a sentence about each method of ours, as Markdown."""
     header = ["set", "metric", *summary.methods, "best published"]
     lines = [header, ["---"] * len(header)]
-    for pair in _pairs(summary):
-        for cell in pair:
+    for cells in _cells_of_sets(summary):
+        for cell in cells:
             values = _values(summary, cell, "**{}**", errors=False)
             lines.append([cell.set, _label(cell), *values, _best_published(cell)])
-        lines.append(["", "repeats", *_repeats(summary, pair[0]), ""])
+        lines.append(["", "repeats", *_repeats(summary, cells[0]), ""])
     return "\n\n".join([markdown_table(lines), *map(describe_wins, summary.wins)])
 
 
@@ -37,17 +39,18 @@ def rich_table(summary: Summary) -> Table:
         table.add_column(name, no_wrap=True)
     for name in (*summary.methods, "best published"):
         table.add_column(name, justify="right", overflow="fold")
-    for pair in _pairs(summary):
-        for name, cell in zip((pair[0].set, ""), pair, strict=True):
+    for cells in _cells_of_sets(summary):
+        for cell in cells:
+            name = cell.set if cell is cells[0] else ""
             values = _values(summary, cell, "[bold]{}[/bold]", errors=True)
             table.add_row(name, _label(cell), *values, _best_published(cell))
-        repeats = _repeats(summary, pair[0])
+        repeats = _repeats(summary, cells[0])
         table.add_row("", "repeats", *repeats, style="dim", end_section=True)
     return table
 
 
 def describe_wins(wins: Wins) -> str:
-    """Return a sentence about where a method wins."""
+    """Return a sentence about where a method wins, and one that compares it in three scores."""
     text = (
         f"{wins.method}: at least as good as the best published in {wins.reached} of "
         f"{wins.n_cells} cells"
@@ -57,7 +60,8 @@ def describe_wins(wins: Wins) -> str:
             f"; better than every other method here in error on {wins.errors}, in MNLP on "
             f"{wins.densities} and in both on {wins.both} of {wins.n_sets} sets"
         )
-    return text + "."
+    text += "."
+    return text if wins.comparison is None else f"{text} {describe_comparison(wins.comparison)}"
 
 
 def metric_label(name: str, metric: str) -> str:
@@ -76,7 +80,7 @@ def format_score(name: str, metric: str, value: float, *, like: float | None = N
 
     Args:
         name: The data set.
-        metric: RMSE, MSE or MNLP.
+        metric: RMSE, MSE, MNLP or CRPS.
         value: The score.
         like: The score that determines the number of decimals, by default ``value`` itself; the
             mean for a standard deviation.
@@ -98,9 +102,10 @@ def format_repeats(n_worked: int, n_failed: int) -> str:
     return str(n_worked) if n_worked else "–"
 
 
-def _pairs(summary: Summary) -> Iterator[tuple[Cell, Cell]]:
-    """Yield the two cells of each data set: error and MNLP."""
-    return zip(summary.cells[::2], summary.cells[1::2], strict=True)
+def _cells_of_sets(summary: Summary) -> Iterator[list[Cell]]:
+    """Yield the cells of each data set: error, MNLP and any CRPS."""
+    for _, cells in groupby(summary.cells, key=lambda cell: cell.set):
+        yield list(cells)
 
 
 def _label(cell: Cell) -> str:
@@ -144,7 +149,7 @@ def _standard_error(cell: Cell, mean: Mean) -> str:
 def _decimals(metric: str, value: float) -> int:
     if metric == "MSE":
         return 1 if value >= 100 else 2
-    if metric == "RMSE" and value < 0.01:  # where the target has no noise
+    if metric in ("RMSE", "CRPS") and value < 0.01:  # where the target has no noise
         return 5
     return 3
 

@@ -12,6 +12,8 @@ from sswim.lab.paper.request import Request
 
 FITS = "fits.csv"
 """Name of the results file."""
+REPEATS = 10
+"""Repeats of a data set that is not large, as in the paper."""
 
 
 def run_fits(request: Request, sets: Sequence[str], methods: Sequence[str]) -> list[Row]:
@@ -29,6 +31,7 @@ def run_fits(request: Request, sets: Sequence[str], methods: Sequence[str]) -> l
         request.folder,
         workers=request.workers,
         retry=request.retry,
+        default_repeats=REPEATS,
     )
     plan = make_plan(bench)
     tried = {row.job for row in request.failures}

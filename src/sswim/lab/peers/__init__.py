@@ -6,8 +6,9 @@ from sswim.lab.peers.gpboost_vecchia import GPBoost
 from sswim.lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim.lab.peers.protocol import Fitted, Gaussian, Method, Predictive
 from sswim.lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
+from sswim.lab.peers.pytabkit_peers import Pytabkit
 from sswim.lab.peers.sswim_method import SSWIM, sswim
-from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM
+from sswim.lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM, NGBoost
 from sswim.lab.peers.warped_gp import MLWGP
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "HistGradientBoosting",
     "LightGBM",
     "Method",
+    "NGBoost",
     "Predictive",
     "PublishedSSWIM",
+    "Pytabkit",
     "WellTrainedGP",
     "sswim",
 ]

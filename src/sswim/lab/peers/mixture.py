@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.base.root_finding import safeguarded_newton
+from sswim.lab.peers.crps import mixture_crps
 from sswim.rows.scaling import Scaling
 
 
@@ -54,6 +55,12 @@ class GaussianMixture(Record):
 
         return safeguarded_newton(error_and_step, self.moments()[0], low, high, lambda _: tolerance)
 
+    def crps(self, values: Float64[Tensor, " M"]) -> Float64[Tensor, " M"]:
+        """Return the continuous ranked probability score of one value for every row."""
+        # Its own quantiles: there may be more components than levels.
+        whole = [lambda probability: self.quantile(probability)[:, None]]
+        return mixture_crps(whole, values.new_ones(1), values[:, None])
+
 
 @dataclass(frozen=True)
 class MixturePredictive:
@@ -80,13 +87,7 @@ class MixturePredictive:
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """Return log p(y) of every observation."""
-        targets = torch.as_tensor(y, device=self.scaling.target_mean.device)
-        targets = self.scaling.targets(targets[:, None])[:, 0]
-        parts, start = [], 0
-        for mixture in self.mixtures():
-            stop = start + len(mixture.means)
-            parts.append(mixture.log_density(targets[start:stop]))
-            start = stop
+        parts = [mixture.log_density(targets) for mixture, targets in self._chunks(y)]
         return (torch.cat(parts) - self.scaling.target_spread.log()).cpu().numpy()
 
     def interval(
@@ -100,6 +101,23 @@ class MixturePredictive:
         ]
         low, high = (torch.cat(parts) for parts in zip(*ends, strict=True))
         return _original(low, self.scaling), _original(high, self.scaling)
+
+    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
+        """Return the continuous ranked probability score of every observation."""
+        parts = [mixture.crps(targets) for mixture, targets in self._chunks(y)]
+        return (torch.cat(parts) * self.scaling.target_spread).cpu().numpy()
+
+    def _chunks(
+        self, y: Float64[np.ndarray, " M"]
+    ) -> Iterator[tuple[GaussianMixture, Float64[Tensor, " m"]]]:
+        """Yield the mixtures of each chunk of rows, and their standardised targets."""
+        targets = torch.as_tensor(y, device=self.scaling.target_mean.device)
+        targets = self.scaling.targets(targets[:, None])[:, 0]
+        start = 0
+        for mixture in self.mixtures():
+            stop = start + len(mixture.means)
+            yield mixture, targets[start:stop]
+            start = stop
 
 
 def _original(values: Float64[Tensor, " M"], scaling: Scaling) -> Float64[np.ndarray, " M"]:

@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float64
 
+from sswim.lab.peers.crps import gaussian_crps
+
 
 @runtime_checkable
 class Predictive(Protocol):
@@ -30,6 +32,9 @@ class Predictive(Protocol):
         self, coverage: float
     ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
         """Return the ends of the central intervals with a nominal coverage."""
+
+    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
+        """Return the continuous ranked probability score of every observation."""
 
 
 @runtime_checkable
@@ -90,3 +95,7 @@ class Gaussian:
         """Return the ends of the central intervals with a nominal coverage."""
         half = NormalDist().inv_cdf(0.5 * (1 + coverage)) * np.sqrt(self.variance)
         return self.mean - half, self.mean + half
+
+    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
+        """Return the continuous ranked probability score of every observation."""
+        return gaussian_crps(self.mean, self.variance, y)

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Float64
 
 from sswim.base.validation import require_choice, require_integer
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
+from sswim.lab.peers.crps import mixture_crps
 from sswim.lab.peers.protocol import Fitted, Method
 from sswim.lab.peers.published_sswim import PublishedSSWIM
 from sswim.lab.peers.torch_method import TorchMethod
@@ -20,6 +22,9 @@ from sswim.recipe.recipe import Recipe
 from sswim.rows.summary import Summary
 
 Preset = Literal["default", "paper"]
+
+SCORED_ROWS = 4096
+"""Number of rows whose quantiles are in memory at once."""
 
 
 def sswim(depth: int | Auto = "auto", preset: str = "default") -> Method:
@@ -120,3 +125,14 @@ class SSWIMPredictive:
     ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
         """Return the ends of the central intervals with a nominal coverage."""
         return self.regressor.predict_interval(self.x, coverage)
+
+    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
+        """Return the continuous ranked probability score of every observation."""
+        parts = []
+        for start in range(0, len(y), SCORED_ROWS):
+            chunk = slice(start, start + SCORED_ROWS)
+            mixture = self.regressor.predict_distribution(self.x[chunk])
+            targets = torch.as_tensor(y[chunk, None], device=mixture.weights.device)
+            quantiles = [member.quantile for member in mixture.members]
+            parts.append(mixture_crps(quantiles, mixture.weights, targets).cpu().numpy())
+        return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Boosted trees of three libraries.
+"""Boosted trees of four libraries.
 
 Each standardises the target and stops early on a random tenth of the training rows.
 """
@@ -13,58 +13,20 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from sswim.lab.peers.protocol import Fitted, Gaussian
+from sswim.lab.peers.global_state import kept_random_state, silenced
+from sswim.lab.peers.held_out_rows import (
+    HELD_OUT_VARIANCE,
+    ConstantVariance,
+    LearntVariance,
+    hold_out_tenth,
+)
+from sswim.lab.peers.protocol import Fitted
 
 MAX_TREES = 1000
 PATIENCE = 50
 """Number of trees without a gain on the held-out rows after which training ends."""
-HELD_OUT_VARIANCE = "Gaussian, its constant variance the mean square error on the held-out tenth"
-
-
-@dataclass(frozen=True)
-class HeldOutSplit:
-    """Training rows and a held-out tenth, their targets standardised by the moments of both."""
-
-    x: Float64[np.ndarray, "N D"]
-    y: Float64[np.ndarray, " N"]
-    held_out_x: Float64[np.ndarray, "H D"]
-    held_out_y: Float64[np.ndarray, " H"]
-    target_mean: float
-    target_spread: float
-
-
-def hold_out_tenth(
-    x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int
-) -> HeldOutSplit:
-    """Hold out a random tenth of the rows, and standardise the target."""
-    # Otherwise the libraries' absolute tolerances would stop the training on small targets at once.
-    mean, spread = float(y.mean()), float(y.std()) or 1.0
-    order = np.random.default_rng(seed).permutation(len(y))
-    held_out, kept = np.split(order, [max(1, round(len(y) / 10))])
-    standard = (y - mean) / spread
-    return HeldOutSplit(x[kept], standard[kept], x[held_out], standard[held_out], mean, spread)
-
-
-@dataclass(frozen=True)
-class ConstantVariance:
-    """A fitted mean of the standardised target, and a variance that all rows share."""
-
-    model: Any
-    variance: float
-    target_mean: float
-    target_spread: float
-
-    @classmethod
-    def from_held_out(cls, model: Any, rows: HeldOutSplit) -> ConstantVariance:
-        """Take the mean square error on the held-out rows as the variance."""
-        error = rows.held_out_y - np.asarray(model.predict(rows.held_out_x))
-        return cls(model, float(np.mean(np.square(error))), rows.target_mean, rows.target_spread)
-
-    def predict(self, x: Float64[np.ndarray, "M D"]) -> Gaussian:
-        """Return the predictive densities at rows."""
-        standard = np.asarray(self.model.predict(x), dtype=np.float64)
-        mean = self.target_mean + self.target_spread * standard
-        return Gaussian(mean, np.full(len(x), self.target_spread**2 * self.variance))
+UNCERTAIN = "RMSEWithUncertainty"
+"""CatBoost's loss of a mean and a variance."""
 
 
 class _TreeMethod:
@@ -132,18 +94,17 @@ class HistGradientBoosting(_TreeMethod):
         return ConstantVariance.from_held_out(model, rows)
 
 
+@dataclass(frozen=True)
 class CatBoost(_TreeMethod):
-    """CatBoost, which learns the variance too."""
+    """CatBoost, which learns the variance too unless its loss is ``"RMSE"``."""
 
     libraries: ClassVar[tuple[str, ...]] = ("catboost",)
+    loss: str = UNCERTAIN
 
     def settings(self) -> Mapping[str, Any]:
         """Return the settings that differ from the library's defaults."""
-        return {
-            "iterations": MAX_TREES,
-            "loss_function": "RMSEWithUncertainty",
-            "early_stopping_rounds": PATIENCE,
-        }
+        density = {} if self.loss == UNCERTAIN else {"density": HELD_OUT_VARIANCE}
+        return {**self._arguments(), **density}
 
     def fit(
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
@@ -153,27 +114,54 @@ class CatBoost(_TreeMethod):
 
         rows = hold_out_tenth(x, y, seed)
         model = catboost.CatBoostRegressor(
-            **self.settings(),
+            **self._arguments(),
             random_seed=seed,
             thread_count=torch.get_num_threads(),
             allow_writing_files=False,
             verbose=False,
         )
         model.fit(rows.x, rows.y, eval_set=(rows.held_out_x, rows.held_out_y))
-        return LearntVariance(model, rows.target_mean, rows.target_spread)
+        if self.loss != UNCERTAIN:
+            return ConstantVariance.from_held_out(model, rows)
+        return LearntVariance(lambda x: model.predict(x).T, rows.target_mean, rows.target_spread)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "iterations": MAX_TREES,
+            "loss_function": self.loss,
+            "early_stopping_rounds": PATIENCE,
+        }
 
 
-@dataclass(frozen=True)
-class LearntVariance:
-    """A fitted CatBoost model of the mean and the variance of the standardised target."""
+class NGBoost(_TreeMethod):
+    """NGBoost, whose trees learn the mean and the variance by natural gradients."""
 
-    model: Any
-    target_mean: float
-    target_spread: float
+    libraries: ClassVar[tuple[str, ...]] = ("ngboost",)
+    learning_rate: ClassVar[float] = 0.05
+    """Five times the library's default, at which 1000 trees are too few for some data sets."""
 
-    def predict(self, x: Float64[np.ndarray, "M D"]) -> Gaussian:
-        """Return the predictive densities at rows."""
-        mean, variance = np.asarray(self.model.predict(x), dtype=np.float64).T
-        return Gaussian(
-            self.target_mean + self.target_spread * mean, self.target_spread**2 * variance
-        )
+    def settings(self) -> Mapping[str, Any]:
+        """Return the settings that differ from the library's defaults."""
+        return {
+            "n_estimators": MAX_TREES,
+            "learning_rate": self.learning_rate,
+            "early_stopping_rounds": PATIENCE,
+        }
+
+    def fit(
+        self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
+    ) -> Fitted:
+        """Add trees until the density of the held-out rows gains nothing."""
+        import ngboost  # noqa: PLC0415 (an optional dependency)
+
+        rows = hold_out_tenth(x, y, seed)
+        model = ngboost.NGBRegressor(**self.settings(), random_state=seed, verbose=False)
+        with kept_random_state(seed), silenced():  # its trees draw from the global generator
+            model.fit(rows.x, rows.y, X_val=rows.held_out_x, Y_val=rows.held_out_y)
+        n_trees = model.best_val_loss_itr + 1
+
+        def moments(x: Float64[np.ndarray, "M D"]) -> tuple[Any, Any]:
+            density = model.pred_dist(x, max_iter=n_trees)
+            return density.loc, np.square(density.scale)
+
+        return LearntVariance(moments, rows.target_mean, rows.target_spread)

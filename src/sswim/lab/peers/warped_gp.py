@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.lab.peers.crps import mixture_crps
 from sswim.lab.peers.dense_algebra import (
     ConditionedGP,
     SquaredExponential,
@@ -171,8 +172,7 @@ class WarpedPredictive:
 
     def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """Return log p(y) = log p(T(y)) + log T'(y) of every observation."""
-        targets = torch.as_tensor(y, device=self.density.warped.mean.device)
-        return _column(self.density.log_density(targets[:, None]))
+        return _column(self.density.log_density(self._targets(y)))
 
     def interval(
         self, coverage: float
@@ -181,6 +181,15 @@ class WarpedPredictive:
         outside = 0.5 * (1 - coverage)
         low, high = self.density.quantile(outside), self.density.quantile(1 - outside)
         return _column(low), _column(high)
+
+    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
+        """Return the continuous ranked probability score of every observation."""
+        targets = self._targets(y)
+        return mixture_crps([self.density.quantile], targets.new_ones(1), targets).cpu().numpy()
+
+    def _targets(self, y: Float64[np.ndarray, " M"]) -> Float64[Tensor, "M 1"]:
+        """Return observations as a column on the device."""
+        return torch.as_tensor(y, device=self.density.warped.mean.device)[:, None]
 
 
 def _column(values: Float64[Tensor, "M 1"]) -> Float64[np.ndarray, " M"]:

@@ -1,0 +1,129 @@
+"""Densities of several members, computed together: one batch for members of the same form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.base.record import Record, stack_records
+from sswim.base.root_finding import safeguarded_newton
+from sswim.posterior.density import Density
+
+_SCORE_ERROR = 1e-12
+"""Error of a quantile's normal score below which it counts as found."""
+
+_SMALLEST_TAIL, _LARGEST_TAIL = 1e-300, 1 - 2.0**-53
+"""Bounds on probabilities, so that their normal scores are finite."""
+
+
+@dataclass(frozen=True)
+class DensityBatches(Record):
+    """Densities of the members of a mixture in batches, with an axis of members in front."""
+
+    densities: tuple[Density, ...]
+    """Batches of members whose output warps and predictions have the same form."""
+    weights: tuple[Float64[Tensor, " _"], ...]
+    """Weights of the members of each batch; over all batches they add up to one."""
+
+    def moments(self) -> Float64[Tensor, "N T 2"]:
+        """Return the mean and the variance of a new observation."""
+        means = [density.mean for density in self.densities]
+        mean = self._average(means)
+        within = [density.observation_variance for density in self.densities]
+        between = [(each - mean).square() for each in means]
+        variance = self._average([a + b for a, b in zip(within, between, strict=True)])
+        return torch.stack((mean, variance), dim=-1)
+
+    def noise_variance(self) -> Float64[Tensor, "N T"]:
+        """Return the weighted mean of the members' noise variances."""
+        return self._average([density.noise_variance for density in self.densities])
+
+    def log_density(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return log p(y) of observations y."""
+        densities = torch.cat([density.log_density(targets) for density in self.densities])
+        return (densities + torch.cat(self.weights).log()[:, None, None]).logsumexp(0)
+
+    def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return the probability that an observation is at most y."""
+        return self._average([density.cdf(targets) for density in self.densities])
+
+    def quantiles(self, probabilities: Float64[Tensor, " Q"]) -> Float64[Tensor, "N T Q"]:
+        """Return the values that an observation stays below with given probabilities.
+
+        A single member has them in closed form. For several they lie between the quantiles of the
+        members, and are found by Newton steps for the normal score of the probability: as a
+        function of y it is a straight line for one Gaussian, and nearly so for most mixtures.
+        """
+        # The smaller tail, because probabilities near one are rounded.
+        is_upper = probabilities > 0.5
+        sign = 1 - 2 * is_upper.to(torch.float64)[:, None, None]
+        tails = torch.where(is_upper, 1 - probabilities, probabilities)
+        scores = sign * torch.special.ndtri(tails)[:, None, None]
+        of_members = torch.cat(
+            [density.at_normal(scores[:, 0, 0]) for density in self.densities], dim=1
+        )  # (Q, members, N, T)
+        if of_members.shape[1] == 1:
+            return of_members[:, 0].permute(1, 2, 0)
+
+        def error_and_step(targets: Tensor) -> tuple[Tensor, Tensor]:
+            tail, density = self._tail_and_density(targets, sign)
+            score = sign * torch.special.ndtri(tail.clamp(_SMALLEST_TAIL, _LARGEST_TAIL))
+            error = score - scores
+            slope = density * math.sqrt(2 * math.pi) * (0.5 * score.square()).exp()
+            return error, torch.where(error.abs() <= _SCORE_ERROR, 0.0, error / slope)
+
+        found = safeguarded_newton(
+            error_and_step,
+            torch.einsum("m,qmnt->qnt", torch.cat(self.weights), of_members),
+            of_members.amin(1),
+            of_members.amax(1),
+            lambda targets: 4 * torch.finfo(torch.float64).eps * targets.abs(),
+        )
+        return found.permute(1, 2, 0)
+
+    def _tail_and_density(
+        self, targets: Float64[Tensor, "Q N T"], sign: Float64[Tensor, "Q 1 1"]
+    ) -> tuple[Float64[Tensor, "Q N T"], Float64[Tensor, "Q N T"]]:
+        """Return the probability of at most y, or of more than y where the sign is −1, and p(y)."""
+        parts = [d.tail_and_log_density(targets[:, None], sign[:, None]) for d in self.densities]
+        tails, log_densities = (torch.cat(each, dim=1) for each in zip(*parts, strict=True))
+        weights = torch.cat(self.weights)
+        return (
+            torch.einsum("m,qmnt->qnt", weights, tails),
+            torch.einsum("m,qmnt->qnt", weights, log_densities.exp()),
+        )
+
+    def _average(self, values: Sequence[Float64[Tensor, "_ N T"]]) -> Float64[Tensor, "N T"]:
+        """Return the weighted mean over all members, given the values of each batch."""
+        return torch.einsum("m,mnt->nt", torch.cat(self.weights), torch.cat(list(values)))
+
+
+def batch_densities(
+    densities: Sequence[Density], weights: Float64[Tensor, " members"]
+) -> DensityBatches:
+    """Put the densities of members into batches."""
+    batches: dict[tuple[object, ...], list[int]] = {}
+    for number, density in enumerate(densities):
+        batches.setdefault(_form(density), []).append(number)
+    return DensityBatches(
+        tuple(
+            Density(
+                stack_records(densities[number].warped for number in numbers),
+                stack_records(densities[number].output for number in numbers),
+                densities[numbers[0]].scaling,
+            )
+            for numbers in batches.values()
+        ),
+        tuple(weights[numbers] for numbers in batches.values()),
+    )
+
+
+def _form(density: Density) -> tuple[object, ...]:
+    """Return what the densities of a batch have in common."""
+    shapes = tuple(tensor.shape for tensor in density.output.tensors())
+    return type(density.output), shapes, density.warped.degrees is None

@@ -1,0 +1,93 @@
+"""Wild inputs: values so far from all others that they can only be mistakes.
+
+One cell of 1e12 in a column of percentages would set the spread of the whole column, and all other
+values would look alike. Such a value is taken as the farthest value that is not wild, in training
+and in predictions, and a warning names the column.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.rows.moments import moments
+from sswim.rows.rows import Rows
+from sswim.rows.scaling import Scaling, scaling_of
+
+_FAR = 1e4
+"""Distance of a wild value from the median, in widths of the column."""
+
+_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
+"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
+
+
+def tame(
+    scaling: Scaling,
+    sample: Rows,
+    lowest: Float64[Tensor, " D"],
+    highest: Float64[Tensor, " D"],
+    names: Sequence[str] | None = None,
+) -> Scaling:
+    """Return a scaling that limits the columns with wild values, and warn of these.
+
+    Args:
+        scaling: The scaling of all rows.
+        sample: Some rows, or all.
+        lowest: Smallest value of every input in all rows.
+        highest: Largest value of every input in all rows.
+        names: Names of the inputs.
+    """
+    low, high = scaling.input_low.clone(), scaling.input_high.clone()
+    for number, column in enumerate(sample.inputs.mean.to(torch.float64).cpu().numpy().T):
+        bottom, top = lowest[number].item(), highest[number].item()
+        found = _range(column, bottom, top)
+        if found is None:
+            continue
+        low[number], high[number] = found
+        name = f"Column {number} of X" if names is None else f"Input {names[number]!r}"
+        wild = top if top > found[1] else bottom
+        warnings.warn(
+            f"{name} has a value, {wild:.4g}, that is more than {_FAR:.0e} times as far from the "
+            f"median as half of the values. Values outside {found[0]:.4g} to {found[1]:.4g} are "
+            "taken as these limits: correct or remove it if it is a mistake.",
+            stacklevel=3,
+        )
+    if bool((low.isinf() & high.isinf()).all()):
+        return scaling
+    limited = sample.inputs.mean.to(torch.float64).clamp(low, high)
+    of_limited = scaling_of(moments(limited, sample.weight), moments(sample.targets, sample.weight))
+    is_wild = ~(low.isinf() & high.isinf())
+    return replace(
+        scaling,
+        input_mean=torch.where(is_wild, of_limited.input_mean, scaling.input_mean),
+        input_spread=torch.where(is_wild, of_limited.input_spread, scaling.input_spread),
+        input_low=low,
+        input_high=high,
+    )
+
+
+def _range(
+    column: Float64[np.ndarray, " N"], lowest: float, highest: float
+) -> tuple[float, float] | None:
+    """Return the limits of the values of a column that are not wild; None if no value is.
+
+    They are as far from the median on both sides as the farthest such value of the sample.
+    """
+    middle = float(np.median(column))
+    for lower, upper in _WIDTHS:
+        width = float(np.quantile(column, upper) - np.quantile(column, lower))
+        if width > 0:
+            break
+    else:
+        return None
+    if max(highest - middle, middle - lowest) <= _FAR * width:
+        return None
+    usual = column[np.abs(column - middle) <= _FAR * width]
+    reach = float(np.abs(usual - middle).max())
+    return middle - reach, middle + reach
