@@ -205,7 +205,8 @@ def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arr
     found["cdf"] = cdf(X, y, X_std=X_std)
     found["draws"] = model.sample_y(X[:100], 3, random_state=1)
     found["weights"] = model.weights_
-    found["evidence"] = np.array(model.log_marginal_likelihood_)
+    if hasattr(model, "log_marginal_likelihood_"):  # not of models that predict by neighbours
+        found["evidence"] = np.array(model.log_marginal_likelihood_)
     for number, (warped, variance) in enumerate(model.warp(X[:50], X_std=X_std)):
         found[f"warp {number}"] = np.stack((warped, variance))
     for number, history in enumerate(model.history_):

@@ -38,11 +38,12 @@ def rows() -> tuple[Array, Array]:
     return make_rows()
 
 
-def run_checks(settings: str) -> None:
+def run_checks(settings: str, *, setup: str = "") -> None:
     """Run scikit-learn's checks in a new process, without type checks and free to draw numbers."""
     program = f"""
 from sklearn.utils.estimator_checks import check_estimator
 from sswim import SSWIMRegressor
+{setup}
 for result in check_estimator(SSWIMRegressor({settings}), on_fail=None, on_skip=None):
     print(result["status"], result["check_name"], repr(result["exception"]), sep="|")
 """
@@ -58,11 +59,15 @@ for result in check_estimator(SSWIMRegressor({settings}), on_fail=None, on_skip=
 
 
 def test_scikit_learns_own_checks() -> None:
-    run_checks("depth=1, n_components=16, n_pseudo=4, max_iter=10")
+    run_checks("depth=1, n_components=16, n_pseudo=4, max_iter=5")
 
 
 def test_scikit_learns_own_checks_of_the_default() -> None:
-    run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=2")
+    """All kinds of members, and noise that is learnt in few steps."""
+    run_checks(
+        "n_components=16, n_pseudo=4, n_members=1, max_iter=1",
+        setup="from sswim.training import noise_fit; noise_fit.STEPS = 5",
+    )
 
 
 def test_scikit_learns_own_checks_of_neighbours() -> None:

@@ -42,6 +42,8 @@ class TrainedKind:
     """Number of the kind in the plan."""
     models: list[SSWIM]
     trainings: list[Training]
+    is_mean: bool = False
+    """Whether it predicts the mean of all rows everywhere."""
 
     @property
     def by_neighbours(self) -> bool:
@@ -102,7 +104,15 @@ def combine_kinds(
     weight = None
     if sample.weight is not None:
         weight = torch.cat([sample.weight[fold] for fold in folds])
-    stacking = learn_stacking(predictions, weight, stack=stack, calibrate=calibrate, prune=prune)
+    means = [number for number, kind in enumerate(kinds) if kind.is_mean]
+    stacking = learn_stacking(
+        predictions,
+        weight,
+        means[0] if means else None,
+        stack=stack,
+        calibrate=calibrate,
+        prune=prune,
+    )
     field = None
     if noise is not None:
         inputs = sample.take(torch.cat(list(folds))).inputs

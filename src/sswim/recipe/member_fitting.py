@@ -112,7 +112,7 @@ def train_members(
         first += kind.n_members
         if found:
             models, trainings = zip(*found, strict=True)
-            kinds.append(TrainedKind(number, list(models), list(trainings)))
+            kinds.append(TrainedKind(number, list(models), list(trainings), kind.is_mean))
     complete = [kind for kind in kinds if len(kind.models) == plan.kinds[kind.number].n_members]
     if drawn.folds is None or not complete:
         return TrainedMembers(kinds, None)

@@ -83,6 +83,7 @@ def equal_stacking(kinds: Sequence[OutOfFold]) -> Stacking:
 def learn_stacking(
     kinds: Sequence[OutOfFold],
     weight: Float64[Tensor, " N"] | None = None,
+    mean_kind: int | None = None,
     *,
     stack: bool = True,
     calibrate: bool = True,
@@ -93,6 +94,8 @@ def learn_stacking(
     Args:
         kinds: Out-of-fold predictions of the same rows by every kind.
         weight: How many times each row counts; None for once.
+        mean_kind: Number of the kind that predicts the mean of all rows, if there is one. It stays
+            only if it makes the squared error smaller: its broad density is always of some use.
         stack: Whether weights are learnt; else all are equal.
         calibrate: Whether variances are corrected.
         prune: Whether kinds that do not pay get no weight.
@@ -128,6 +131,8 @@ def learn_stacking(
         optimiser.step(evaluate)
     corrections = corrections.detach()
     weights = logits.detach().softmax(0)
+    if stack and mean_kind is not None and n_kinds > 1:
+        weights = _without_mean(_densities(kinds, current()), errors, share, weights, mean_kind)
     if stack and prune and n_rows >= PRUNING_ROWS:
         weights = pruned_weights(_densities(kinds, current()), errors, share, weights)
     return Stacking(weights, tuple(current()))
@@ -157,8 +162,8 @@ def pruned_weights(
         weights: Weights of all kinds.
         loss: How much of the mean density may be lost, in nats per row.
     """
-    kept = list(range(len(weights)))
-    whole = _merit(densities, errors, share, weights.log()).item()
+    kept = [number for number in range(len(weights)) if weights[number] > 0]
+    whole = _merit(densities[kept], errors[kept], share, weights[kept].log()).item()
     while len(kept) > 1:
         tried = []
         for kind in kept:
@@ -173,6 +178,22 @@ def pruned_weights(
         weights = torch.zeros_like(weights)
         weights[kept] = found
     return weights
+
+
+def _without_mean(
+    densities: Float64[Tensor, "K N"],
+    errors: Float64[Tensor, "K N T"],
+    share: Float64[Tensor, " N"],
+    weights: Float64[Tensor, " K"],
+    mean_kind: int,
+) -> Float64[Tensor, " K"]:
+    """Return the weights without the kind that predicts the mean, if the error is smaller so."""
+    rest = [number for number in range(len(weights)) if number != mean_kind]
+    found = torch.zeros_like(weights)
+    found[rest] = _weigh(densities[rest], errors[rest], share, weights[rest])
+    mixed = [torch.einsum("k,knt->nt", each, errors).square() for each in (found, weights)]
+    without, whole = (float((share @ squares).sum()) for squares in mixed)
+    return found if without <= whole else weights
 
 
 def _weigh(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
 from builders.peers import integrated_crps, rows, skip_without_libraries
 from scipy import stats
 
@@ -16,7 +17,7 @@ from sswim.lab.peers.sswim_method import SSWIM
 
 PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp", "gpboost-vecchia"]
 STRONG_PEERS = ["lgbm-td", "catboost-rmse", "ngboost", "xrfm-d"]
-QUICK = SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 20})
+QUICK = SSWIM({"n_components": 32, "n_pseudo": 4, "n_members": 1, "max_iter": 20})
 
 
 @pytest.mark.parametrize("name", [*PEERS, *STRONG_PEERS, "sswim"])

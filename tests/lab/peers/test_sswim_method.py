@@ -9,12 +9,12 @@ from builders.peers import cdf_of_rows, integrated_crps, rows
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.lab.peers.published_sswim import PublishedSSWIM
 from sswim.lab.peers.sswim_method import SSWIM, ExpectedKernelRegressor, FittedSSWIM, sswim
-from sswim.recipe.recipe import Recipe
+from sswim.recipe.recipe import KindName, Recipe
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:
-    changes = {"n_members": 1, "recipe": Recipe(depths=(0,), normal_scores=False)}
-    expected = {"n_members": 1, "depths": (0,), "normal_scores": False}
+    changes = {"n_members": 1, "recipe": Recipe(kinds=("features-1",), normal_scores=False)}
+    expected = {"n_members": 1, "kinds": ("features-1",), "normal_scores": False}
     assert SSWIM(changes).settings() == expected
 
 
@@ -46,12 +46,17 @@ def test_presets() -> None:
 
 
 def test_crps_against_integrals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mixtures of members with output warps, in chunks of rows."""
+    """Mixtures of members by features and by neighbours with output warps, in chunks of rows."""
     monkeypatch.setattr("sswim.lab.peers.sswim_method.SCORED_ROWS", 2)
-    method = SSWIM({"n_components": 16, "n_pseudo": 4, "max_iter": 5})
+    kinds: tuple[KindName, ...] = ("mean", "features-1", "neighbours-1")
+    recipe = Recipe(kinds=kinds, noise="constant", stacking=False, pruning=False)
+    sizes = {"n_components": 16, "n_pseudo": 4, "n_members": 1, "max_iter": 5}
+    method = SSWIM({**sizes, "recipe": recipe})
     x, y = rows(60)
     fitted = method.fit(x, y, 0, "cpu")
     assert isinstance(fitted, FittedSSWIM)
+    assert len(fitted.regressor.members_) == 3
+    assert fitted.regressor.warps_targets_
     test_x, test_y = x[:3], y[:3]
     cdf = cdf_of_rows(fitted.regressor.predict_distribution(test_x))
     spread = 6 * y.std()
