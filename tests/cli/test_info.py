@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from builders.commands import fit_prices, invoke, write_price_model, write_prices
 
+from sswim.recipe.recipe import KINDS
+
 
 def test_info_describes_a_model(tmp_path: Path) -> None:
     told = invoke("info", write_price_model(tmp_path))
@@ -53,3 +55,22 @@ def test_info_says_whether_rows_are_inside(
     assert found["rows inside"] == words
     assert found["rows seen"] == ("0" if options else "60")
     assert "log evidence" not in found
+
+
+@pytest.mark.parametrize("rows_kept", [True, False], ids=["rows", "no rows"])
+def test_info_shows_the_kinds_of_the_default(rows_kept: bool, tmp_path: Path) -> None:
+    model, table = tmp_path / "model.sswim", write_prices(tmp_path)
+    names = ["--target", "price", "--drop", "id"]
+    sizes = ["--n-components", "16", "--n-pseudo", "4", "--n-members", "1", "--max-iter", "3"]
+    options = [*names, *sizes, "--noise", "constant", "--random-state", "0", "--quiet"]
+    options += [] if rows_kept else ["--no-include-rows"]
+    fitted = invoke("fit", table, "--out", model, *options)
+    assert fitted.exit_code == 0, fitted.output
+    found = facts(model)
+    kinds = {name.removeprefix("kind "): value for name, value in found.items() if "kind " in name}
+    assert list(kinds) == list(KINDS)
+    assert kinds["features-2"].startswith(("weight 0.", "left out;"))
+    assert found["rows inside"].startswith("yes: the model" if rows_kept else "none")
+    assert found["rows seen"] == "60"
+    assert ("log evidence" in found) == (not rows_kept)
+    assert invoke("evaluate", model, table).exit_code == 0

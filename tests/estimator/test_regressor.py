@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import warnings
 from contextlib import nullcontext
 from dataclasses import replace
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders.clock import Clock
 from builders.commands import run_python
 from builders.estimators import (
     Array,
@@ -14,7 +16,7 @@ from builders.estimators import (
     make_rows,
     small,
 )
-from builders.models import DENSITIES
+from builders.models import DENSITIES, unchecked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -23,11 +25,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sswim.estimator import regressor as regressor_module
+from sswim.estimator import training_progress
 from sswim.model.architecture import NoiseName
 from sswim.model.observations import observe
 from sswim.model.output_warp import OutputWarpName
 from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.statistics import statistics
+from sswim.recipe.recipe import KINDS
 from sswim.training.history import Step
 
 X, Y = make_rows(20)
@@ -252,6 +257,37 @@ def test_history_iterations_and_callback(rows: tuple[Array, Array]) -> None:
     assert [len(values) for values in regressor.history_] == [4, 4, 4]  # they are trained together
     assert regressor.n_iter_ == 3
     assert seen == [(member, step) for step in range(4) for member in range(3)]
+
+
+def test_a_limited_time_leaves_long_trainings_out(
+    rows: tuple[Array, Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    for module in (regressor_module, training_progress):
+        monkeypatch.setattr(module, "perf_counter", clock)
+
+    def callback(member: int, step: Step) -> None:
+        clock.now += 1
+
+    settings: dict[str, Any] = {"depth": "auto", "n_components": 16, "n_pseudo": 4, "n_members": 1}
+    regressor = small(**settings, noise="constant", callback=callback).fit(*rows, time_limit=10.0)
+    assert clock.now < 1010
+    trained = {kind.name: kind for kind in regressor.recipe_}
+    assert {"mean", "neighbours-0-rough"} <= set(trained) < set(KINDS)
+    assert "features-2" not in trained  # its steps take most time
+    assert sum(kind.weight for kind in regressor.recipe_) == pytest.approx(1)
+    clock.now = 1000.0
+    regressor.fit(*rows, time_limit=1000.0)
+    assert [kind.name for kind in regressor.recipe_] == list(KINDS)
+
+
+@pytest.mark.parametrize("time_limit", [0, -1.0, math.nan, "1 h", True])
+def test_a_time_limit_is_a_positive_number(time_limit: Any) -> None:
+    refused = pytest.raises(ValueError, match="time_limit must be a positive number of seconds")
+    with refused:
+        unchecked(regressor_module._deadline, time_limit=time_limit)
+    with refused:
+        small().fit(X, Y, time_limit=-1.0)
 
 
 def test_verbose_shows_progress(

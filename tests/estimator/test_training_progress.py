@@ -127,6 +127,18 @@ def test_a_resumed_training_goes_on_with_its_estimate(
     assert lines[-1] == "training: 150/150 steps, objective 1.0000, took 32 min"
 
 
+def test_a_deadline_bounds_the_estimates(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with training_progress(1, 150, deadline=clock.now + 600) as show:
+        for index in range(20):
+            clock.now += 20
+            show(0, step(index, 20.0 * (index + 1)))
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.endswith("took 20 s; about 10 min for 150 steps of 1 member")
+    assert second.endswith(" left")
+    elapsed, left = (int(words.split()[0]) for words in second.split(", ")[2:])
+    assert elapsed + left == 10
+
+
 def test_members_that_an_earlier_run_has_finished_are_done(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,9 +121,11 @@ def test_neighbours_of_a_fold_are_the_rows_outside(
 ) -> None:
     seen: list[OutOfFold] = []
 
-    def record(predictions: list[OutOfFold], weight: Tensor | None, **options: bool) -> Stacking:
+    def record(
+        predictions: list[OutOfFold], weight: Tensor | None, mean: int | None, **options: bool
+    ) -> Stacking:
         seen.extend(predictions)
-        return learn_stacking(predictions, weight, **options)
+        return learn_stacking(predictions, weight, mean, **options)
 
     monkeypatch.setattr(cross_fitting, "learn_stacking", record)
     expected = by_hand(kinds[place], rows, folds)

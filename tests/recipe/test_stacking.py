@@ -282,3 +282,18 @@ def test_perfect_means_are_no_problem(generator: torch.Generator) -> None:
     stacking = learn_stacking(rows)
     assert all(tensor.isfinite().all() for tensor in stacking.tensors())
     assert stacking.weights.sum() == pytest.approx(1)
+
+
+def test_the_mean_stays_only_if_it_lowers_the_squared_error(generator: torch.Generator) -> None:
+    target = normal(generator, 60, 1)
+
+    def kind(error: Tensor, variance: float) -> OutOfFold:
+        noise = torch.full_like(error, variance)
+        return OutOfFold(-error, torch.zeros_like(error), noise, torch.zeros_like(error), error)
+
+    mean = kind(-target, 1.0)
+    good = kind(0.3 * normal(generator, 60, 1), 0.09)
+    overfitted = kind(-target + 0.7 * normal(generator, 60, 1), 1.4)
+    assert learn_stacking([mean, good], None, 0).weights.tolist() == [0.0, 1.0]
+    assert learn_stacking([mean, good]).weights[0] > 0
+    assert learn_stacking([mean, overfitted], None, 0).weights[0] > 0.5

@@ -49,11 +49,15 @@ MODEL = SealedFormat(
 def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
     """Return the members that a file holds.
 
-    Without rows, members that predict by neighbours are left out if there are others.
+    Without rows, members that predict by neighbours are left out if there are others that predict
+    more than a constant.
     """
-    numbers = range(len(ensemble.members))
-    by_features = [n for n in numbers if isinstance(ensemble.members[n], FeaturePredictor)]
-    return by_features if by_features and not include_rows else list(numbers)
+    pairs = list(enumerate(ensemble.members))
+    by_features = [number for number, each in pairs if isinstance(each, FeaturePredictor)]
+    telling = [
+        each for _, each in pairs if isinstance(each, FeaturePredictor) and not each.is_constant
+    ]
+    return by_features if telling and not include_rows else [number for number, _ in pairs]
 
 
 def pack(

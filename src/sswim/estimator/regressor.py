@@ -356,7 +356,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             self.table_schema_ = content["table_schema"]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the rows."""
+        """Return the state for pickling, without the arrays of ``fit``."""
         return {**super().__getstate__(), "_fitted_rows": None}
 
 

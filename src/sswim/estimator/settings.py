@@ -182,6 +182,8 @@ def _changed(kind: Kind, settings: Settings) -> Kind:
         if getattr(settings, name) != "auto"
     }
     changes["n_output_terms"] = int(settings.n_output_terms)
+    if not settings.local_amplitude:
+        changes["local_amplitude"] = False
     optimiser = replace(
         kind.optimiser,
         steps=int(_or(settings.max_iter, kind.optimiser.steps)),

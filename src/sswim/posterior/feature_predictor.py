@@ -33,6 +33,9 @@ from sswim.posterior.statistics import Statistics, total_statistics
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 
+NO_SIGNAL = 1e-9
+"""s² below which standardised targets are not followed at all."""
+
 PAIRS = 2**22
 """Largest number of pairs of frequencies, over all rows of a chunk, where inputs are uncertain; it
 limits the memory."""
@@ -71,6 +74,11 @@ class FeaturePredictor(Predictor):
         """
         same = torch.isclose(count_rows(rows).to(self.count.device), self.count, rtol=1e-9)
         return self.is_quick(rows) and bool(same)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it predicts the same for all inputs, because it has no signal."""
+        return bool((self.signal < NO_SIGNAL).all())
 
     @torch.no_grad()
     def predict_chunk(self, inputs: Measure) -> Prediction:

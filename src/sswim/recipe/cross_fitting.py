@@ -10,13 +10,19 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import concatenate
+from sswim.model.noise_field import NoiseField
 from sswim.model.sswim import SSWIM, Factors
 from sswim.posterior.feature_predictor import condition_on_statistics
 from sswim.posterior.linear_regression import posterior
 from sswim.posterior.neighbour_predictor import condition_on_rows
 from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics, member_statistics, total_statistics
-from sswim.recipe.out_of_fold import OutOfFold, predict_fold, predict_folds_by_neighbours
+from sswim.recipe.out_of_fold import (
+    Calibration,
+    OutOfFold,
+    predict_fold,
+    predict_folds_by_neighbours,
+)
 from sswim.recipe.shared_noise import learn_shared_noise
 from sswim.recipe.stacking import learn_stacking
 from sswim.rows.rows import Rows
@@ -87,24 +93,16 @@ def combine_kinds(
         prune: Whether kinds that do not pay are left out.
         noise: Start of input-dependent noise; None for constant noise.
     """
+    totals = _totals_of_many(kinds, rows)
+    judged = [_judge(kind, rows, folds, totals.get(kind.number, [])) for kind in kinds]
+    # Predictions that are not finite rule a kind out, unless all are like that.
+    judged = [each for each in judged if each.prediction.is_finite] or judged
+    predictions = [each.prediction for each in judged]
     sample = rows.device_sample
-    totals: dict[int, list[Statistics]] = {}
-    predictions = []
-    for kind in kinds:
-        if kind.by_neighbours:
-            assert rows.kept is not None
-            predictions.append(predict_folds_by_neighbours(kind.models, rows.kept, sample, folds))
-        else:
-            found, totals[kind.number] = _predict_folds(kind.models, rows, folds)
-            predictions.append(found)
-    usable = [number for number, found in enumerate(predictions) if found.is_finite]
-    if usable:
-        kinds = [kinds[number] for number in usable]
-        predictions = [predictions[number] for number in usable]
     weight = None
     if sample.weight is not None:
         weight = torch.cat([sample.weight[fold] for fold in folds])
-    means = [number for number, kind in enumerate(kinds) if kind.is_mean]
+    means = [number for number, each in enumerate(judged) if each.kind.is_mean]
     stacking = learn_stacking(
         predictions,
         weight,
@@ -120,47 +118,95 @@ def combine_kinds(
         field = learn_shared_noise(
             inputs, predictions, weight, stacking, architecture, noise.sample, noise.generator
         )
-    models: list[SSWIM] = []
-    predictors: list[Predictor] = []
-    weights: list[float] = []
-    trainings: list[Training] = []
-    for kind, share, calibration in zip(
-        kinds, stacking.weights.tolist(), stacking.calibrations, strict=True
-    ):
-        count = len(kind.models)
-        for place, model in enumerate(kind.models):
-            if share == 0:
-                break
-            model.calibration.copy_(calibration.noise)
-            model.latent_calibration.copy_(calibration.latent)
-            noisy = model if field is None else with_noise_field(model, field)
-            models.append(noisy)
-            weights.append(share / count)
-            trainings.append(kind.trainings[place])
-            if kind.by_neighbours:
-                assert rows.kept is not None
-                predictors.append(condition_on_rows(noisy, rows.kept))
-            else:
-                predictors.append(condition_on_statistics(noisy, totals[kind.number][place]))
-    shares = stacking.weights.new_tensor(weights)
-    kind_weights = {
-        kind.number: share
-        for kind, share in zip(kinds, stacking.weights.tolist(), strict=True)
+    shares = stacking.weights.tolist()
+    paying = [
+        (each, share, calibration)
+        for each, share, calibration in zip(judged, shares, stacking.calibrations, strict=True)
         if share > 0
-    }
-    return Combined(models, tuple(predictors), shares, trainings, kind_weights)
+    ]
+    members = [
+        (*_member(each, place, calibration, field, rows), share / len(each.kind.models))
+        for each, share, calibration in paying
+        for place in range(len(each.kind.models))
+    ]
+    models, predictors, weights = zip(*members, strict=True)
+    return Combined(
+        list(models),
+        tuple(predictors),
+        stacking.weights.new_tensor(weights),
+        [training for each, _, _ in paying for training in each.kind.trainings],
+        {each.kind.number: share for each, share, _ in paying},
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A kind with its predictions of the rows that it left out."""
+
+    kind: TrainedKind
+    prediction: OutOfFold
+    totals: list[Statistics]
+    """Statistics of all rows for every member; none for members that predict by neighbours."""
+
+
+def _totals_of_many(
+    kinds: Sequence[TrainedKind], rows: TrainingRows
+) -> dict[int, list[Statistics]]:
+    """Return the statistics of all rows for the members of every kind by features, in one pass.
+
+    There are none if the sample has all rows: the statistics of folds then add up to them.
+    """
+    by_features = [kind for kind in kinds if not kind.by_neighbours]
+    if rows.complete or not by_features:
+        return {}
+    factors = [model.condition()[0] for kind in by_features for model in kind.models]
+    found = iter(member_statistics(factors, rows.everything, rows.processes))
+    return {kind.number: [next(found) for _ in kind.models] for kind in by_features}
+
+
+def _judge(
+    kind: TrainedKind,
+    rows: TrainingRows,
+    folds: Sequence[Int64[Tensor, " _"]],
+    totals: list[Statistics],
+) -> _Judged:
+    """Predict the rows that a kind left out."""
+    if not kind.by_neighbours:
+        return _Judged(kind, *_predict_folds(kind.models, rows, folds, totals))
+    assert rows.kept is not None
+    sample = rows.device_sample
+    return _Judged(kind, predict_folds_by_neighbours(kind.models, rows.kept, sample, folds), [])
+
+
+def _member(
+    judged: _Judged,
+    place: int,
+    calibration: Calibration,
+    field: NoiseField | None,
+    rows: TrainingRows,
+) -> tuple[SSWIM, Predictor]:
+    """Correct the variances of a member, give it its noise, and condition it on all rows."""
+    model = judged.kind.models[place]
+    model.calibration.copy_(calibration.noise)
+    model.latent_calibration.copy_(calibration.latent)
+    if field is not None:
+        model = with_noise_field(model, field)
+    if judged.kind.by_neighbours:
+        assert rows.kept is not None
+        return model, condition_on_rows(model, rows.kept)
+    return model, condition_on_statistics(model, judged.totals[place])
 
 
 def _predict_folds(
-    models: Sequence[SSWIM], rows: TrainingRows, folds: Sequence[Int64[Tensor, " _"]]
+    models: Sequence[SSWIM],
+    rows: TrainingRows,
+    folds: Sequence[Int64[Tensor, " _"]],
+    known_totals: list[Statistics],
 ) -> tuple[OutOfFold, list[Statistics]]:
     """Predict folds by features; also return the statistics of all rows for every member."""
     sample = rows.device_sample
     member_factors = [model.condition()[0] for model in models]
-    totals: dict[int, Statistics] = {}
-    if not rows.complete:
-        found = member_statistics(member_factors, rows.everything, rows.processes)
-        totals = dict(enumerate(found))
+    totals = dict(enumerate(known_totals))
     parts = []
     for place, fold in enumerate(folds):
         number = place % len(models)

@@ -56,7 +56,7 @@ class Recipe:
     output_warp: OutputWarpName = "sinh-arcsinh"
     noise: NoiseName = "input-dependent"
     screening: bool = True
-    """Whether leave-one-out predictions of stationary models decide where features start."""
+    """Whether the evidence of stationary models decides where features start."""
     enrichment: bool = True
     """Whether members get more features after training."""
     cross_fitting: bool = True
