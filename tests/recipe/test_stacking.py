@@ -292,7 +292,7 @@ def test_the_mean_stays_only_if_it_lowers_the_squared_error(generator: torch.Gen
         return OutOfFold(-error, torch.zeros_like(error), noise, torch.zeros_like(error), error)
 
     mean = kind(-target, 1.0)
-    good = kind(0.3 * normal(generator, 60, 1), 0.09)
+    good = kind(-0.3 * target, 0.09)
     overfitted = kind(-target + 0.7 * normal(generator, 60, 1), 1.4)
     assert learn_stacking([mean, good], None, 0).weights.tolist() == [0.0, 1.0]
     assert learn_stacking([mean, good]).weights[0] > 0
