@@ -68,15 +68,17 @@ def test_scikit_learns_own_checks() -> None:
 
 
 def test_scikit_learns_own_checks_of_the_default() -> None:
-    """All kinds of members, and noise that is learnt in few steps."""
-    run_checks(
-        "n_components=16, n_pseudo=4, n_members=1, max_iter=1",
-        setup="from sswim.training import noise_fit; noise_fit.STEPS = 5",
-    )
+    """All kinds of members, with few steps and few features in every part of a fit."""
+    setup = """
+from sswim.recipe import screening
+from sswim.training import noise_fit
+noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
+"""
+    run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=1", setup=setup)
 
 
 def test_scikit_learns_own_checks_of_neighbours() -> None:
-    run_checks("depth=0, n_neighbors=8, max_iter=5")
+    run_checks("depth=0, n_neighbors=8, max_iter=2")
 
 
 @pytest.mark.slow

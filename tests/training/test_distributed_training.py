@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,13 @@ from builders.processes import run_processes
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
+from sswim.recipe.recipe import Recipe
 from sswim.rows import IterableSource
 from sswim.rows import summary as surveying
+from sswim.training import noise_fit
 
-ENSEMBLE = {"n_components": 16, "n_members": 2, "max_iter": 5, "dtype": "float64"}
+ENSEMBLE = {"n_components": 16, "n_members": 2, "max_iter": 3, "dtype": "float64"}
+BY_FEATURES = Recipe(kinds=("mean", "features-1", "features-2"))
 NEIGHBOURS = {"depth": 1, "n_neighbors": 16, "max_iter": 8, "dtype": "float64"}
 NOISY = {"noise": "input-dependent", "max_iter": 5}
 ARRAYS: dict[str, dict[str, Any]] = {
@@ -41,9 +45,12 @@ SHARDS: dict[str, tuple[dict[str, Any], int]] = {
     "one model, streamed": ({"depth": 1}, 0),
     "one model, held": ({"depth": 1}, 2**30),
     "noise, streamed": ({"depth": 1, **NOISY}, 0),
-    "ensemble, streamed": (ENSEMBLE, 0),
+    "ensemble by features, streamed": ({**ENSEMBLE, "recipe": BY_FEATURES}, 0),
+    "ensemble, held": (ENSEMBLE, 2**30),
     "neighbours, held": (NEIGHBOURS, 2**30),
 }
+"""Settings of fits of shards, and the memory for rows."""
+KEPT_SAMPLE = "ensemble, a sample of the rows"
 
 
 def bring(processes: Processes) -> Arrays:
@@ -57,10 +64,14 @@ def bring(processes: Processes) -> Arrays:
 
 def fit_all(processes: Processes) -> dict[str, Arrays]:
     """Fit all settings in one start of the processes, which takes longer than the fits."""
+    noise_fit.STEPS = 20
     found = {name: fit_arrays(processes, settings) for name, settings in ARRAYS.items()}
     found["brought"] = bring(processes)
     for name, (settings, memory) in SHARDS.items():
         found[name] = fit_shards(processes, settings, SAMPLE_ROWS, memory)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* a random sample of that size is kept")
+        found[KEPT_SAMPLE] = fit_shards(processes, ENSEMBLE, SAMPLE_ROWS, 0)
     return found
 
 
@@ -68,6 +79,7 @@ def fit_all(processes: Processes) -> dict[str, Arrays]:
 def alone() -> Iterator[dict[str, Arrays]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(surveying, "SAMPLE_ROWS", surveying.SAMPLE_ROWS)  # to be put back
+        patch.setattr(noise_fit, "STEPS", noise_fit.STEPS)
         yield fit_all(ALONE)
 
 
@@ -88,6 +100,7 @@ def test_processes_end_where_one_ends(n: int, alone: dict[str, Arrays]) -> None:
 def test_a_stream_gives_what_rows_in_memory_give(
     alone: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Unless the memory holds only a sample of the rows that neighbours are among."""
     assert_same(alone["brought"], alone["one model"])
     monkeypatch.setattr(surveying, "SAMPLE_ROWS", SAMPLE_ROWS)
     for name, (settings, _) in SHARDS.items():

@@ -53,19 +53,24 @@ def table(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Results files; default: results/accuracy.csv.")
     ] = None,
+    repeat: Annotated[
+        int | None,
+        typer.Option(help="Only this repeat, where methods have different numbers of them."),
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
     """Show existing results beside the best published ones."""
     with user_errors():
-        _print_table(files or [RESULTS], as_markdown=markdown)
+        _print_table(files or [RESULTS], as_markdown=markdown, repeat=repeat)
 
 
-def _print_table(files: Sequence[Path], *, as_markdown: bool) -> None:
+def _print_table(files: Sequence[Path], *, as_markdown: bool, repeat: int | None = None) -> None:
     from sswim.lab.bench.results import read_results
     from sswim.lab.bench.summary import summarise
     from sswim.lab.bench.table import describe_wins, markdown, rich_table
 
-    summary = summarise(row for file in files for row in read_results(file))
+    rows = [row for file in files for row in read_results(file)]
+    summary = summarise(row for row in rows if repeat is None or row.repeat == repeat)
     if as_markdown:
         print(markdown(summary))  # a console would wrap its lines
         return

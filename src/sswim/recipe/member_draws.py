@@ -185,6 +185,10 @@ def _start(kind: Kind, draw: _Draw) -> SSWIM:
     n_targets = rows.sample.targets.shape[1]
     by_neighbours = kind.by_neighbours
     point = None if by_neighbours else draw.starts.get(architecture.inputs)
+    if point is not None and architecture.depth > 1:
+        # Warps can make a long length-scale short where it must be; so not all starts are alike.
+        usual = math.sqrt(sample.shape[1])
+        point = replace(point, length_scale=math.sqrt(point.length_scale * usual))
     if kind.is_mean:
         one = torch.ones(n_targets, dtype=torch.float64)
         point = StartingPoint(math.sqrt(sample.shape[1]), NO_SIGNAL * one, one)

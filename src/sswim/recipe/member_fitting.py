@@ -158,6 +158,7 @@ def combine_members(
             noise.generator,
             rows.everything,
             rows.processes,
+            rows.kept,
         )
     weights = equal_weights(len(models)).to(rows.device)
     predictors = condition_members(models, rows)

@@ -54,6 +54,7 @@ def learn_noise(
     generator: torch.Generator,
     everything: Rows | Iterable[Rows] | None = None,
     processes: Processes = ALONE,
+    kept: Rows | None = None,
 ) -> list[SSWIM]:
     """Return copies of models trained under constant noise, with input-dependent noise.
 
@@ -64,8 +65,10 @@ def learn_noise(
         generator: Generator on the CPU for the frequencies of the noise field.
         everything: All rows they were trained on, if ``rows`` is a sample.
         processes: The processes that share ``everything``; ``rows`` are the same in each.
+        kept: The rows that members which predict by neighbours keep, the same in each process, if
+            they are not ``everything``.
     """
-    known = _KnownRows(rows, rows if everything is None else everything, processes)
+    known = _KnownRows(rows, rows if everything is None else everything, processes, kept)
     noisy = [
         with_noise_field(
             model, start_noise_field(model.architecture, model.n_targets, sample, generator)
@@ -88,10 +91,14 @@ class _KnownRows:
     rows: Rows
     everything: Rows | Iterable[Rows]
     processes: Processes
+    kept: Rows | None
 
     def leave_one_out(self, model: SSWIM) -> Prediction:
         """Predict each of the rows from all others."""
-        return condition(model, self.everything, self.processes).leave_one_out(self.rows)
+        given = self.everything
+        if model.architecture.n_neighbors and self.kept is not None:
+            given = self.kept
+        return condition(model, given, self.processes).leave_one_out(self.rows)
 
 
 def _field(model: SSWIM) -> NoiseField:
