@@ -34,6 +34,11 @@ from sswim.lab.peers.trees import LightGBM
 FILES, COVERAGE = 8, 0.9
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
+    "neighbours of the default": {
+        "recipe": Recipe(
+            kinds=("mean", "neighbours-0-smooth", "neighbours-0-rough", "neighbours-1")
+        )
+    },
     "more features": {
         "n_components": 4096,
         "n_members": 1,
@@ -48,8 +53,9 @@ METHODS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.06,
     },
 }
-"""Settings of sswim: the default; one member of it with many features; and one model of a given
-depth, whose hyper-parameters are learnt from all rows rather than from a sample."""
+"""Settings of sswim: the default; its kinds that predict by neighbours; one member of it with many
+features; and one model of a given depth, whose hyper-parameters are learnt from all rows rather
+than from a sample."""
 
 
 def write_training_rows(folder: Path, rows: Split, table: Table) -> None:

@@ -93,6 +93,12 @@ def test_tables_of_several_files(tmp_path: Path) -> None:
     assert "in error on 1, in MNLP on 0" in plain.output
     result = invoke("bench", "table", tmp_path / "a.csv", tmp_path / "b.csv", "--markdown")
     assert "| airfoil | RMSE | **0.200** | 0.300 | 0.235 (SSWIM2) |\n" in result.output
+    one = invoke(
+        "bench", "table", tmp_path / "a.csv", tmp_path / "b.csv", "--repeat", "1", "--markdown"
+    )
+    assert "| airfoil | RMSE | **0.200** | 0.235 (SSWIM2) |\n" in one.output
+    compact = invoke("bench", "table", tmp_path / "a.csv", tmp_path / "b.csv", "--compact")
+    assert "| airfoil | **0.200** | 0.300 (lightgbm) |" in compact.output
     missing = invoke("bench", "table", tmp_path / "none.csv")
     assert missing.exit_code == 1
     assert "does not exist" in missing.output

@@ -11,7 +11,6 @@ from builders.datasets import real_split, standardised_rows
 from sswim import Architecture, SSWIMRegressor, condition, mnlp, rmse, start, train
 from sswim.estimator.evaluation import evaluate
 
-
 SMALL = Architecture(n_frequencies=96, n_pseudo=48)
 
 

@@ -12,7 +12,7 @@ from builders.estimators import few_noise_steps  # noqa: F401 (for every test he
 from scipy import stats
 
 from sswim import SSWIMRegressor
-from sswim.recipe.recipe import Recipe
+from sswim.recipe.recipe import KINDS, Recipe
 
 Array = np.ndarray[Any, Any]
 
@@ -43,13 +43,17 @@ BY_FEATURES = Recipe(kinds=("features-1", "features-2"))
 
 def test_kinds_by_features_and_by_neighbours_are_combined(fitted: SSWIMRegressor) -> None:
     architectures = [model.architecture for model in fitted._models]
-    assert [each.depth for each in architectures] == [0] + [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
-    assert [each.n_neighbors > 0 for each in architectures] == [False] * 7 + [True] * 9
-    assert fitted.weights_.shape == (16,)
+    assert [each.depth for each in architectures] == [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
+    assert [each.n_neighbors > 0 for each in architectures] == [False] * 6 + [True] * 9
+    assert fitted.weights_.shape == (15,)
     assert fitted.weights_.sum() == pytest.approx(1)
     assert (fitted.weights_ > 0).all()
-    assert [len(values) - 1 for values in fitted.history_] == [0] + [4] * 15
+    assert [len(values) - 1 for values in fitted.history_] == [4] * 15
     assert fitted.n_iter_ == 4
+    assert [kind.name for kind in fitted.recipe_] == list(KINDS)
+    assert [kind.n_members for kind in fitted.recipe_] == [1] + [3] * 5
+    # The mean of all rows does not lower the error.
+    assert [kind.weight > 0 for kind in fitted.recipe_] == [False] + [True] * 5
 
 
 def test_predictions_of_every_kind(fitted: SSWIMRegressor, rows: tuple[Array, Array]) -> None:
@@ -68,11 +72,11 @@ def test_predictions_of_every_kind(fitted: SSWIMRegressor, rows: tuple[Array, Ar
     assert (fitted.predict_noise(x) > 0).all()
     left_out, _ = fitted.loo_predict(return_std=True)
     assert left_out.shape == mean.shape
-    assert fitted.warp(x, member=0) == []
-    assert len(fitted.warp(x, member=6)) == 2
+    assert fitted.warp(x, member=6) == []
+    assert len(fitted.warp(x, member=5)) == 2
     assert len(fitted.warp(x)) == 2
-    assert 4 <= fitted.shown_member_ < 7
-    assert (np.diff(fitted.warp_targets(np.sort(y), member=6)) > 0).all()
+    assert 3 <= fitted.shown_member_ < 6
+    assert (np.diff(fitted.warp_targets(np.sort(y), member=5)) > 0).all()
     with pytest.raises(AttributeError, match="no evidence of all rows"):
         _ = fitted.log_marginal_likelihood_
 

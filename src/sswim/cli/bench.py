@@ -58,21 +58,32 @@ def table(
         typer.Option(help="Only this repeat, where methods have different numbers of them."),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    compact: Annotated[
+        bool,
+        typer.Option("--compact", help="Print Markdown: the default beside the best other method."),
+    ] = False,
 ) -> None:
     """Show existing results beside the best published ones."""
     with user_errors():
-        _print_table(files or [RESULTS], as_markdown=markdown, repeat=repeat)
+        _print_table(files or [RESULTS], as_markdown=markdown, compact=compact, repeat=repeat)
 
 
-def _print_table(files: Sequence[Path], *, as_markdown: bool, repeat: int | None = None) -> None:
+def _print_table(
+    files: Sequence[Path],
+    *,
+    as_markdown: bool,
+    compact: bool = False,
+    repeat: int | None = None,
+) -> None:
     from sswim.lab.bench.results import read_results
     from sswim.lab.bench.summary import summarise
-    from sswim.lab.bench.table import describe_wins, markdown, rich_table
+    from sswim.lab.bench.table import compact_markdown, describe_wins, markdown, rich_table
 
     rows = [row for file in files for row in read_results(file)]
     summary = summarise(row for row in rows if repeat is None or row.repeat == repeat)
-    if as_markdown:
-        print(markdown(summary))  # a console would wrap its lines
+    if as_markdown or compact:
+        # A console would wrap its lines.
+        print(compact_markdown(summary) if compact else markdown(summary))
         return
     output.print(rich_table(summary))
     for wins in summary.wins:

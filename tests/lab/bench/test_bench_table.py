@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders.bench import CRPS_ROWS, WIN_ROWS, row
 
 from sswim.lab.bench.summary import summarise
-from sswim.lab.bench.table import markdown, rich_table
+from sswim.lab.bench.table import compact_markdown, markdown, rich_table
 
 
 def test_markdown() -> None:
@@ -27,6 +27,20 @@ def test_markdown() -> None:
         "sswim: at least as good as the best published in 4 of 6 cells; better than every other "
         "method here in error on 2, in MNLP on 1 and in both on 1 of 2 sets."
     )
+
+
+def test_the_compact_table_has_ours_and_the_best_other() -> None:
+    lines = compact_markdown(summarise(WIN_ROWS)).splitlines()
+    assert lines[0] == (
+        "| set | error, sswim | error, best other | MNLP, sswim | MNLP, best other | CRPS, sswim "
+        "| CRPS, best other |"
+    )
+    assert (
+        "| ailerons | MSE **2.70** | 2.75 (exact-gp) | **−7.500** | −7.450 (exact-gp) |"
+        in (lines[4])
+    )
+    assert "| creep | – | – | – | – | – | – |" in lines
+    assert lines[-1].startswith("sswim: at least as good")
 
 
 def test_small_errors_keep_their_digits() -> None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.table import Table
 
 from sswim.lab.bench.comparison import describe_comparison
-from sswim.lab.bench.summary import Cell, Mean, Summary, Wins
+from sswim.lab.bench.summary import Cell, Mean, Summary, Wins, is_ours
 
 UNITS = {("ailerons", "MSE"): (1e-8, "10⁻⁸"), ("ailerons", "CRPS"): (1e-4, "10⁻⁴")}
 """Units of scores that would be unreadable without: value and name, by data set and metric."""
@@ -25,6 +25,35 @@ def markdown(summary: Summary) -> str:
             lines.append([cell.set, _label(cell), *values, _best_published(cell)])
         lines.append(["", "repeats", *_repeats(summary, cells[0]), ""])
     return "\n\n".join([markdown_table(lines), *map(describe_wins, summary.wins)])
+
+
+def compact_markdown(summary: Summary, method: str = "sswim") -> str:
+    """Return one line for every data set: the scores of a method, and of the best other one."""
+    metrics = ("error", "MNLP", "CRPS")
+    header = [
+        "set",
+        *(f"{metric}, {name}" for metric in metrics for name in (method, "best other")),
+    ]
+    lines = [header, ["---"] * len(header)]
+    for cells in _cells_of_sets(summary):
+        found = [text for cell in cells for text in _ours_and_best(cell, method)]
+        lines.append([cells[0].set, *found, *["–"] * (len(header) - 1 - len(found))])
+    sentences = [describe_wins(wins) for wins in summary.wins if wins.method == method]
+    return "\n\n".join([markdown_table(lines), *sentences])
+
+
+def _ours_and_best(cell: Cell, method: str) -> tuple[str, str]:
+    """Return the score of a method and that of the best other one, the better in bold."""
+    others = {name: mean.value for name, mean in cell.means.items() if not is_ours(name)}
+    if method not in cell.means or not others:
+        return "–", "–"
+    ours = cell.means[method].value
+    best = min(others, key=lambda name: others[name])
+    texts = [format_score(cell.set, cell.metric, value) for value in (ours, others[best])]
+    better = 0 if ours <= others[best] else 1
+    texts[better] = f"**{texts[better]}**"
+    label = f"{cell.metric} " if cell.metric == "MSE" else ""
+    return f"{label}{texts[0]}", f"{texts[1]} ({best})"
 
 
 def markdown_table(lines: Iterable[Sequence[str]]) -> str:
