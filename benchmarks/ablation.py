@@ -35,7 +35,7 @@ from sswim.posterior.mixture import Mixture
 from sswim.recipe.member_draws import draw_members
 from sswim.recipe.member_fitting import TrainedMembers, combine_members, train_members
 from sswim.recipe.plan import Plan
-from sswim.recipe.recipe import KINDS
+from sswim.recipe.recipe import KINDS, KindName
 from sswim.rows.measure import Measure
 from sswim.rows.memory_source import MemorySource
 from sswim.rows.rows import as_rows
@@ -58,7 +58,7 @@ def variants(plan: Plan, trained: TrainedMembers) -> Iterator[tuple[str, Plan, T
         for kind in plan.kinds
     )
     yield "constant noise", replace(plan, kinds=constant), trained
-    left_out = {f"no {name}": (name,) for name in KINDS}
+    left_out: dict[str, tuple[KindName, ...]] = {f"no {name}": (name,) for name in KINDS}
     left_out["no features"] = tuple(name for name in KINDS if name.startswith("features"))
     left_out["no neighbours"] = tuple(name for name in KINDS if name.startswith("neighbours"))
     for name, kinds in left_out.items():

@@ -169,7 +169,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         *,
         X_std: Any = None,
         memory: int | str = "2GiB",
-        time_limit: float | None = None,
+        time_limit: int | float | None = None,
         checkpoints: Checkpoints | None = None,
         processes: Processes = ALONE,
     ) -> SSWIMRegressor:
@@ -364,7 +364,7 @@ TRAINING_SHARE = 0.75
 """Share of a limited time after which training ends; weighing and conditioning need the rest."""
 
 
-def _deadline(time_limit: float | None) -> float:
+def _deadline(time_limit: int | float | None) -> float:
     """Return the value of ``perf_counter`` at which training ends."""
     if time_limit is None:
         return math.inf

@@ -116,7 +116,7 @@ QUICK_SUFFIX = "-quick"
 """End of the names of quick methods."""
 
 _SMALL: dict[str, Method] = {
-    "sswim": SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 10, "n_members": 2}),
+    "sswim": SSWIM({"n_components": 32, "n_pseudo": 4, "max_iter": 5, "n_members": 1}),
     **{
         name: replace(method, n_components=32, n_pseudo=min(method.n_pseudo, 40), steps=15)
         for name, method in (METHODS | VARIANTS).items()
