@@ -131,6 +131,8 @@ def learn_stacking(
         optimiser.step(evaluate)
     corrections = corrections.detach()
     weights = logits.detach().softmax(0)
+    if not bool(weights.isfinite().all() & corrections.isfinite().all()):
+        return start  # the search ran away
     if stack and mean_kind is not None and n_kinds > 1:
         weights = _without_mean(_densities(kinds, current()), errors, share, weights, mean_kind)
     if stack and prune and n_rows >= PRUNING_ROWS:
