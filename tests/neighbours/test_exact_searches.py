@@ -1,4 +1,4 @@
-"""What holds for every search."""
+"""Tests that every search for nearest points must pass."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ def _describe(kind: FittedKind) -> str:
     members = "1 member" if kind.n_members == 1 else f"{kind.n_members} members"
     rows = f"{kind.n_neighbors} neighbours" if kind.n_neighbors else f"{kind.n_features} features"
     weight = f"weight {kind.weight:.3f}" if kind.weight else "left out"
+    if kind.name == "mean":
+        return f"{weight}; the mean of all rows, everywhere"
     warps = "1 warp" if kind.depth == 1 else f"{kind.depth} warps"
     return (
         f"{weight}; {members}, {rows}, {warps}, {kind.kernel}, inputs {kind.inputs}, "

@@ -40,6 +40,9 @@ from sswim.rows.training_rows import read_training_rows
 from sswim.training.checkpoints import Checkpoints, begin_fit
 from sswim.training.history import MemberCallback
 
+TRAINING_SHARE = 0.75
+"""Share of a limited time after which training ends; weighing and conditioning need the rest."""
+
 
 class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # type: ignore[misc]
     """Nonstationary probabilistic regression by sparse spectrum warped input measures.
@@ -358,10 +361,6 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without the arrays of ``fit``."""
         return {**super().__getstate__(), "_fitted_rows": None}
-
-
-TRAINING_SHARE = 0.75
-"""Share of a limited time after which training ends; weighing and conditioning need the rest."""
 
 
 def _deadline(time_limit: int | float | None) -> float:

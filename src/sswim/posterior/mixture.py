@@ -19,7 +19,7 @@ from sswim.posterior.prediction import Prediction
 
 @dataclass(frozen=True)
 class _MixtureRows(Record):
-    """What each row of a mixture has."""
+    """Tensors of a mixture with one entry for each row."""
 
     predictions: tuple[Prediction, ...]
     targets: Float64[Tensor, "N T"] | None

@@ -1,4 +1,4 @@
-"""What became of a kind of members in a fit."""
+"""A kind of members after a fit: its weight, its members and their steps."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class DrawnMembers:
 
 @dataclass(frozen=True)
 class _Draw:
-    """What the members of all kinds are drawn from."""
+    """Plan, rows, folds, starts and random state, from which all members are drawn."""
 
     plan: Plan
     rows: TrainingRows

@@ -45,7 +45,7 @@ class MiniBatches:
     warp_rate: float = 0.4
     """Learning rate of all other parameters, over that."""
     map_warp_rate: float = 0.1
-    """That ratio for a map: with at most three inputs."""
+    """The same ratio where there are at most three inputs, as on a map."""
     batch_rows: int | None = None
     """Number of rows of a step; None for 128, or for 256 from 4,000 rows on."""
     pool_steps: int = 40
