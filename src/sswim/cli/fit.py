@@ -33,7 +33,7 @@ def fit(
         typer.Option(help="Predict from this many nearest rows, with --depth; 0 for features."),
     ] = 0,
     local_amplitude: Annotated[
-        bool, typer.Option(help="Each neighbourhood has its own amplitude, where members predict by neighbours.")
+        bool, typer.Option(help="Members by neighbours: each neighbourhood has its own amplitude.")
     ] = True,
     n_components: Annotated[int | None, typer.Option(help="Number of Fourier features.")] = None,
     n_pseudo: Annotated[int | None, typer.Option(help="Number of pseudo-points per warp.")] = None,
