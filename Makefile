@@ -47,5 +47,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers,maps]"
 	touch $@

@@ -11,6 +11,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``recipe``: the default ensemble
 - ``tables``: Parquet, CSV and Arrow
 - ``estimator``: ``SSWIMRegressor``, model files, evaluation
+- ``maps``: predictions on grids, their files, errors of blocks
 - ``plotting``: figures and pages
 - ``lab``: peers, data sets by name, benches, the paper's tables and figures
 - ``cli``: the command line

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sswim.base.devices import resolve_device
+from sswim.base.devices import available_device, resolve_device
 
 
 def test_automatic_device() -> None:
@@ -23,3 +23,9 @@ def test_the_automatic_device_is_a_gpu_if_there_is_one(
 
 def test_a_device_is_returned_as_it_is() -> None:
     assert resolve_device(torch.device("cuda", 3)) == torch.device("cuda:3")
+
+
+def test_a_missing_device_is_replaced_by_the_automatic_one() -> None:
+    assert available_device("cpu") == torch.device("cpu")
+    assert available_device("auto") == resolve_device("auto")
+    assert available_device("cuda:99") == resolve_device("auto")

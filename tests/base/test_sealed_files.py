@@ -42,6 +42,16 @@ def test_what_is_written_is_read(path: Path) -> None:
         assert torch.equal(tensors[name], tensor)
 
 
+def test_bytes_are_those_of_a_file(path: Path) -> None:
+    data = TEA.to_bytes(TENSORS, CONTENT)
+    assert data == path.read_bytes()
+    tensors, content = TEA.from_bytes(data, "This cup")
+    assert content == CONTENT
+    assert torch.equal(tensors["leaves"], TENSORS["leaves"])
+    with pytest.raises(TeaError, match="This cup is not a sswim tea, or it is damaged"):
+        TEA.from_bytes(data[:-1], "This cup")
+
+
 def test_equal_content_makes_equal_files(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     TEA.write(other, dict(reversed(list(TENSORS.items()))), dict(reversed(list(CONTENT.items()))))

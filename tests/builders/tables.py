@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,11 @@ import pytest
 
 from sswim.distributed.share import Share
 from sswim.tables import chunked_table
-from sswim.tables.chunked_table import ChunkedTable, TableChunk
+from sswim.tables.chunked_table import ChunkedTable, TableChunk, split_rows
+from sswim.tables.learnt_schema import LearntSchema
+from sswim.tables.schema import input_names
+from sswim.tables.schema_learning import Piece, learn_schema
+from sswim.tables.table_rows import target_numbers
 
 
 def houses() -> pa.Table:
@@ -24,6 +28,25 @@ def houses() -> pa.Table:
             "new": [True, False, True, False],
         }
     )
+
+
+def pieces_of(
+    table: pa.Table, target: str = "y", drop: Collection[str] = (), n_rows: int = 50
+) -> Iterator[Piece]:
+    """Cut a table into pieces of some rows."""
+    names = input_names(table.schema, target, drop)
+    numbers = np.arange(table.num_rows)
+    for first, part in zip(range(0, len(numbers), n_rows), split_rows(table, n_rows), strict=True):
+        targets = target_numbers(part, target)[:, None]
+        yield Piece(numbers[first : first + n_rows], part.select(names), targets)
+
+
+def learn(
+    table: pa.Table, target: str = "y", drop: Collection[str] = (), **options: Any
+) -> LearntSchema:
+    """Learn the schema of a table in memory."""
+    columns = pa.schema(map(table.schema.field, input_names(table.schema, target, drop)))
+    return learn_schema(lambda: pieces_of(table, target, drop), columns, target, **options)
 
 
 def dictionary(values: list[str | None], dtype: Any) -> pa.Array:

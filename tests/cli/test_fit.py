@@ -22,7 +22,8 @@ def test_fit_writes_a_model_that_python_reads(table: Path, tmp_path: Path) -> No
     model = tmp_path / "model.sswim"
     assert fit_prices(table, model).exit_code == 0
     regressor = SSWIMRegressor.load(model)
-    assert list(regressor.feature_names_in_) == ["x", "colour=blue", "colour=green", "colour=red"]
+    assert list(regressor.feature_names_in_) == ["x", "colour"]
+    assert regressor.input_names_ == ["x", "colour=blue", "colour=green", "colour=red"]
     assert regressor.max_iter == 3
 
 
@@ -41,20 +42,58 @@ def test_densities_have_their_options(table: Path, tmp_path: Path) -> None:
     assert "tanh" in told
 
 
-def test_rows_with_missing_values_are_left_out_of_a_fit(tmp_path: Path) -> None:
+def test_rows_with_missing_values_are_imputed_or_left_out(tmp_path: Path) -> None:
     rows = prices().to_pydict()
     rows["x"][3] = rows["colour"][5] = None
     path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
     pq.write_table(pa.table(rows), path)
-    refused = fit_prices(path, out)
-    assert refused.exit_code == 1
-    assert "'x' (1 rows), 'colour' (1 rows)" in refused.stderr
+    imputed = fit_prices(path, out)
+    assert imputed.exit_code == 0
+    assert "Left out" not in imputed.stderr
+    assert "from 60 rows" in imputed.stdout
+    assert SSWIMRegressor.load(out).n_samples_seen_ == 60
     fitted = fit_prices(path, out, "--drop-missing")
     assert fitted.exit_code == 0
     assert "Left out 2 of 60 rows with missing values." in fitted.stderr
     assert "from 58 rows" in fitted.stdout
     assert fit_prices(path, out, "--drop-missing", "--memory", "0").exit_code == 0
     assert SSWIMRegressor.load(out).n_samples_seen_ == 58
+
+
+def test_rows_without_a_target_are_an_error_or_left_out(tmp_path: Path) -> None:
+    rows = prices().to_pydict()
+    rows["price"][3] = rows["x"][5] = None
+    path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
+    pq.write_table(pa.table(rows), path)
+    for memory in ("2GiB", "0"):  # read whole, and in chunks
+        refused = fit_prices(path, out, "--memory", memory)
+        assert refused.exit_code == 1
+        message = "Got 1 of 60 rows without one in column 'price'; leave such rows out with"
+        assert message in " ".join(refused.stderr.split())
+        assert not out.exists()
+    fitted = fit_prices(path, out, "--drop-missing-target")
+    assert "Left out 1 of 60 rows with missing values." in fitted.stderr
+    assert SSWIMRegressor.load(out).n_samples_seen_ == 59
+    assert fit_prices(path, out, "--drop-missing-target", "--memory", "0").exit_code == 0
+    assert SSWIMRegressor.load(out).n_samples_seen_ == 59
+
+
+def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
+    rows = prices().append_column("code", pa.array(["1", "2", "3"] * 20))
+    rows = rows.append_column("lat", rows["x"])
+    path, out = tmp_path / "t.parquet", tmp_path / "m.sswim"
+    write_table(rows, path)
+    noted = fit_prices(path, out)
+    assert "Note: Column 'code' is text, and all of it numbers: read as numbers" in " ".join(
+        noted.stderr.split()
+    )
+    assert "code" in SSWIMRegressor.load(out).input_names_
+    fitted = fit_prices(path, out, "--text", "code", "--coordinates", "x,lat")
+    assert "Note" not in fitted.stderr
+    model = SSWIMRegressor.load(out)
+    assert model.coordinates == ("x", "lat")
+    assert model.input_names_[:3] == ["x, lat east", "x, lat north", "x, lat up"]
+    assert {"code=1", "code=2", "code=3"} <= set(model.input_names_)
 
 
 def test_same_seed_same_model(table: Path, tmp_path: Path) -> None:

@@ -74,3 +74,31 @@ def test_info_shows_the_kinds_of_the_default(rows_kept: bool, tmp_path: Path) ->
     assert found["rows seen"] == "60"
     assert ("log evidence" in found) == (not rows_kept)
     assert invoke("evaluate", model, table).exit_code == 0
+
+
+def test_info_shows_what_would_be_read_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe;plz\n1,5;00123\n2,5;?\n3;00124\n".encode("cp1252"))
+    told = invoke("info", path)
+    assert told.exit_code == 0, told.output
+    assert "3 rows, 2 columns" in told.output
+    for word in ("separator ';'", "cp1252", "größe", "number", "1.5 to 3", "plz", "00123"):
+        assert word in told.output
+    assert "Note: Read with separator ';', decimal comma and encoding cp1252" in told.output
+    kept = invoke("info", path, "--text", "plz", "--encoding", "cp437")
+    assert "category" in kept.output
+    assert "encoding cp1252" not in kept.output
+
+
+def test_info_shows_a_folder(tmp_path: Path) -> None:
+    write_prices(tmp_path)
+    told = invoke("info", tmp_path)
+    assert "1 Parquet file" in told.output
+    assert "colour" in told.output
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.sswim"])
+def test_info_needs_a_file(name: str, tmp_path: Path) -> None:
+    told = invoke("info", tmp_path / name)
+    assert told.exit_code == 1
+    assert "Error" in told.output

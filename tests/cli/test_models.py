@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 from builders.commands import invoke, prices
 
 from sswim import SSWIMRegressor
+from sswim.cli.models import load_model, table_schema
+from sswim.rows import ArraySource
+from sswim.tables.columns import NumberColumn
 from sswim.tables.table_io import read_table, write_table
 
 QUICK: dict[str, Any] = {
@@ -32,6 +36,9 @@ def test_a_model_fitted_in_python_on_named_columns_can_be_used(tmp_path: Path) -
     )
     assert result.exit_code == 0
     assert "Warning" not in result.output
+    refused = invoke("evaluate", tmp_path / "m.sswim", tmp_path / "t.csv")
+    assert refused.exit_code == 1
+    assert "must know the name of its target column" in " ".join(refused.output.split())
     expected = regressor.predict(frame)
     assert np.allclose(read_table(tmp_path / "o.csv")["mean"].to_numpy(), expected)
     regressor.fit(frame.to_numpy(), rows["price"].to_numpy()).save(tmp_path / "m.sswim")
@@ -54,3 +61,40 @@ def test_a_model_of_several_targets_is_for_python(tmp_path: Path) -> None:
     assert "predicts one target" in refused.output
     SSWIMRegressor(**QUICK).fit(frame, frame[["x"]]).save(tmp_path / "m.sswim")
     assert invoke("predict", tmp_path / "m.sswim", tmp_path / "t.csv", "--out", out).exit_code == 0
+
+
+def test_a_model_fitted_in_python_on_a_table_with_its_target_can_be_used(tmp_path: Path) -> None:
+    rows = prices()
+    regressor = SSWIMRegressor(**QUICK).fit(rows.to_pandas(), "price")
+    regressor.save(tmp_path / "m.sswim")
+    write_table(rows, tmp_path / "t.parquet")
+    evaluated = invoke("evaluate", tmp_path / "m.sswim", tmp_path / "t.parquet")
+    assert evaluated.exit_code == 0, evaluated.output
+    out = tmp_path / "o.parquet"
+    assert (
+        invoke("predict", tmp_path / "m.sswim", tmp_path / "t.parquet", "--out", out).exit_code == 0
+    )
+    assert np.array_equal(read_table(out)["mean"].to_numpy(), regressor.predict(rows))
+
+
+def test_a_model_of_named_inputs_without_a_schema_reads_numbers(tmp_path: Path) -> None:
+    rows = prices()
+    x = rows["x"].to_numpy()
+    source = ArraySource(x[:, None], rows["price"].to_numpy())
+    source.names = ("x",)
+    regressor = SSWIMRegressor(**QUICK).fit(source)
+    schema = table_schema(regressor)
+    assert schema.columns == (NumberColumn("x"),)
+    regressor.save(tmp_path / "m.sswim")
+    _, again = load_model(tmp_path / "m.sswim")
+    assert again == schema
+    gaps = pa.table({"x": pa.array(x, mask=np.arange(len(x)) == 2)})
+    write_table(gaps, tmp_path / "t.parquet")
+    out = tmp_path / "o.parquet"
+    assert (
+        invoke("predict", tmp_path / "m.sswim", tmp_path / "t.parquet", "--out", out).exit_code == 0
+    )
+    found = read_table(out)
+    assert np.isfinite(found["mean"].to_numpy()).all()
+    std = found["std"].to_numpy()
+    assert std[2] > np.delete(std, 2).max()  # its input is not known

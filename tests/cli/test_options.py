@@ -11,12 +11,14 @@ import pytest
 from sswim import SSWIMRegressor
 from sswim.cli.evaluate import evaluate
 from sswim.cli.fit import fit
+from sswim.cli.options import csv_options
 from sswim.cli.predict import predict
 from sswim.distributed.processes import TIMEOUT
 from sswim.estimator.settings import DType, ObjectiveName
 from sswim.model.architecture import NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
+from sswim.tables.csv_options import CsvOptions
 from sswim.training.checkpoints import Checkpoints
 
 
@@ -60,3 +62,12 @@ def test_help_names_all_choices(name: str, choices: Any) -> None:
     option = get_type_hints(fit, include_extras=True)[name].__metadata__[0]
     words = option.help.partition(":")[0].removesuffix(".").replace(" or ", ", ").split(", ")
     assert sorted(words) == sorted(get_args(choices))
+
+
+@pytest.mark.parametrize(
+    ("word", "separator"), [(None, None), (";", ";"), ("tab", "\t"), ("\\t", "\t"), ("blanks", " ")]
+)
+def test_separators_have_words(word: str | None, separator: str | None) -> None:
+    assert csv_options(word, ",", None, None, True) == CsvOptions(
+        separator, ",", None, None, keep_index=True
+    )

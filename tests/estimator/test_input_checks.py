@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from builders.estimators import (
@@ -15,7 +16,16 @@ from builders.estimators import (
     with_value,
 )
 
-from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
+from sswim.base.errors import UserError
+from sswim.estimator.input_checks import (
+    as_numpy,
+    check_inputs,
+    check_rows,
+    check_targets,
+    deviation_of,
+    require_known_targets,
+    variance_of,
+)
 
 X, Y = make_rows(20)
 
@@ -38,8 +48,7 @@ def test_checked_rows_hold_the_numbers_that_were_given() -> None:
 def test_a_standard_deviation_may_be_one_number_or_one_for_each_column_or_value(
     X_std: float | Array,
 ) -> None:
-    estimator = small()
-    check_rows(estimator, X, Y, dtype=torch.float64, reset=True)
+    estimator = small().fit(X, Y)
     inputs = check_inputs(estimator, X, X_std, dtype=torch.float64)
     expected = np.broadcast_to(np.square(X_std), (20, 2))
     assert inputs.input_variance is not None
@@ -58,31 +67,36 @@ def test_every_kind_of_table_gives_the_same() -> None:
     x, y = make_rows()
     expected = small().fit(x, y).predict(x)
     names = ["east", "north"]
-    frames = [pd.DataFrame(x, columns=names), pl.DataFrame(x, schema=names)]
+    arrow = pa.table(list(x.T), names=names)
+    frames = [pd.DataFrame(x, columns=names), pl.DataFrame(x, schema=names), arrow]
     for frame in frames:
         regressor = small().fit(frame, y)
         assert list(regressor.feature_names_in_) == names
-        assert np.allclose(regressor.predict(frame), expected)
-        with pytest.raises(ValueError, match="feature names should match"):
-            regressor.predict(frame[["north", "east"]])
+        for again in frames:  # of any library, in any order of columns
+            assert np.array_equal(regressor.predict(again), expected)
+        assert np.array_equal(regressor.predict(arrow.select(["north", "east"])), expected)
+        with pytest.raises(ValueError, match=r"must have columns 'north'. .* it has 'east'"):
+            regressor.predict(arrow.select(["east"]))
     tensors = small().fit(torch.from_numpy(x), torch.from_numpy(y))
     assert np.array_equal(tensors.predict(torch.from_numpy(x)), expected)
     assert np.array_equal(small().fit(x.tolist(), y.tolist()).predict(x), expected)
 
 
 BAD_FITS: dict[str, tuple[dict[str, Any], str]] = {
-    "NaN in X": ({"X": with_value(X, np.nan)}, "Input X contains NaN"),
     "infinity in X": ({"X": with_value(X, np.inf)}, "Input X contains infinity"),
-    "NaN in y": ({"y": with_value(Y, np.nan)}, "Input y contains NaN"),
+    "NaN in y": ({"y": with_value(Y, np.nan)}, "must have a target. Got 1 of 20 missing"),
+    "None in y": ({"y": [None, *Y[1:]]}, "must have a target. Got 1 of 20 missing"),
+    "no y": ({"y": None}, "requires y to be passed, but the target y is None"),
+    "text in y": ({"y": ["a", *Y[1:]]}, "y must be an array of numbers"),
     "infinity in y": ({"y": with_value(Y, -np.inf)}, "Input y contains infinity"),
     "flat X": ({"X": X[:, 0]}, "Expected 2D array"),
     "three-dimensional X": ({"X": X[None]}, "dim <= 2 is required"),
     "differing row counts": ({"y": Y[:5]}, "inconsistent numbers of samples: \\[20, 5\\]"),
-    "no rows": ({"X": X[:0], "y": Y[:0]}, "minimum of 2 is required"),
+    "no rows": ({"X": X[:0], "y": Y[:0]}, "minimum of . is required"),
     "no columns": ({"X": X[:, :0]}, "0 feature"),
     "one row": ({"X": X[:1], "y": Y[:1]}, "minimum of 2 is required"),
-    "text": ({"X": np.array([["a", "b"]] * 20)}, "could not convert string to float"),
-    "text objects": ({"X": np.array([["a", 1.0]] * 20, dtype=object)}, "could not convert"),
+    "complex X": ({"X": 1j * X}, "Complex data not supported"),
+    "things in X": ({"X": np.array([[object(), 1.0]] * 20)}, "Got column 'x0' of type object"),
     "negative weights": ({"sample_weight": -np.ones(20)}, "non-negative"),
     "weights of another length": ({"sample_weight": np.ones(3)}, "sample_weight.shape"),
     "X_std of another shape": ({"X_std": np.ones(3)}, "X_std must be a number, or have shape"),
@@ -99,3 +113,68 @@ def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
     with pytest.raises(ValueError, match=message):
         regressor.fit(**{"X": X, "y": Y, **arguments})
     assert np.array_equal(regressor.predict(X), before)
+
+
+def test_missing_inputs_are_allowed_in_fit_and_later() -> None:
+    holes = with_value(X, np.nan)
+    later = small().fit(X, Y)
+    assert np.isfinite(later.predict(holes)).all()
+    assert np.array_equal(np.delete(later.predict(holes), 1), np.delete(later.predict(X), 1))
+    regressor = small().fit(holes, Y)
+    assert np.isfinite(regressor.predict(holes)).all()
+    assert regressor.n_features_in_ == 2
+    assert regressor.input_names_ == ["x0", "x1"]
+    often = np.tile(X, (3, 1))
+    often[::3, 1] = np.nan
+    regressor = small().fit(often, np.tile(Y, 3))
+    assert regressor.input_names_ == ["x0", "x1", "x1 is missing"]
+    assert regressor.n_features_in_ == 2
+    assert np.isfinite(regressor.predict(holes)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([1, 2], [1.0, 2.0]),
+        ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
+        (pd.Series([1, 2], dtype="Int64"), [1.0, 2.0]),
+        (pl.Series([1, 2]), [1.0, 2.0]),
+        (pa.array([1, 2]), [1.0, 2.0]),
+        (torch.tensor([1.0, 2.0], requires_grad=True), [1.0, 2.0]),
+        (np.array([True, False]), [1.0, 0.0]),
+    ],
+)
+def test_targets_of_any_form_are_numbers(y: Any, expected: list[Any]) -> None:
+    found = check_targets(y)
+    assert found.dtype == np.float64
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1.0, np.nan, 3.0],
+        [1.0, None, 3.0],
+        pd.Series([1, None, 3], dtype="Int64"),
+        pl.Series([1, None, 3]),
+        pa.array([1, None, 3]),
+        [[1.0, 2.0], [np.nan, np.nan], [5.0, 6.0]],
+        pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0]}),
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_missing_targets_are_counted(y: Any) -> None:
+    for check in (check_targets, require_known_targets):
+        with pytest.raises(UserError, match=r"must have a target. Got 1 of 3 missing \(NaN\) in y"):
+            check(y)
+
+
+def test_deviations_are_given_for_all_values() -> None:
+    assert deviation_of(None, (2, 3)) is None
+    for given in (0.5, [0.5, 0.5, 0.5], np.full((2, 3), 0.5), torch.full((3,), 0.5)):
+        found = deviation_of(given, (2, 3))
+        assert found is not None
+        assert found.tolist() == [[0.5] * 3] * 2
+    variance = variance_of(0.5, (1, 2))
+    assert variance is not None
+    assert variance.tolist() == [[0.25, 0.25]]

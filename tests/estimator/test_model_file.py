@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from builders.models import DENSITIES, small_model, small_rows
@@ -17,15 +18,29 @@ from builders.neighbours import neighbour_model
 from safetensors.torch import save_file
 
 from sswim import SSWIMRegressor
-from sswim.estimator.model_file import MODEL, VERSION, ModelFileError, pack, stored_members, unpack
+from sswim.base.errors import UserError
+from sswim.estimator.model_file import (
+    MODEL,
+    VERSION,
+    ModelFileError,
+    pack,
+    pack_imputer,
+    stored_members,
+    unpack,
+    unpack_imputer,
+)
 from sswim.model.sswim import SSWIM
 from sswim.posterior.conditioning import condition
 from sswim.posterior.ensemble import Ensemble, make_ensemble
 from sswim.posterior.feature_predictor import FeaturePredictor
 from sswim.posterior.neighbour_predictor import NeighbourPredictor
+from sswim.rows.gaussian_imputer import learn_imputer
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import learn_scaling
+from sswim.tables.columns import NumberColumn
+from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_to_dict
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +164,8 @@ def test_no_training_row_is_in_the_file(path: Path, x: np.ndarray) -> None:
     data = path.read_bytes()
     tensors, _ = MODEL.read(path)
     assert all(40 not in tensor.shape for tensor in tensors.values())
-    assert not any(value.tobytes() in data for value in x.ravel())
+    extremes = {*x.min(0), *x.max(0)}  # the range of imputed values
+    assert not any(value.tobytes() in data for value in x.ravel() if value not in extremes)
 
 
 def test_a_truncated_file_is_refused(path: Path, tmp_path: Path) -> None:
@@ -204,6 +220,10 @@ def test_another_format_is_refused_as_such(path: Path, other: int) -> None:
         SSWIMRegressor.load(path)
 
 
+SCHEMA = schema_to_dict(Schema("y", (NumberColumn("a"),)))
+"""The schema of a model of one input."""
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -216,13 +236,17 @@ def test_another_format_is_refused_as_such(path: Path, other: int) -> None:
         {"architectures": [{"colour": "red"}, {}]},
         {"history": []},
         {"history": [[1.0], [1.0], [1.0]]},
+        {"columns": 3},
+        {"table_schema": {"target": "y"}},
+        {"table_schema": SCHEMA},
     ],
 )
 def test_content_that_does_not_fit_together_is_refused(path: Path, change: dict) -> None:  # type: ignore[type-arg]
     tensors, content = MODEL.read(path)
     merged = json.loads(json.dumps(content))
     for name, value in change.items():
-        merged[name] = merged[name] | value if isinstance(value, dict) else value
+        is_part = isinstance(value, dict) and merged[name] is not None
+        merged[name] = merged[name] | value if is_part else value
     MODEL.write(path, tensors, merged)
     with pytest.raises(ModelFileError, match="content is inconsistent"):
         SSWIMRegressor.load(path)
@@ -359,3 +383,64 @@ def test_members_without_statistics_need_rows(generator: torch.Generator) -> Non
     tensors = {name: each for name, each in pack(*fit).items() if not name.startswith("rows.")}
     with pytest.raises(ValueError, match="without statistics, but no rows"):
         restored(fit, tensors, [0])
+
+
+def test_an_imputer_comes_back_to_the_last_bit() -> None:
+    random = np.random.default_rng(0)
+    imputer = learn_imputer(random.normal(size=(50, 3)))
+    tensors = pack_imputer(imputer)
+    again = unpack_imputer(tensors)
+    for name in ("mean", "covariance", "low", "high"):
+        assert np.array_equal(getattr(again, name), getattr(imputer, name))
+    for name, tensor in tensors.items():
+        with pytest.raises(UserError):
+            unpack_imputer({**tensors, name: torch.full_like(tensor, torch.nan)})
+        with pytest.raises(UserError):
+            unpack_imputer({**tensors, name: tensor[:-1]})
+
+
+def table() -> pd.DataFrame:
+    """Return rows with every kind of column, and missing values."""
+    random = np.random.default_rng(0)
+    number = np.arange(300)
+    frame = pd.DataFrame(
+        {
+            "a": random.normal(size=300),
+            "level": [f"t{k}" for k in random.integers(80, size=300)],
+            "when": pd.date_range("2020-01-01", periods=300, freq="7h", tz="Europe/Berlin"),
+            "code": random.choice(["x", "y", "z"], 300),
+        }
+    )
+    return frame.mask(np.stack([number % k == 1 for k in (5, 7, 11, 13)], axis=1))
+
+
+def test_a_model_of_frames_comes_back_exactly(tmp_path: Path) -> None:
+    frame = table()
+    y = np.random.default_rng(1).normal(size=300)
+    regressor = SSWIMRegressor(
+        depth=1, n_components=12, n_pseudo=4, max_iter=2, random_state=0, device="cpu"
+    )
+    regressor.fit(frame, y).save(tmp_path / "model")
+    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    assert loaded.table_schema_ == regressor.table_schema_
+    assert loaded.input_names_ == regressor.input_names_
+    assert list(loaded.feature_names_in_) == list(frame.columns)
+    assert loaded.n_features_in_ == 4
+    new = frame.assign(level="new", code=None)
+    for rows in (frame, new, frame.to_numpy()):
+        assert np.array_equal(loaded.predict(rows), regressor.predict(rows))
+    assert np.array_equal(loaded.log_density(new, y), regressor.log_density(new, y))
+
+
+def test_a_model_of_arrays_imputes_after_it_comes_back(
+    regressor: SSWIMRegressor, path: Path, x: np.ndarray
+) -> None:
+    holes = x.copy()
+    holes[::3, 0] = np.nan
+    loaded = SSWIMRegressor.load(path)
+    assert not hasattr(loaded, "table_schema_")
+    assert not hasattr(loaded, "feature_names_in_")
+    ours, theirs = (each.predict(holes, return_std=True) for each in (loaded, regressor))
+    assert np.array_equal(ours, theirs)

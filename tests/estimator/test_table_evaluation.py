@@ -15,17 +15,17 @@ from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.evaluation import Scores, evaluate
 from sswim.estimator.table_evaluation import evaluate_table
-from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.missing_values import complete_rows
 from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_from_dict
 from sswim.tables.table_io import TableError, write_table
+from sswim.tables.table_rows import KEEP_ALL, LeftOut
 
 
 def fitted() -> tuple[SSWIMRegressor, Schema]:
     """Fit an estimator to targets far from zero, where sums of squares would cancel."""
-    table = shifted(mixed(97))
-    schema = Schema.learn(table, "y")
-    regressor = small(n_members=2)
-    return regressor.fit(schema.encode(table), schema.targets(table)), schema
+    regressor = small(n_members=2).fit(shifted(mixed(97)), "y")
+    return regressor, schema_from_dict(regressor.table_schema_)
 
 
 def shifted(table: pa.Table) -> pa.Table:
@@ -35,8 +35,8 @@ def shifted(table: pa.Table) -> pa.Table:
 
 def expected(table: pa.Table) -> Scores:
     """Return the scores of a table in memory."""
-    regressor, schema = fitted()
-    return evaluate(regressor, schema.encode(table), schema.targets(table), 0.8)
+    regressor, _ = fitted()
+    return evaluate(regressor, table, table["y"].to_numpy(), 0.8)
 
 
 def assert_same(ours: Scores, theirs: Scores) -> None:
@@ -70,10 +70,13 @@ def test_a_table_in_parts_has_the_scores_of_all_its_rows(
 
 def evaluate_shares(processes: Processes, whole: Path, gaps: Path) -> list[Any]:
     regressor, schema = fitted()
-    found = [evaluate_table(regressor, schema, whole, 0.8, False, processes)]
-    found.append(evaluate_table(regressor, schema, gaps, 0.8, True, processes))
+    found = [
+        evaluate_table(regressor, schema, whole, 0.8, KEEP_ALL, processes),
+        evaluate_table(regressor, schema, gaps, 0.8, LeftOut(any_missing=True), processes),
+        evaluate_table(regressor, schema, gaps, 0.8, LeftOut(target_missing=True), processes),
+    ]
     try:
-        evaluate_table(regressor, schema, gaps, 0.8, False, processes)
+        evaluate_table(regressor, schema, gaps, 0.8, KEEP_ALL, processes)
     except TableError as error:
         return [*found, str(error)]
     return found
@@ -84,17 +87,34 @@ def test_two_processes_find_the_scores_of_one(tmp_path: Path) -> None:
     whole = uneven_folder(tmp_path / "whole", table)
     incomplete = with_gaps(table.slice(0, 20))
     gaps = uneven_folder(tmp_path / "gaps", pa.concat_tables([incomplete, table.slice(20)]))
-    complete, kept = drop_incomplete_rows(read_folder(gaps), table.column_names)
-    for found, left, refusal in run_processes(2, evaluate_shares, whole, gaps):
+    with_targets = read_folder(gaps).filter(pa.array(complete_rows(read_folder(gaps), ["y"])))
+    complete = with_targets.filter(pa.array(complete_rows(with_targets, table.column_names)))
+    assert complete.num_rows < with_targets.num_rows < 97
+    for found, left, imputed, refusal in run_processes(2, evaluate_shares, whole, gaps):
         assert_same(found, expected(table))
-        assert left.n_rows == kept.sum() < 97
-        assert left.n_left_out == 97 - kept.sum()
-        assert_same(replace(left, n_left_out=0), expected(complete))
-        assert "in row 2 of all rows" in refusal  # only one of the processes has read it
+        for scores, rows in ((left, complete), (imputed, with_targets)):
+            assert scores.n_rows == rows.num_rows
+            assert scores.n_left_out == 97 - rows.num_rows
+            assert_same(replace(scores, n_left_out=0), expected(rows))
+        assert "Got 2 of 48 rows without one in column 'y'" in refusal  # the share of one of them
 
 
 def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
     table = mixed(5)
     pq.write_table(table.set_column(0, "y", pa.nulls(5, pa.float64())), tmp_path / "t.parquet")
     with pytest.raises(TableError, match=r"At least one row must have a value.*t.parquet"):
-        evaluate_table(*fitted(), tmp_path / "t.parquet", drop_missing=True, processes=ALONE)
+        evaluate_table(
+            *fitted(),
+            tmp_path / "t.parquet",
+            left_out=LeftOut(target_missing=True),
+            processes=ALONE,
+        )
+
+
+def test_an_infinite_number_is_named(tmp_path: Path) -> None:
+    values = shifted(mixed(50))["f"].to_pylist()
+    values[31] = float("inf")
+    table = shifted(mixed(50)).set_column(2, "f", pa.array(values))
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"infinite one in 'f' in row 32 of all rows"):
+        evaluate_table(*fitted(), tmp_path / "t.parquet")

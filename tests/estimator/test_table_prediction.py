@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from sswim.cli.app import app
 from sswim.distributed.processes import Processes
 from sswim.estimator.prediction_columns import NAMES, predicted_columns
 from sswim.estimator.table_prediction import assign_by_size, predict_table
+from sswim.tables.csv_options import CsvOptions
 from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_from_dict
 from sswim.tables.table_io import TableError, read_table, write_table
+from sswim.tables.table_source import TableNote, open_source
 
 N_ROWS = 97
 SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 40}
@@ -32,7 +37,8 @@ def rows() -> pa.Table:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a model with two members."""
-    schema = Schema.learn(rows(), "y", ["id"])
+    folder = tmp_path_factory.mktemp("model")
+    write_table(rows(), folder / "rows.parquet")
     regressor = SSWIMRegressor(
         depth=1,
         n_components=16,
@@ -42,16 +48,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         device="cpu",
         random_state=0,
     )
-    regressor.fit(schema.encode(rows()), schema.targets(rows()))
-    regressor.table_schema_ = schema.to_dict()
-    path = tmp_path_factory.mktemp("model") / "model.sswim"
+    regressor.fit(open_source(folder / "rows.parquet", "y", drop=["id"]))
+    path = folder / "model.sswim"
     regressor.save(path)
     return path
 
 
 def load(model: Path) -> tuple[SSWIMRegressor, Schema]:
     regressor = SSWIMRegressor.load(model)
-    return regressor, Schema.from_dict(regressor.table_schema_)
+    return regressor, schema_from_dict(regressor.table_schema_)
 
 
 def write_folder(folder: Path, table: pa.Table) -> Path:
@@ -108,13 +113,13 @@ def test_a_folder_becomes_a_folder(
 
 
 def predict_twice(
-    processes: Processes, model: Path, source: Path, gaps: Path, out: Path
+    processes: Processes, model: Path, source: Path, broken: Path, out: Path
 ) -> tuple[int, list[str], str]:
-    """Predict a folder, and another one in which one process finds a missing value."""
+    """Predict a folder, and another one in which one process finds an infinite value."""
     told: list[str] = []
     n_rows = predict(model, source, out / "whole", processes=processes, say=told.append)
     try:
-        predict(model, gaps, out / "gaps", processes=processes)
+        predict(model, broken, out / "broken", processes=processes)
     except TableError as error:
         return n_rows, told, str(error)
     return n_rows, told, ""
@@ -122,37 +127,38 @@ def predict_twice(
 
 def test_two_processes_write_what_one_does(model: Path, expected: pa.Table, tmp_path: Path) -> None:
     source = write_folder(tmp_path / "in", rows())
-    gaps = write_folder(tmp_path / "gaps", with_gap(rows(), 60))
+    broken = write_folder(tmp_path / "broken", with_value(rows(), 60, np.inf))
     out = tmp_path / "out"
-    results = run_processes(2, predict_twice, model, source, gaps, out)
-    message = f"Got none in 'f' in row 4 of its file, counted from 1, which is in '{gaps}/b/d"
+    results = run_processes(2, predict_twice, model, source, broken, out)
+    message = f"an infinite one in 'f' in row 4 of its file, counted from 1, which is in '{broken}/"
     for n_rows, told, refusal in results:
         assert (n_rows, told) == (N_ROWS, [])
         assert message in refusal
     assert_same(read_all(out / "whole"), expected)
-    assert not (out / "gaps" / "b" / "d.parquet").exists()
+    assert not (out / "broken" / "b" / "d.parquet").exists()
 
 
-def with_gap(table: pa.Table, row: int) -> pa.Table:
-    mask = np.arange(table.num_rows) == row
-    values = pa.array(table["f"].to_numpy(), table["f"].type, mask=mask)
-    return table.set_column(table.column_names.index("f"), "f", values)
+def with_value(table: pa.Table, row: int, value: float | None) -> pa.Table:
+    values = table["f"].to_pylist()
+    values[row] = value
+    array = pa.array(values, table["f"].type)
+    return table.set_column(table.column_names.index("f"), "f", array)
 
 
-def test_rows_with_missing_values_are_refused_or_left_out(
+def test_rows_with_missing_values_are_predicted_or_left_out(
     model: Path, expected: pa.Table, tmp_path: Path
 ) -> None:
-    source = write_folder(tmp_path / "in", with_gap(rows(), 52))
-    with pytest.raises(TableError, match=r"none in 'f' in row 3 .*c.parquet'; .*--drop-missing"):
-        predict(model, source, tmp_path / "refused")
-    assert not (tmp_path / "refused" / "b" / "c.parquet").exists()
-    assert not [p for p in (tmp_path / "refused").rglob("*") if p.name.endswith(".part")]
+    source = write_folder(tmp_path / "in", with_value(rows(), 52, None))
+    assert predict(model, source, tmp_path / "imputed") == N_ROWS
+    imputed = read_all(tmp_path / "imputed")
+    assert imputed["std"][52].as_py() > expected["std"][52].as_py()
     told: list[str] = []
     out = tmp_path / "out"
     assert predict(model, source, out, drop_missing=True, say=told.append) == N_ROWS - 1
     assert told == ["Left out 1 of 97 rows with missing values."]
     kept = pa.array(np.arange(N_ROWS) != 52)
     assert_same(read_all(out), expected.filter(kept))
+    assert_same(imputed.filter(kept), expected.filter(kept))
 
 
 def test_a_target_may_be_missing(model: Path, expected: pa.Table, tmp_path: Path) -> None:
@@ -162,12 +168,10 @@ def test_a_target_may_be_missing(model: Path, expected: pa.Table, tmp_path: Path
 
 
 def test_an_infinite_number_is_named(model: Path, tmp_path: Path) -> None:
-    values = mixed(5)["f"].to_numpy().copy()
-    values[3] = np.inf
-    table = mixed(5).set_column(2, "f", pa.array(values))
-    pq.write_table(table, tmp_path / "in.parquet")
+    pq.write_table(with_value(mixed(5), 3, np.inf), tmp_path / "in.parquet")
     with pytest.raises(TableError, match=r"infinite one in 'f' in row 4 of its file"):
         predict(model, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
@@ -198,6 +202,57 @@ def test_a_folder_of_csv_becomes_one_of_parquet(
     found = read_all(tmp_path / "out")
     assert_same(found.drop_columns(["day"]), expected.drop_columns(["day"]))
     assert found.schema.field("id").type == pa.int64()
+
+
+def csv_lines(table: pa.Table, separator: str) -> list[str]:
+    """Return a table as lines of CSV, with identifiers in front that begin with a zero."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    writer.writerow(["code", *table.column_names])
+    for number, row in enumerate(table.to_pylist()):
+        writer.writerow([f"0{number}", *row.values()])
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("drop_missing", [False, True])
+def test_a_csv_file_becomes_a_csv_file_with_all_its_bytes(
+    model: Path,
+    expected: pa.Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    drop_missing: bool,
+) -> None:
+    small_chunks(monkeypatch, 20)
+    lines = csv_lines(with_value(rows(), 52, None), "\t")
+    (tmp_path / "in.csv").write_bytes("\r\n".join(lines).encode("utf-16"))
+    n_rows = N_ROWS - drop_missing
+    out = tmp_path / "out.csv"
+    with pytest.warns(TableNote, match="Read with separator tab and encoding utf-16-le"):
+        assert predict(model, tmp_path / "in.csv", out, drop_missing=drop_missing) == n_rows
+    found = [line.split("\t") for line in out.read_bytes().decode("utf-16").split("\r\n")]
+    kept = [line for number, line in enumerate(lines) if number != 53 or not drop_missing]
+    assert ["\t".join(cells[: -len(NAMES)]) for cells in found] == kept
+    means = np.array([float(cells[-len(NAMES)]) for cells in found[1:]])
+    same = np.arange(N_ROWS) != 52
+    means = means if drop_missing else means[same]
+    np.testing.assert_allclose(means, expected["mean"].to_numpy()[same], rtol=1e-9)
+
+
+def test_columns_of_csv_files_keep_their_text(model: Path, tmp_path: Path) -> None:
+    table = rows().append_column("zip", pa.array([f"00{n}" for n in range(N_ROWS)]))
+    (tmp_path / "in.csv").write_text("\n".join(csv_lines(table, ",")))
+    predict(model, tmp_path / "in.csv", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found["zip"].to_pylist() == table["zip"].to_pylist()
+    assert found["id"].to_pylist() == table["id"].to_pylist()
+
+
+def test_options_of_csv_files_count(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("\n".join(csv_lines(mixed(5), "~")))
+    with pytest.raises(TableError, match="must have columns 'n'"):
+        predict(model, tmp_path / "in.csv", tmp_path / "out.csv")
+    options = CsvOptions(separator="~")
+    assert predict(model, tmp_path / "in.csv", tmp_path / "out.csv", csv=options) == 5
 
 
 def test_columns_of_folder_names_are_used_and_stay_there(model: Path, tmp_path: Path) -> None:
@@ -302,7 +357,7 @@ def test_it_tells_how_far_it_is(
     assert [line.split(",")[0] for line in told] == ["predicting: 52%", "predicting: 93%"]
     write_table(rows(), tmp_path / "in.csv")
     predict(model, tmp_path / "in.csv", tmp_path / "out.parquet", say=told.append)
-    assert len(told) == 2  # of a file whose rows are not counted nothing is known before its end
+    assert len(told) == 2  # at the end there is nothing left to tell
 
 
 def test_files_are_dealt_evenly() -> None:

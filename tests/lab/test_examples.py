@@ -39,3 +39,14 @@ def test_input_dependent_noise_has_the_better_densities() -> None:
     assert outcome.scores["the truth"].coverage == pytest.approx(0.9, abs=0.02)
     figure = example["growing_figure"](outcome)
     assert [ax.get_title(loc="left")[:3] for ax in figure.axes] == [f"({x})" for x in "abcde"]
+
+
+def test_maps_of_several_dates_follow_the_truth() -> None:
+    example = load_example("space_time.py")
+    rows = example["measure"](n_days=60, n_stations=40)
+    grids = example["draw_maps"](example["fit"](rows, max_iter=40), spacing=4.0)[:2]
+    for grid in grids:
+        error = np.sqrt(np.mean((grid["mean"] - grid["truth"]) ** 2))
+        assert error < 0.3 * grid["truth"].std()
+    assert example["describe"](grids[0]).startswith("2023-02-10: RMSE of the mean")
+    assert len(example["figure"](rows, grids).axes) == 12

@@ -10,8 +10,9 @@ from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
 from sswim.posterior.prediction import Prediction
 from sswim.rows.measure import Measure
+from sswim.rows.moments import moments
 from sswim.rows.rows import as_rows
-from sswim.rows.scaling import learn_scaling, no_scaling
+from sswim.rows.scaling import learn_scaling, no_scaling, share_spreads
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30, 1e-160, 1e160])
@@ -88,3 +89,26 @@ def test_rows_that_are_standardised_already_are_left_alone(generator: torch.Gene
     rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
     for ours, theirs in zip(no_scaling(rows).rows(rows).tensors(), rows.tensors(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_inputs_that_share_a_unit_share_a_spread(generator: torch.Generator) -> None:
+    x = normal(generator, 50, 5) * torch.tensor([1.0, 3.0, 0.0, 10.0, 7.0])
+    rows = as_rows(x, x[:, :1])
+    own = learn_scaling(rows)
+    shared = share_spreads(own, [(0, 1, 2)], moments(x, None))
+    spread = x.std(0, correction=0)
+    expected = (spread[:3].square().sum() / 3).sqrt()  # the third has none
+    assert torch.allclose(shared.input_spread[:3], expected)
+    assert torch.equal(shared.input_spread[3:], own.input_spread[3:])
+    assert torch.equal(shared.input_mean, own.input_mean)
+    standardised = shared.inputs(rows.inputs).mean
+    ours, theirs = (torch.pdist(each[:, :3]) for each in (standardised, x))
+    assert torch.allclose(ours * expected, theirs)  # distances keep their proportions
+
+
+def test_a_group_of_constant_inputs_keeps_its_unit() -> None:
+    x = torch.ones(5, 3, dtype=torch.float64)
+    own = learn_scaling(as_rows(x, x[:, :1]))
+    shared = share_spreads(own, [(0, 1), (2,)], moments(x, None))
+    assert shared.input_spread.tolist() == [1.0, 1.0, 1.0]
+    assert share_spreads(own, [], moments(x, None)).input_spread.tolist() == [1.0, 1.0, 1.0]

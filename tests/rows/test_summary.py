@@ -111,3 +111,34 @@ def test_a_wild_value_is_found_outside_the_sample_as_well(
     assert torch.equal(scaling.input_spread[1:], usual.input_spread[1:])
     assert scaling.input_high[0] < 1e6 + 10
     assert scaling.input_high[1:].isinf().all()
+
+
+def sphere_points(n_far: int) -> np.ndarray:
+    """Return points on the unit sphere, most of them in a small town on top of it."""
+    random = np.random.default_rng(0)
+    far = random.normal(size=(n_far, 3))
+    near = np.column_stack((1e-4 * random.normal(size=(500, 2)), np.ones(500)))
+    points = np.concatenate((near, far))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("n_far", [0, 100])
+def test_points_on_a_sphere_share_a_spread_and_are_never_wild(n_far: int) -> None:
+    x = sphere_points(n_far)
+    source = ArraySource(np.column_stack((x, x[:, :1])), x[:, 0])
+    source.isotropic = ((0, 1, 2),)
+    scaling = summarise(source).scaling  # a warning of wild inputs would be an error
+    spread = scaling.input_spread
+    assert spread[0] == spread[1] == spread[2]
+    assert np.allclose(spread[0], np.sqrt(x.var(0).mean()), rtol=1e-9)
+    assert spread[3] == pytest.approx(x[:, 0].std())
+    assert scaling.input_low.isinf().all()
+
+
+def test_points_on_a_line_have_its_spread() -> None:
+    """Inputs that do not vary have no say in the unit of their group."""
+    x = np.column_stack((np.linspace(-1e-3, 1e-3, 50), np.zeros(50), np.ones(50)))
+    source = ArraySource(x, x[:, 0])
+    source.isotropic = ((0, 1, 2),)
+    spread = summarise(source).scaling.input_spread
+    assert np.allclose(spread, x[:, 0].std() / np.sqrt(3))

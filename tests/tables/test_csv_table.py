@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from builders.tables import all_rows, houses, mixed, rows_of, shares, small_chunks
+from builders.tables import all_rows, mixed, rows_of, shares, small_chunks
 
+from sswim.tables import csv_file
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, read_table, write_table
 
 BLOCK = 2**20
@@ -37,7 +37,7 @@ def test_shares_of_a_file_are_all_its_rows(
     path = tmp_path / f"t{suffix}"
     write_table(mixed(97).drop_columns(["day"]), path)
     tables = CsvTable.open(path)
-    assert tables.n_rows is None
+    assert tables.n_rows == 97
     assert all_rows(tables, tables.schema.names, size) == read_table(path).to_pylist()
     firsts = [[chunk.first for chunk in tables.chunks(["n"], share)] for share in shares(size)]
     assert firsts[0][:2] == [0, 10 * size][: len(firsts[0])]
@@ -83,77 +83,82 @@ def test_cells_mean_what_they_mean_in_a_table_in_memory(tmp_path: Path) -> None:
     assert all_rows(tables, tables.schema.names, 1) == read_table(path).to_pylist()
 
 
-def test_types_leave_room_for_what_may_follow(tmp_path: Path) -> None:
-    text = "i,f,b,s,d,t,z,n\n1,1.5,true,a,2020-01-01,2020-01-01 10:00:00,2020-01-01T10:00:00Z,\n"
-    tables = CsvTable.open(folder_of(tmp_path, {"t.csv": text}) / "t.csv")
-    assert tables.schema.types == [
-        pa.float64(),
-        pa.float64(),
-        pa.bool_(),
-        pa.string(),
-        pa.timestamp("us"),
-        pa.timestamp("us"),
-        pa.timestamp("us", "UTC"),
-        pa.float64(),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("first", "value", "expected"),
+    ("first", "value", "dtype", "expected"),
     [
-        ("1", "1.5", 1.5),
-        ("1", "", None),
-        ("", "1.5", 1.5),
-        ("2020-01-01", "2020-01-01 00:00:01.5", "2020-01-01 00:00:01.500000"),
-        ("2020-01-01 00:00:00", "2020-01-02", "2020-01-02 00:00:00"),
-        ("a", "1", "1"),
+        ("1", "1.5", pa.float64(), 1.5),
+        ("1", "", pa.int64(), None),
+        ("", "1.5", pa.float64(), 1.5),
+        ("1.5", "oops", pa.string(), "oops"),
+        ("", "oops", pa.string(), "oops"),
+        ("1", "2020-01-01", pa.string(), "2020-01-01"),
+        ("2020-01-01", "soon", pa.string(), "soon"),
+        ("2020-01-01", "2020-01-01 00:00:01.5", pa.timestamp("ns"), "2020-01-01 00:00:01.500000"),
+        ("2020-01-01 00:00:00", "2020-01-02", pa.timestamp("s"), "2020-01-02 00:00:00"),
+        ("true", "perhaps", pa.string(), "perhaps"),
+        ("a", "1", pa.string(), "1"),
     ],
 )
-def test_a_late_value_may_be_of_another_type_of_the_same_kind(
-    tmp_path: Path, first: str, value: str, expected: object
+def test_a_late_value_counts_as_an_early_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+    value: str,
+    dtype: pa.DataType,
+    expected: object,
 ) -> None:
+    monkeypatch.setattr(csv_file, "PASS_BYTES", BLOCK // 4)
     path = folder_of(tmp_path, {"t.csv": late(value, first)}) / "t.csv"
-    last = list(CsvTable.open(path).chunks(["x"]))[-1].table["x"][-1].as_py()
+    table = CsvTable.open(path)
+    assert table.schema.field("x").type == dtype
+    assert table.schema.equals(read_table(path).schema)
+    assert table.notes == ()
+    found = pa.chunked_array([each for c in table.chunks(["x"]) for each in c.table["x"].chunks])
+    assert found.equals(read_table(path)["x"])
+    last = found[-1].as_py()
     assert (str(last) if isinstance(expected, str) else last) == expected
 
 
-@pytest.mark.parametrize(
-    ("first", "value", "message"),
-    [
-        (
-            "1",
-            "abc",
-            r"column 'x' of '.*t.csv', which was taken for numbers: invalid value 'abc'; ",
-        ),
-        ("", "abc", r"taken for numbers, having no value there: invalid value 'abc'"),
-        ("2020-01-01", "soon", r"taken for dates or times: invalid value 'soon'"),
-        ("true", "perhaps", r"taken for numbers: invalid value 'perhaps'"),
-        ("10:00:00", "late", r"taken for time32\[s\]: invalid value 'late'"),
-    ],
-)
-def test_a_late_value_of_another_kind_is_named(
-    tmp_path: Path, first: str, value: str, message: str
-) -> None:
-    tables = CsvTable.open(folder_of(tmp_path, {"t.csv": late(value, first)}) / "t.csv")
-    with pytest.raises(TableError, match=message + ".*--drop x") as caught:
-        list(tables.chunks(["y", "x"]))
-    assert "Parquet" in str(caught.value)
-    assert sum(chunk.table.num_rows for chunk in tables.chunks(["y"])) > BLOCK // 20
+def test_types_suit_all_files(tmp_path: Path) -> None:
+    contents = {"a.csv": "x,z,y\n1,2,3\n", "b.csv": "y,x,z\n1,2.5,oops\n", "c.csv": "x,y,z\n"}
+    table = CsvTable.open(folder_of(tmp_path, contents))
+    assert table.schema.types == [pa.float64(), pa.string(), pa.int64()]
+    assert table.file_rows == (1, 1, 0)
+    assert all_rows(table, ["z", "x"], 1) == [{"z": "2", "x": 1.0}, {"z": "oops", "x": 2.5}]
 
 
-def test_a_value_of_another_kind_is_named_by_the_columns_of_its_own_file(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"a.csv": "x,z,y\n1,2,3\n", "b.csv": "y,x,z\n1,2,oops\n"})
-    with pytest.raises(TableError, match=r"column 'z' of '.*b.csv'.*'oops'"):
-        list(CsvTable.open(folder).chunks(["x", "z"]))
+def test_files_of_a_folder_may_have_dialects_of_their_own(tmp_path: Path) -> None:
+    contents = {"a.csv": "x,y\n1.5,2\n", "b.csv": "x;y\n2,5;3\n", "c.tsv": "x\ty\n3.5\t4\n"}
+    table = CsvTable.open(folder_of(tmp_path, contents))
+    expected = [{"x": i + 1.5, "y": i + 2} for i in range(3)]
+    assert all_rows(table, ["x", "y"], 2) == expected
+    (note,) = table.notes
+    assert note.startswith("Read with separator ';' and decimal comma")
+
+
+def test_an_index_counts_the_rows_of_each_file_or_of_all(tmp_path: Path) -> None:
+    for starts in ((0, 0), (0, 2), (1, 3), (1, 1)):
+        contents = {
+            f"{file}.csv": f",x\n{start},0.5\n{start + 1},1.5\n"
+            for file, start in zip("ab", starts, strict=True)
+        }
+        table = CsvTable.open(folder_of(tmp_path, contents))
+        assert table.schema.names == ["x"]
+        assert table.notes == (
+            "Column 1 has no name and only counts the rows: it is left out; give --keep-index to "
+            "use it.",
+        )
+    folder_of(tmp_path, {"b.csv": ",x\n7,0.5\n"})
+    assert CsvTable.open(tmp_path).schema.names == ["column 1", "x"]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "b.csv' cannot be read as .csv: Empty"),
+        ("", "b.csv' cannot be read as .csv: Empty CSV file"),
         ("x\n1\n", r"Got 'y' in '.*a.csv' and not in '.*b.csv'"),
         ("x,y,z\n1,2,3\n", r"Got 'z' in '.*b.csv' and not in '.*a.csv'"),
-        ("x,y,x\n1,2,3\n", r"several 'x' in '.*b.csv'"),
+        ("x,y,x\n1,2,3\n", r"Got 'x.1' in '.*b.csv' and not in '.*a.csv'"),
         ("x,y\n1,2\n3\n", r"b.csv' cannot be read as .csv: .*Expected 2 columns"),
     ],
 )
@@ -162,21 +167,14 @@ def test_a_file_that_does_not_fit_is_named(tmp_path: Path, content: str, message
         CsvTable.open(folder_of(tmp_path, {"a.csv": "x,y\n1,2\n", "b.csv": content}))
 
 
-def test_names_in_another_encoding_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "latin.csv"
-    path.write_bytes("größe,b\n1,2\n".encode("latin-1"))
-    with pytest.raises(TableError, match=r"latin.csv' cannot be read as .csv: .*utf-8"):
-        CsvTable.open(path)
-
-
-def test_what_is_broken_further_down_is_found_when_it_is_read(tmp_path: Path) -> None:
+def test_what_is_broken_further_down_is_found(tmp_path: Path) -> None:
     folder_of(tmp_path, {"ragged.csv": late("1,2"), "cut.csv.gz": late("1")})
     with pytest.raises(TableError, match=r"ragged.csv' cannot be read as .csv: .*Expected 2"):
-        list(CsvTable.open(tmp_path / "ragged.csv").chunks(["x"]))
+        CsvTable.open(tmp_path / "ragged.csv")
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(cut.read_bytes()[:-20])
     with pytest.raises(TableError, match=r"cut.csv.gz' cannot be read as .csv.gz: Truncated"):
-        list(CsvTable.open(cut).chunks(["x"]))
+        CsvTable.open(cut)
     cut.write_bytes(b"price,rooms\n1,2\n")
     with pytest.raises(TableError, match=r"cut.csv.gz' cannot be read as .csv.gz: .*header"):
         CsvTable.open(cut)
@@ -198,11 +196,3 @@ def test_reading_may_end_early(tmp_path: Path) -> None:
     tables = CsvTable.open(folder_of(tmp_path, {"t.csv": late("oops")}) / "t.csv")
     assert next(tables.chunks(["x"])).table.num_rows == 65_536
     assert rows_of(tables, ["y"], next(shares(1)))[0] == {"y": 2.5}
-
-
-def test_rows_are_encoded_as_those_of_a_table_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    write_table(houses(), path)
-    schema = Schema.learn(houses(), "price")
-    (chunk,) = CsvTable.open(path).chunks(houses().column_names)
-    assert schema.encode(chunk.table).tolist() == schema.encode(read_table(path)).tolist()

@@ -16,6 +16,7 @@ from sswim.tables.table_io import TableError
         (["a.csv", "b.parquet"], "'a.csv', 'b.parquet'"),
         (["a.feather"], "'a.feather'"),
         (["a.csv", "b/c.txt"], "'a.csv', 'b.c.txt'"),
+        (["a.csv", "README.txt"], "'README.txt', 'a.csv'"),
         (["README.md"], "'README.md'"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from builders.tables import all_rows, houses
 
 from sswim.tables.chunked_table import ChunkedTable
+from sswim.tables.csv_options import CsvOptions
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.memory_table import MemoryTable
 from sswim.tables.open_table import open_table, read_small_table
@@ -16,6 +17,8 @@ KINDS = {
     ".parquet": ParquetTable,
     ".csv": CsvTable,
     ".csv.gz": CsvTable,
+    ".tsv": CsvTable,
+    ".TSV.GZ": CsvTable,
     ".arrow": MemoryTable,
     ".feather": MemoryTable,
     ".PARQUET": ParquetTable,
@@ -43,6 +46,7 @@ def test_a_file_is_opened_by_its_suffix(tmp_path: Path, suffix: str) -> None:
         (["a.parquet", "b/c.PARQUET"], ParquetTable),
         (["a.csv"], CsvTable),
         (["a.csv", "b/c.csv.gz"], CsvTable),
+        (["a.tsv", "b/c.csv.gz", "d.tsv.gz"], CsvTable),
         (["a.csv", "_b.parquet", ".c.feather"], CsvTable),
     ],
 )
@@ -83,6 +87,25 @@ def test_a_small_file_is_read_whole(tmp_path: Path, suffix: str) -> None:
     assert isinstance(open_table(path, memory=size - 1), KINDS[suffix])
     assert read_small_table(path, size - 1) is None
     assert read_small_table(path, None) is None
+
+
+def test_text_files_are_tables(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.txt").write_text("x y\n1 2\n")
+    for path in (tmp_path, tmp_path / "a", tmp_path / "a" / "t.txt"):
+        table = open_table(path, memory=2**20)
+        assert table.schema.names == ["x", "y"]
+        assert table.notes == ("Read with separator blanks; give --separator if this is wrong.",)
+
+
+@pytest.mark.parametrize("memory", [None, 2**20])
+def test_options_of_csv_files_count(tmp_path: Path, memory: int | None) -> None:
+    (tmp_path / "t.csv").write_text("3;1,234\n")
+    table = open_table(tmp_path / "t.csv", memory, CsvOptions(decimal=",", header=False))
+    (chunk,) = table.chunks(["column 2", "column 1"])
+    assert chunk.table.to_pylist() == [{"column 2": 1.234, "column 1": 3}]
+    assert len(table.notes) == 1
 
 
 def test_a_folder_is_never_read_whole(tmp_path: Path) -> None:

@@ -1,42 +1,39 @@
 from __future__ import annotations
 
-import datetime
-import json
 import warnings
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from builders.tables import dictionary, gaps, houses, views
+from builders.tables import dictionary, gaps, houses, learn, views
 
-from sswim.tables.categories import MAX_CATEGORIES
-from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
+from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
+from sswim.tables.levels import UnknownCategoryWarning
+from sswim.tables.missing_values import TELLING_ROWS, is_missing
+from sswim.tables.schema import Schema, input_names
+from sswim.tables.sphere_column import SphereColumn
 from sswim.tables.table_io import TableError
+from sswim.tables.target_encoding import FoldMeans, LevelMeansColumn
 
-NEW_YEAR = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-SECONDS = NEW_YEAR.timestamp()
-
-
-def encoded(values: Any) -> np.ndarray[Any, Any]:
-    table = pa.table({"x": values, "y": [0.0] * len(values)})
-    return Schema.learn(table, "y").encode(table)
+TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
+SCHEMA = Schema("price", (NumberColumn("rooms"), TOWN, TimeColumn("sold"), NumberColumn("new")))
 
 
 def test_a_schema_says_what_becomes_of_each_column() -> None:
-    schema = Schema.learn(houses(), "price", drop=["new"])
-    assert schema == Schema(
-        "price",
-        (
-            Column("rooms", "number"),
-            Column("town", "category", ("Bath", "Ely, the city", "York")),
-            Column("sold", "time"),
-        ),
-    )
-    names = ["rooms", "town=Bath", "town=Ely, the city", "town=York", "sold"]
-    assert schema.feature_names == names
+    towns = ["town=Bath", "town=Ely, the city", "town=York"]
+    assert SCHEMA.names == ["rooms", "town", "sold", "new"]
+    assert SCHEMA.feature_names == ["rooms", *towns, "sold", "new"]
+    found = SCHEMA.encode(houses())
+    assert found.variance is None
+    day = 18262 * 86_400.0
+    assert found.inputs.tolist() == [
+        [1, 0, 0, 1, day, 1],
+        [2, 1, 0, 0, day + 86_400, 0],
+        [3, 0, 0, 1, day, 1],
+        [4, 0, 1, 0, day, 0],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +44,6 @@ def test_a_schema_says_what_becomes_of_each_column() -> None:
         ("qqq", [], "it has 'price', 'rooms', 'town', 'sold', 'new'"),
         ("price", ["room", "new"], "must have columns 'room'. .* close to it: 'rooms'"),
         ("price", ["price"], "target must not be dropped. Got 'price'"),
-        ("town", [], "Column 'town' must hold numbers. Got type string"),
-        ("sold", [], "Column 'sold' must hold numbers. Got type date32"),
         ("price", ["rooms", "town", "sold", "new"], "At least one input column must remain"),
     ],
 )
@@ -56,111 +51,46 @@ def test_a_choice_that_the_table_does_not_allow_is_refused(
     target: str, drop: list[str], message: str
 ) -> None:
     with pytest.raises(TableError, match=message):
-        Schema.learn(houses(), target, drop)
+        input_names(houses().schema, target, drop)
 
 
-@pytest.mark.parametrize(
-    ("values", "dtype"),
-    [
-        (pa.array([[1], [2]]), "list<"),
-        (pa.array([{"a": 1}, {"a": 2}]), "struct<"),
-        (pa.array([b"a", b"b"]), "binary"),
-        (pa.nulls(2), "null"),
-        (pa.array([1, 2], pa.time32("s")), "time32"),
-        (pa.array([1, 2], pa.duration("s")), "duration"),
-        (pa.array([1, 2]).dictionary_encode(), "dictionary<values=int64"),
-        (pa.array([None, None], pa.string()), "string without any"),
-    ],
-)
-def test_a_column_of_another_type_is_refused_with_advice(values: Any, dtype: str) -> None:
-    table = pa.table({"my x": values, "y": [1.0, 2.0]})
-    with pytest.raises(TableError, match=f"'my x' of type {dtype}.*--drop 'my x'"):
-        Schema.learn(table, "y")
+def test_inputs_are_all_other_columns() -> None:
+    assert input_names(houses().schema, "price", []) == ["rooms", "town", "sold", "new"]
+    assert input_names(houses().schema, "town", ["new"]) == ["price", "rooms", "sold"]
 
 
-def test_all_columns_that_cannot_be_used_are_told_at_once() -> None:
-    table = pa.table({"a": pa.nulls(1), "b": [1.0], "c": [[1]], "y": [1.0]})
-    with pytest.raises(TableError, match=r"--drop a\.\n.*--drop c\."):
-        Schema.learn(table, "y")
+def test_columns_are_found_by_name() -> None:
+    shuffled = houses().select(["town", "new", "sold", "rooms"]).append_column("id", [list("abcd")])
+    x = SCHEMA.encode(shuffled).inputs
+    assert x.shape == (4, 6)
+    np.testing.assert_array_equal(x, SCHEMA.encode(houses()).inputs)
 
 
-@pytest.mark.parametrize("n_rows", [20, 21])
-def test_an_identifier_is_refused_beyond_twenty_rows(n_rows: int) -> None:
-    texts = [f"id{i:02}" for i in range(n_rows)]
-    table = pa.table({"id": texts, "y": [0.0] * n_rows})
-    if n_rows <= 20:
-        assert Schema.learn(table, "y").columns[0].categories == tuple(texts)
-        return
-    with pytest.raises(TableError, match="with 21 in 21 rows; leave it out with --drop id"):
-        Schema.learn(table, "y")
-    repeated = pa.table({"id": [*texts[1:], texts[1]], "y": [0.0] * n_rows})
-    assert len(Schema.learn(repeated, "y").columns[0].categories) == 20
+def test_the_arrays_can_be_made_tensors_without_a_warning() -> None:
+    schema = learn(houses(), "price", ["town"]).schema
+    assert torch.from_numpy(schema.encode(houses()).inputs).shape[0] == 4
 
 
-@pytest.mark.parametrize("n_categories", [MAX_CATEGORIES, MAX_CATEGORIES + 1])
-def test_too_many_categories_are_refused(n_categories: int) -> None:
-    texts = [str(i) for i in range(n_categories)] * 2
-    table = pa.table({"x": texts, "y": [0.0] * len(texts)})
-    if n_categories <= MAX_CATEGORIES:
-        assert len(Schema.learn(table, "y").feature_names) == n_categories
-        return
-    with pytest.raises(TableError, match=r"at most 1000 different values.*Got column 'x'.*1001"):
-        Schema.learn(table, "y")
+def test_a_number_column_may_come_as_another_type_of_number() -> None:
+    schema = Schema("price", (NumberColumn("rooms"),))
+    for rooms in ([1.5], [True], [2]):
+        assert schema.encode(pa.table({"rooms": rooms})).inputs.tolist() == [[float(rooms[0])]]
 
 
-def test_a_category_is_learned_only_if_a_row_has_it() -> None:
-    pool = pa.DictionaryArray.from_arrays(pa.array([2, None, 0]), pa.array(["c", "b", "a"]))
-    schema = Schema.learn(pa.table({"x": pool, "y": [1, 2, 3]}), "y")
-    assert schema.columns == (Column("x", "category", ("a", "c")),)
+def test_a_missing_column_is_named_with_those_like_it() -> None:
+    renamed = houses().rename_columns(["price", "Rooms", "towns", "sold", "new"])
+    with pytest.raises(
+        TableError, match=r"columns 'rooms', 'town'. .* close to it: 'Rooms', 'towns'"
+    ):
+        SCHEMA.encode(renamed)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        *(
-            pa.array([3, 0], dtype)
-            for dtype in (pa.int8(), pa.uint64(), pa.float32(), pa.float64())
-        ),
-        pa.array(np.array([3, 0], np.float16)),
-        *(
-            pa.array([Decimal("3.00"), Decimal(0)], dtype)
-            for dtype in (pa.decimal128(5, 2), pa.decimal256(50, 2))
-        ),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_numbers_of_every_type_become_float64(values: Any) -> None:
-    x = encoded(values)
-    assert x.dtype == np.float64
-    assert x.tolist() == [[3.0], [0.0]]
-
-
-def test_truth_values_become_ones_and_zeros() -> None:
-    assert encoded(pa.array([True, False])).tolist() == [[1.0], [0.0]]
-
-
-def test_integers_beyond_the_precision_are_rounded() -> None:
-    assert encoded(pa.array([2**60 + 1])).tolist() == [[2.0**60]]
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        pa.date32(),
-        pa.date64(),
-        *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
-        pa.timestamp("us", "UTC"),
-        pa.timestamp("ns", "Australia/Sydney"),
-    ],
-    ids=str,
-)
-def test_times_become_seconds_since_1970(dtype: Any) -> None:
-    before = datetime.datetime(1969, 12, 31, tzinfo=datetime.UTC)
-    assert encoded(pa.array([NEW_YEAR, before], dtype)).tolist() == [[SECONDS], [-86400.0]]
-
-
-def test_fractions_of_a_second_count() -> None:
-    assert encoded(pa.array([1500], pa.timestamp("ms"))).tolist() == [[1.5]]
+def test_a_column_that_is_not_used_may_be_absent() -> None:
+    schema = Schema("y", (IgnoredColumn("id", "it has no values"), NumberColumn("rooms")))
+    assert schema.names == ["id", "rooms"]
+    assert schema.used == ["rooms"]
+    assert schema.feature_names == ["rooms"]
+    assert schema.encode(houses()).inputs[:, 0].tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -177,140 +107,134 @@ def test_fractions_of_a_second_count() -> None:
     ids=lambda values: str(values.type),
 )
 def test_text_of_every_type_becomes_indicators(values: Any) -> None:
-    assert encoded(values).tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    schema = Schema("y", (CategoryColumn("x", levels=("a", "b", "c")),))
+    found = schema.encode(pa.table({"x": values})).inputs
+    assert found.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
 
-def test_columns_are_found_by_name() -> None:
-    schema = Schema.learn(houses(), "price")
-    shuffled = houses().select(["town", "new", "sold", "rooms"]).append_column("id", [list("abcd")])
-    x = schema.encode(shuffled)
-    assert x.shape == (4, 6)
-    np.testing.assert_array_equal(x, schema.encode(houses()))
-    np.testing.assert_array_equal(x[:, 0], [1, 2, 3, 4])
+def test_unknown_levels_are_missing_with_a_warning() -> None:
+    table = houses().set_column(2, "town", [["York", "Rome", "Bath", "Rome"]])
+    with pytest.warns(UnknownCategoryWarning, match="'town' .* in 2 rows: 'Rome'"):
+        found = SCHEMA.encode(table).inputs
+    assert np.isnan(found[[1, 3], 1:4]).all()
+    assert np.isfinite(np.delete(found, [1, 2, 3], axis=1)).all()
 
 
-def test_the_arrays_can_be_made_tensors_without_a_warning() -> None:
-    schema = Schema.learn(houses(), "price", drop=["town"])
-    assert torch.from_numpy(schema.targets(houses())).tolist() == [1.5, 2.5, 3.5, 4.5]
-    assert torch.from_numpy(schema.encode(houses())).shape == (4, 3)
-
-
-def test_a_number_column_may_come_as_another_type_of_number() -> None:
-    schema = Schema.learn(houses(), "price", drop=["town", "sold", "new"])
-    for rooms in ([1.5], [True], [2]):
-        assert schema.encode(pa.table({"rooms": rooms})).tolist() == [[float(rooms[0])]]
-
-
-def test_a_missing_column_is_named_with_those_like_it() -> None:
-    schema = Schema.learn(houses(), "price")
-    renamed = houses().rename_columns(["price", "Rooms", "towns", "sold", "new"])
-    with pytest.raises(
-        TableError, match=r"columns 'rooms', 'town'. .* close to it: 'Rooms', 'towns'"
-    ):
-        schema.encode(renamed)
-    with pytest.raises(TableError, match="must have columns 'price'"):
-        schema.targets(houses().drop_columns(["price"]))
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "message"),
-    [
-        ("rooms", [list("abcd")], "Column 'rooms' must hold numbers. Got type string"),
-        ("rooms", houses()["sold"], "Column 'rooms' must hold numbers. Got type date32"),
-        ("town", [[1, 2, 3, 4]], "Column 'town' must hold text. Got type int64"),
-        ("sold", [[1, 2, 3, 4]], "Column 'sold' must hold dates or times. Got type int64"),
-        ("price", [list("abcd")], "Column 'price' must hold numbers. Got type string"),
-    ],
-)
-def test_a_column_that_has_changed_its_kind_is_refused(
-    name: str, values: Any, message: str
-) -> None:
-    schema = Schema.learn(houses(), "price")
-    changed = houses().drop_columns([name]).append_column(name, values)
-    with pytest.raises(TableError, match=message):
-        (schema.targets if name == "price" else schema.encode)(changed)
-
-
-def test_unknown_categories_are_zeros_with_a_warning() -> None:
-    schema = Schema.learn(pa.table({"x": ["a", "b"], "y": [1.0, 2.0]}), "y")
-    with pytest.warns(UnknownCategoryWarning) as caught:
-        x = schema.encode(pa.table({"x": ["b", "p", "q", "p", "r", "s", "t", "u", "a"]}))
-    assert x.tolist() == [[0.0, 1.0], *[[0.0, 0.0]] * 7, [1.0, 0.0]]
-    (warning,) = caught
-    message = str(warning.message)
-    assert "Column 'x'" in message
-    assert "in 7 rows: 'p', 'q', 'r', 's', 't' and 1 more." in message
-
-
-def test_known_categories_give_no_warning() -> None:
-    schema = Schema.learn(houses(), "price")
+def test_known_levels_give_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        encoded = schema.encode(houses())
-    towns = [name.startswith("town=") for name in schema.feature_names]
-    assert encoded[:, towns].sum(axis=1).tolist() == [1, 1, 1, 1]
+        found = SCHEMA.encode(houses()).inputs
+    towns = [name.startswith("town=") for name in SCHEMA.feature_names]
+    assert found[:, towns].sum(axis=1).tolist() == [1, 1, 1, 1]
 
 
 def test_infinite_numbers_are_refused() -> None:
-    table = pa.table({"x": [1.0, np.inf, -np.inf], "y": [1.0, 2.0, np.inf]})
-    schema = Schema.learn(table, "y")
-    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'x'"):
-        schema.encode(table)
-    with pytest.raises(TableError, match=r"finite. Got 1 infinite values in column 'y'"):
-        schema.targets(table)
+    table = pa.table({"rooms": [1.0, np.inf, -np.inf]})
+    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'rooms'"):
+        Schema("price", (NumberColumn("rooms"),)).encode(table)
 
 
 @pytest.mark.parametrize("name", ["f", "i", "s", "d"])
-def test_missing_values_are_neither_encoded_nor_targets(name: str) -> None:
-    table = gaps().select([name, "y"])
-    with pytest.raises(TableError, match=f"missing values in '{name}'"):
-        Schema.learn(table, "y").encode(table)
-    with pytest.raises(TableError, match=f"missing values in '{name}'"):
-        Schema(name, (Column("y", "number"),)).targets(table)
+def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> None:
+    table = pa.concat_tables([gaps().select([name, "y"])] * TELLING_ROWS)
+    schema = learn(table).schema
+    missing = is_missing(table[name]).to_numpy()
+    found = schema.encode(table).inputs
+    assert schema.feature_names[-1] == f"{name} is missing"
+    assert schema.indicators.tolist() == [*[False] * (found.shape[1] - 1), True]
+    assert np.array_equal(found[:, -1], missing)
+    assert schema.told.all()
+    if name in ("f", "i"):
+        assert np.array_equal(np.isnan(found[:, 0]), missing)
+    else:
+        assert np.isfinite(found).all()  # a missing level is a level
 
 
-def test_a_column_that_lost_all_its_values_is_called_missing_not_changed() -> None:
-    schema = Schema.learn(houses(), "price", drop=["town", "sold", "new"])
-    with pytest.raises(TableError, match=r"missing values in 'rooms' \(2 rows\)"):
-        schema.encode(pa.table({"rooms": pa.nulls(2)}))
+def test_a_column_that_lost_all_its_values_is_missing_not_changed() -> None:
+    found = SCHEMA.encode(pa.table({name: pa.nulls(2) for name in SCHEMA.names})).inputs
+    assert found.shape == (2, 6)
+    assert np.isnan(found).all()
 
 
-def test_a_schema_comes_back_from_json() -> None:
-    table = houses().append_column("code", [["01", "1", "null", "é"]])
-    schema = Schema.learn(table, "price")
-    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
-
-
-NUMBER = {"name": "x", "kind": "number", "categories": []}
-CATEGORY = {"name": "x", "kind": "category", "categories": ["a"]}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        [],
-        {},
-        {"target": "y"},
-        {"target": 1, "columns": [NUMBER]},
-        {"target": "y", "columns": []},
-        {"target": "y", "columns": "x"},
-        {"target": "y", "columns": ["x"]},
-        {"target": "x", "columns": [NUMBER]},
-        {"target": "y", "columns": [NUMBER, CATEGORY]},
-        {"target": "y", "columns": [NUMBER | {"name": None}]},
-        {"target": "y", "columns": [NUMBER | {"kind": "text"}]},
-        {"target": "y", "columns": [NUMBER | {"kind": ["number"]}]},
-        {"target": "y", "columns": [NUMBER | {"categories": ["a"]}]},
-        {"target": "y", "columns": [{"name": "x", "kind": "number"}]},
-        {"target": "y", "columns": [CATEGORY | {"categories": []}]},
-        {"target": "y", "columns": [CATEGORY | {"categories": "a"}]},
-        {"target": "y", "columns": [CATEGORY | {"categories": ["a", "a"]}]},
-        {"target": "y", "columns": [CATEGORY | {"categories": ["a", 1]}]},
-        {"target": "y", "columns": [CATEGORY | {"categories": ["a", []]}]},
-    ],
-    ids=repr,
+SPHERE = SphereColumn("lon", "lat", (10.0, 20.0))
+MAP = Schema(
+    "y",
+    (NumberColumn("a", True), NumberColumn("lat", True), NumberColumn("b"), NumberColumn("lon")),
+    SPHERE,
 )
-def test_a_malformed_schema_is_refused(content: Any) -> None:
-    with pytest.raises(TableError, match=r"schema must have .* Got "):
-        Schema.from_dict(content)
+
+
+def test_coordinates_become_a_point_which_comes_first() -> None:
+    table = pa.table(
+        {"lon": [1.0, 2.0, None], "lat": [3.0, None, 5.0], "a": [6.0, None, 8.0], "b": [9.0] * 3}
+    )
+    assert MAP.feature_names == [*SPHERE.inputs, "a", "a is missing", "b"]
+    assert MAP.indicators.tolist() == [False] * 4 + [True, False]
+    assert MAP.told.tolist() == [False] * 3 + [True, True, False]
+    assert MAP.isotropic == ((0, 1, 2),)
+    found = MAP.encode(table).inputs
+    assert np.allclose(found[0, :3], SPHERE.encode(np.array([1.0]), np.array([3.0]))[0])
+    assert np.isnan(found[1:, :3]).all()
+    others = np.array([[6, 0, 9], [np.nan, 1, 9], [8, 0, 9]])
+    assert np.array_equal(found[:, 3:], others, equal_nan=True)
+    assert SCHEMA.isotropic == ()
+
+
+def test_degrees_may_be_text() -> None:
+    columns = (NumberColumn("lon", text_format=","), NumberColumn("lat", text_format=","))
+    text = pa.table({"lon": ["1,5", "2,5"], "lat": ["3,5", "4,5"]})
+    number = pa.table({"lon": [1.5, 2.5], "lat": [3.5, 4.5]})
+    schema = Schema("y", columns, SPHERE)
+    assert np.array_equal(schema.encode(text).inputs, schema.encode(number).inputs)
+
+
+def test_a_known_deviation_of_numbers_counts_in_their_units() -> None:
+    deviation = np.array([[0.5, 0, 2.0, 0], [1.0, 0, 0.0, 0]])
+    found = MAP.input_variance(deviation)
+    assert found.tolist() == [[0, 0, 0, 0.25, 0, 4], [0, 0, 0, 1, 0, 0]]
+
+
+def test_a_deviation_belongs_to_its_column_even_if_inputs_have_equal_names() -> None:
+    schema = Schema(
+        "y", (NumberColumn("c=b"), CategoryColumn("c", levels=("a", "b")), NumberColumn("d"))
+    )
+    assert schema.feature_names == ["c=b", "c=b", "d"]
+    assert schema.input_variance(np.array([[0.5, 0.0, 2.0]])).tolist() == [[0.25, 0.0, 4.0]]
+
+
+@pytest.mark.parametrize("name", ["lon", "lat"])
+def test_only_plain_numbers_have_a_deviation(name: str) -> None:
+    deviation = np.zeros((1, 4))
+    deviation[0, MAP.names.index(name)] = 0.1
+    with pytest.raises(
+        TableError, match=f"zero for columns that are not plain numbers. Got {name!r}"
+    ):
+        MAP.input_variance(deviation)
+    with pytest.raises(TableError, match="Got 'town'"):
+        SCHEMA.input_variance(np.array([[1.0, 1.0, 0.0, 0.0]]))
+
+
+def test_rows_of_training_have_the_means_of_other_folds() -> None:
+    column = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), other=(1.5,), missing=(1.7,))
+    schema = Schema("y", (NumberColumn("n"), column))
+    table = pa.table({"n": [1, 2, 3, 4], "x": ["a", "b", None, "c"]})
+    assert schema.encode(table).inputs[:, 1].tolist() == [1.0, 2.0, 1.7, 1.5]
+    means = 10.0 * np.arange(4)[:, None] + np.arange(5)
+    found = schema.encode(table, {"x": FoldMeans(means[:, :, None])}, np.array([4, 0, 2, 3]))
+    assert found.inputs.tolist() == [[1, 4], [2, 10], [3, 22], [4, 33]]
+
+
+def test_cells_of_levels_and_of_grouped_numbers_are_read_as_they_are_written() -> None:
+    schema = Schema(
+        "y",
+        (
+            NumberColumn("plain"),
+            NumberColumn("comma", text_format=","),
+            NumberColumn("groups", text_format=",."),
+            CategoryColumn("code", levels=("007",)),
+            LevelMeansColumn("many", ("a",), ((1.0,),), (1.0,), (1.0,)),
+            TimeColumn("time"),
+            IgnoredColumn("id"),
+        ),
+    )
+    assert schema.text_names == ["groups", "code", "many"]

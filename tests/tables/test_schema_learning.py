@@ -1,23 +1,39 @@
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import dictionary, houses, mixed, shares, small_chunks, views, with_gaps
+from builders.tables import (
+    dictionary,
+    houses,
+    learn,
+    mixed,
+    pieces_of,
+    shares,
+    small_chunks,
+    views,
+    with_gaps,
+)
 
-from sswim.distributed.share import ALL_ROWS, Share
-from sswim.tables.categories import MAX_CATEGORIES
-from sswim.tables.chunked_table import ChunkedTable, TableChunk
+from sswim.tables import schema_learning
+from sswim.tables.chunked_table import ChunkedTable
+from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
+from sswim.tables.learnt_schema import LearntSchema
 from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.missing_values import TELLING_ROWS, complete_rows
 from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.schema_learning import ShareFindings, learn_schema
+from sswim.tables.schema import Schema, input_names
+from sswim.tables.schema_learning import Findings, Piece, learn_schema
+from sswim.tables.sphere_column import SphereColumn, centre_of
 from sswim.tables.table_io import TableError, write_table
+from sswim.tables.table_rows import KEEP_ALL, LeftOut, read_rows
+from sswim.tables.target_encoding import LevelMeansColumn
 
 SIZES = [1, 2, 3, 5]
 
@@ -27,50 +43,90 @@ class Sent(Exception):  # noqa: N818 (it ends a simulated process, which would w
 
 
 def learned_by(
-    size: int,
-    tables: ChunkedTable,
-    target: str,
-    drop: Collection[str] = (),
-    drop_missing: bool = False,
-) -> Schema:
-    """Return the schema that ``size`` processes learn, which must be the same in all of them."""
-    found: list[ShareFindings] = []
+    size: int, table: ChunkedTable, drop: tuple[str, ...] = (), left_out: LeftOut = KEEP_ALL
+) -> LearntSchema:
+    """Return what ``size`` processes learn, which must be the same in all of them."""
+    names = input_names(table.schema, "y", drop)
+    columns = pa.schema(map(table.schema.field, names))
+    found: list[bytes] = []
 
-    def send(mine: ShareFindings) -> list[ShareFindings]:
-        found.append(mine)
+    def pieces(rank: int) -> Callable[[], Iterator[Piece]]:
+        share = list(shares(size))[rank]
+        return lambda: (
+            Piece(rows.numbers, rows.table, rows.targets)
+            for rows in read_rows(table, names, "y", left_out, share)
+        )
+
+    def send(mine: Findings) -> list[Findings]:
+        found.append(pickle.dumps(mine))  # as it travels to another process
         raise Sent
 
-    for share in shares(size):
+    for rank in range(size):
         with pytest.raises(Sent):
-            learn_schema(tables, target, drop, share, send, drop_missing)
-    results: list[Schema | str] = []
-    for share in shares(size):
+            learn_schema(pieces(rank), columns, "y", merge=send)
+    results: list[LearntSchema | str] = []
+    for rank in range(size):
         try:
-            schema = learn_schema(tables, target, drop, share, lambda _: found, drop_missing)
-            results.append(schema)
+            results.append(
+                learn_schema(
+                    pieces(rank),
+                    columns,
+                    "y",
+                    merge=lambda _: [pickle.loads(each) for each in found],
+                )
+            )
         except TableError as error:
             results.append(str(error))
-    assert all(result == results[0] for result in results)
-    if isinstance(results[0], str):
-        raise TableError(results[0])
-    return results[0]
+    first = results[0]
+    if isinstance(first, str):
+        assert results == [first] * size
+        raise TableError(first)
+    for other in results[1:]:
+        assert isinstance(other, LearntSchema)
+        assert other.schema == first.schema
+        assert other.notes == first.notes
+        assert np.array_equal(other.imputer.covariance, first.imputer.covariance)
+    return first
 
 
-class Watched:
-    """A table in memory that records which columns and how many chunks are read."""
+def assert_same(ours: LearntSchema, theirs: LearntSchema) -> None:
+    """Compare two schemas; sums of targets may be rounded in another order."""
+    assert ours.notes == theirs.notes
+    assert ours.schema.names == theirs.schema.names
+    for one, other in zip(ours.schema.columns, theirs.schema.columns, strict=True):
+        if isinstance(one, LevelMeansColumn) and isinstance(other, LevelMeansColumn):
+            assert (one.levels, one.shown) == (other.levels, other.shown)
+            assert np.allclose(one.means, other.means)
+            mine, yours = ours.fold_means[one.name], theirs.fold_means[one.name]
+            assert np.allclose(mine.means, yours.means)
+        else:
+            assert one == other
+    assert np.allclose(ours.imputer.mean, theirs.imputer.mean)
+    assert np.allclose(ours.imputer.covariance, theirs.imputer.covariance)
 
-    def __init__(self, table: pa.Table) -> None:
-        self._tables = MemoryTable(table, "watched")
-        self.name, self.schema = self._tables.name, self._tables.schema
-        self.n_rows, self.nbytes = self._tables.n_rows, self._tables.nbytes
-        self.columns: list[str] = []
-        self.n_chunks = 0
 
-    def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
-        self.columns = list(columns)
-        for chunk in self._tables.chunks(columns, share):
-            self.n_chunks += 1
-            yield chunk
+def many_levels(n_rows: int) -> pa.Table:
+    """Return a table with a column of many levels."""
+    random = np.random.default_rng(n_rows)
+    codes = random.integers(n_rows // 4, size=n_rows)
+    return mixed(n_rows).append_column("street", pa.array([f"street {code}" for code in codes]))
+
+
+def test_every_kind_of_column_is_learnt() -> None:
+    table = houses().append_column("nothing", pa.nulls(4))
+    learnt = learn(table, "price", ["new"])
+    assert learnt.schema == Schema(
+        "price",
+        (
+            NumberColumn("rooms"),
+            CategoryColumn("town", levels=("Bath", "Ely, the city", "York")),
+            TimeColumn("sold"),
+            IgnoredColumn("nothing", "it has no values"),
+        ),
+    )
+    assert learnt.notes == ("Column 'nothing' is not used: it has no values.",)
+    assert learnt.fold_means == {}
+    assert len(learnt.imputer.mean) == len(learnt.schema.feature_names)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -79,26 +135,74 @@ def test_any_number_of_processes_learns_what_a_table_in_memory_teaches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
 ) -> None:
     small_chunks(monkeypatch, 5)
-    table = mixed(97)
+    table = many_levels(97)
     tables: ChunkedTable = MemoryTable(table, "memory")
     if form != "memory":
         write_table(table, tmp_path / f"t.{form}")
         tables = open_table(tmp_path / f"t.{form}")
-    assert learn_schema(tables, "y", ["n"]) == Schema.learn(table, "y", ["n"])
-    assert learned_by(size, tables, "y", ["n"]) == Schema.learn(table, "y", ["n"])
+    assert_same(learned_by(size, tables, ("n",)), learn(table, "y", ["n"]))
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_categories_are_those_of_complete_rows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_the_sample_does_not_depend_on_chunks_or_processes(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(schema_learning, "SAMPLE_ROWS", 20)
+    table = many_levels(300)
+    expected = learn(table, "y", ["n"])
+    small_chunks(monkeypatch, 7)
+    assert_same(learned_by(size, MemoryTable(table, "t"), ("n",)), expected)
+    everything = Findings({})
+    for piece in pieces_of(table, "y", ["street", "town"], 11):
+        everything.add(piece)
+    assert len(everything.numbers) == 20
+    assert everything.sample is not None
+    assert everything.sample["n"].to_pylist() == everything.numbers.tolist()
+    assert np.ptp(everything.numbers) > 150
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_that_are_left_out_teach_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     small_chunks(monkeypatch, 4)
     rare = ["rare" if i == 2 else f"t{i % 9}" for i in range(97)]
     table = with_gaps(mixed(97)).append_column("rare", pa.array(rare))
-    kept, _ = drop_incomplete_rows(table, ["y", "f", "town", "day", "new", "rare"])
-    tables = MemoryTable(table, "t")
-    expected = Schema.learn(kept, "y", ["n"])
-    assert learned_by(size, tables, "y", ["n"], drop_missing=True) == expected
-    assert expected != Schema.learn(table, "y", ["n"])
-    assert learned_by(size, tables, "y", ["n"]) == Schema.learn(table, "y", ["n"])
+    complete = learned_by(size, MemoryTable(table, "t"), ("n",), LeftOut(any_missing=True))
+    assert not any(column.has_missing for column in complete.schema.columns)
+    kept = complete_rows(table, table.column_names)
+    assert_levels_of(complete.schema, "rare", set(np.array(rare)[kept]))
+    assert not kept[2]
+    targeted = learned_by(size, MemoryTable(table, "t"), ("n",), LeftOut(target_missing=True))
+    missing = {column.name for column in targeted.schema.columns if column.has_missing}
+    assert missing == {"f", "town"}  # 20 rows and more
+    assert_levels_of(targeted.schema, "rare", {"rare", *(f"t{i}" for i in range(9))})
+
+
+@pytest.mark.parametrize("n_missing", [TELLING_ROWS - 1, TELLING_ROWS])
+def test_values_that_are_often_missing_have_an_input_that_says_so(n_missing: int) -> None:
+    n_rows = 90
+    holes = np.arange(n_rows) < n_missing
+    days = pa.array(np.arange(n_rows), pa.int32()).cast(pa.date32())
+    values: dict[str, Any] = {
+        "number": pa.array(np.arange(n_rows), mask=holes),
+        "time": pa.array(days.to_pylist(), pa.date32(), mask=holes),
+        "level": pa.array(["a", "b", "c"] * 30, mask=holes),
+        "category": pa.array(["a", "b", "c"] * 30, mask=holes).dictionary_encode(),
+        "text number": pa.array([f"{each}.5" for each in range(n_rows)], mask=holes),
+        "marker": ["?" if hole else f"{place % 9}" for place, hole in enumerate(holes)],
+    }
+    many = n_missing == TELLING_ROWS
+    if many:
+        del values["marker"]  # more than a fifth of its texts
+    schema = learn(pa.table({**values, "y": np.zeros(n_rows)})).schema
+    assert {column.name: column.has_missing for column in schema.columns} == dict.fromkeys(
+        values, many
+    )
+
+
+def assert_levels_of(schema: Schema, name: str, levels: set[str]) -> None:
+    (column,) = (each for each in schema.columns if each.name == name)
+    assert isinstance(column, CategoryColumn | LevelMeansColumn)
+    assert set(column.levels) == levels
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -109,103 +213,67 @@ def test_text_of_every_type_is_learned(size: int) -> None:
             "view": pa.array(["x", "y", "x", None], pa.string_view()),
             "category": views(["p", "q", "unused"], [0, 1, 1, 0]),
             "dictionary": dictionary(["u", "v", "u", "v"], pa.large_string()),
+            "number": pa.array([7, 8, 7, None]).dictionary_encode(),
             "y": [1.0, 2.0, 3.0, 4.0],
         }
     )
-    for dropping in (False, True):
-        kept = drop_incomplete_rows(table, table.column_names)[0] if dropping else table
-        tables = MemoryTable(table, "t")
-        assert learned_by(size, tables, "y", drop_missing=dropping) == Schema.learn(kept, "y")
+    schema = learned_by(size, MemoryTable(table, "t")).schema
+    assert schema.columns == (
+        CategoryColumn("plain", levels=("a", "b")),
+        CategoryColumn("view", levels=("x", "y")),
+        CategoryColumn("category", levels=("p", "q")),
+        CategoryColumn("dictionary", levels=("u", "v")),
+        CategoryColumn("number", levels=("7", "8")),
+    )
 
 
-def test_the_names_of_folders_are_categories(tmp_path: Path) -> None:
+def test_the_names_of_folders_are_levels(tmp_path: Path) -> None:
     for town in ("York", "Bath"):
         (tmp_path / f"town={town}").mkdir()
         pq.write_table(pa.table({"y": [1.0, 2.0]}), tmp_path / f"town={town}" / "a.parquet")
-    tables = open_table(tmp_path)
-    assert learned_by(2, tables, "y").feature_names == ["town=Bath", "town=York"]
+    assert learned_by(2, open_table(tmp_path)).schema.feature_names == ["town=York"]
 
 
-def test_only_columns_of_text_are_read() -> None:
-    tables = Watched(houses())
-    learn_schema(tables, "price")
-    assert tables.columns == ["town"]
-    learn_schema(tables, "price", ["new"], drop_missing=True)
-    assert tables.columns == ["rooms", "town", "sold", "price"]
-    tables = Watched(houses())
-    for dropping in (False, True):
-        learn_schema(tables, "price", ["town"], drop_missing=dropping)
-    assert tables.n_chunks == 0
+def test_columns_that_cannot_be_inputs_are_refused_before_reading() -> None:
+    columns = pa.schema(
+        {
+            "a": pa.binary(),
+            "my b": pa.list_(pa.int64()),
+            "c": pa.string(),
+            "d": pa.struct([("e", pa.int64())]),
+        }
+    )
 
+    def pieces() -> Iterator[Piece]:
+        raise AssertionError
 
-def test_nothing_more_is_read_after_too_many_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_chunks(monkeypatch, 300)
-    texts = [f"id{i}" for i in range(10_000)]
-    late = [None if i < 9000 else "late" for i in range(10_000)]
-    tables = Watched(pa.table({"late": late, "x": texts, "y": [0.0] * 10_000}))
-    with pytest.raises(
-        TableError, match=r"^A text column .* Got column 'x' .*with 1200 in 1200 rows; .*--drop x.$"
-    ):
-        learn_schema(tables, "y")
-    assert tables.n_chunks == MAX_CATEGORIES // 300 + 1
-    with pytest.raises(TableError, match=r"Got column 'x' .*with 1200 in 1200 rows"):
-        learned_by(2, tables, "y")
-    with pytest.raises(TableError, match=r"Got column 'x' .*with 10000 in 10000 rows"):
-        learned_by(20, tables, "y")  # each of which has few
-
-
-@pytest.mark.parametrize(
-    ("target", "drop", "message"),
-    [
-        ("prices", [], "must have columns 'prices'. Got none such; close to it: 'price'"),
-        ("price", ["room", "new"], "must have columns 'room'. .* close to it: 'rooms'"),
-        ("price", ["price"], "target must not be dropped. Got 'price'"),
-        ("town", [], "Column 'town' must hold numbers. Got type string"),
-        ("price", ["rooms", "town", "sold", "new"], "At least one input column must remain"),
-    ],
-)
-def test_a_choice_that_the_table_does_not_allow_is_refused_before_reading(
-    target: str, drop: list[str], message: str
-) -> None:
-    tables = Watched(houses())
+    message = r"'a' of type binary; .*\n.*'my b' of type list<.*\n.*'d' of type struct<.*--drop"
     with pytest.raises(TableError, match=message):
-        learn_schema(tables, target, drop)
-    assert tables.n_chunks == 0
+        learn_schema(pieces, columns)
+    with pytest.raises(TableError, match=r"text must name input columns. Got 'x'; there are 'c'"):
+        learn_schema(pieces, pa.schema({"c": pa.string()}), text=["x"])
+    with pytest.raises(TableError, match=r"coordinates must name input columns. Got 'lat'"):
+        learn_schema(pieces, pa.schema({"lon": pa.float64()}), coordinates=("lon", "lat"))
 
 
-def test_columns_that_cannot_be_used_are_refused_before_reading() -> None:
-    tables = Watched(pa.table({"a": pa.nulls(1), "b": ["b"], "c": [[1]], "y": [1.0]}))
-    with pytest.raises(TableError, match=r"--drop a\.\n.*--drop c\."):
-        learn_schema(tables, "y")
-    assert tables.n_chunks == 0
+def test_a_table_of_which_nothing_is_of_use_is_refused() -> None:
+    table = pa.table({"id": [f"id{i}" for i in range(30)], "n": pa.nulls(30), "y": [0.0] * 30})
+    for size in (1, 3):
+        with pytest.raises(TableError, match=r"be of use. Got none: .*'id' is not .*'n' is not"):
+            learned_by(size, MemoryTable(table, "t"))
+    with pytest.raises(TableError, match="at least one row that can be used"):
+        learn_schema(lambda: iter(()), pa.schema({"c": pa.string()}))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "values",
-    [
-        [f"id{i}" for i in range(21)],
-        pa.nulls(21, pa.string()),
-        [f"id{i}" if i % 2 else None for i in range(50)],
-    ],
-)
-def test_columns_of_text_are_refused_as_in_memory(size: int, values: Any) -> None:
-    table = pa.table({"id": values, "x": values, "y": [0.0] * len(values)})
-    with pytest.raises(TableError) as expected:
-        Schema.learn(table, "y")
-    with pytest.raises(TableError) as caught:
-        learned_by(size, MemoryTable(table, "t"), "y")
-    assert str(caught.value) == str(expected.value)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_table_without_a_complete_row_is_refused_as_in_memory(size: int) -> None:
-    table = pa.table({"t": ["a", None, "b"], "x": [None, 1.0, None], "y": [1.0, 2.0, 3.0]})
-    with pytest.raises(TableError, match="one row must be complete") as expected:
-        drop_incomplete_rows(table, ["t", "x", "y"])
-    with pytest.raises(TableError) as caught:
-        learned_by(size, MemoryTable(table, "t"), "y", drop_missing=True)
-    assert str(caught.value) == str(expected.value)
+def test_rows_without_a_target_are_an_error_in_every_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_chunks(monkeypatch, 2)
+    table = pa.table({"x": [1.0] * 20, "y": [*[1.0] * 18, None, np.nan]})
+    with pytest.raises(TableError, match=r"Got 2 of 20 rows without one in column 'y'; .*--drop-m"):
+        learned_by(1, MemoryTable(table, "t"))
+    with pytest.raises(TableError, match="2 of 10 rows without one"):  # of the second process
+        learned_by(2, MemoryTable(table, "t"))
 
 
 def test_all_processes_hear_of_a_file_that_one_cannot_read(tmp_path: Path) -> None:
@@ -215,4 +283,109 @@ def test_all_processes_hear_of_a_file_that_one_cannot_read(tmp_path: Path) -> No
     tables = open_table(tmp_path)
     (tmp_path / "b.parquet").unlink()
     with pytest.raises(TableError, match=r"b.parquet' cannot be read"):
-        learned_by(2, tables, "y")
+        learned_by(2, tables)
+
+
+def test_a_column_may_be_called_text() -> None:
+    texts, numbers = [f"{i % 4}" for i in range(40)], [i % 4 for i in range(40)]
+    table = pa.table({"s": texts, "n": numbers, "y": [float(i) for i in numbers]})
+    learnt = learn(table)
+    assert learnt.schema.columns == (NumberColumn("s", text_format="."), NumberColumn("n"))
+    assert "'s' is text, and all of it numbers" in learnt.notes[0]
+    learnt = learn(table, text=["s", "n"])
+    assert learnt.schema.columns == tuple(
+        CategoryColumn(name, levels=("0", "1", "2", "3")) for name in ("s", "n")
+    )
+    assert learnt.notes == ()
+
+
+HOUR, DAY = 3600, 86_400
+
+
+@pytest.mark.parametrize(
+    ("step", "n_rows", "cycles"),
+    [
+        (HOUR, 10, ()),  # less than half a day
+        (HOUR, 14, ("day",)),
+        (HOUR, 24 * 5, ("day", "week")),
+        (6 * HOUR, 4 * 400, ("day", "week", "year")),
+        (DAY, 3, ()),
+        (DAY, 10, ("week",)),
+        (DAY, 400, ("week", "year")),
+        (7 * DAY, 60, ("year",)),
+        (30 * DAY, 12, ("year",)),
+        (365.25 * DAY, 50, ()),
+        (1, 1000, ()),
+    ],
+)
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_cycles_are_those_over_which_times_vary(
+    step: float, n_rows: int, cycles: tuple[str, ...], zone: str | None
+) -> None:
+    seconds = (1.5e9 + step * np.arange(n_rows)).astype(np.int64)
+    times = pa.array(seconds, pa.timestamp("s", zone))
+    table = pa.table({"t": times, "y": np.zeros(n_rows)})
+    assert learn(table).schema.columns == (TimeColumn("t", cycles=cycles, zone=zone or ""),)
+
+
+def test_dates_times_and_texts_have_cycles_too() -> None:
+    days = pa.array(np.arange(18_000, 18_500), pa.int32()).cast(pa.date32())
+    table = pa.table(
+        {
+            "day": days,
+            "text": days.cast(pa.string()),
+            "clock": pa.array(np.arange(500, dtype=np.int32), pa.time32("s")),
+            "y": np.zeros(500),
+        }
+    )
+    schema = learn(table).schema
+    assert schema.columns == (
+        TimeColumn("day", cycles=("week", "year")),
+        TimeColumn("text", cycles=("week", "year"), text_format="ISO 8601"),
+        TimeColumn("clock", cycles=("day",), is_time_of_day=True),
+    )
+    found = schema.encode(table).inputs
+    assert np.array_equal(found[:, :5], found[:, 5:10])
+
+
+def test_coordinates_are_seen_from_their_middle() -> None:
+    random = np.random.default_rng(0)
+    longitude, latitude = random.uniform(170, 190, 50), random.uniform(-40, -30, 50)
+    table = pa.table({"lat": latitude, "lon": longitude, "z": longitude, "y": np.zeros(50)})
+    schema = learn(table, coordinates=("lon", "lat")).schema
+    assert schema.names == ["lat", "lon", "z"]
+    assert schema.sphere == SphereColumn("lon", "lat", centre_of(longitude, latitude))
+    assert schema.feature_names == [*schema.sphere.inputs, "z"]
+    with pytest.raises(
+        TableError, match=r"Coordinates must be degrees. Got 'town', which holds no"
+    ):
+        learn(houses(), "price", coordinates=("rooms", "town"))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_rows_count_in_the_means_of_levels(weighted: bool) -> None:
+    n_rows = 400
+    random = np.random.default_rng(0)
+    codes = random.integers(60, size=n_rows)
+    targets = random.normal(size=(n_rows, 1)) + codes[:, None]
+    weight = random.integers(0, 3, n_rows).astype(float) if weighted else None
+    table = pa.table({"x": [f"t{code}" for code in codes]})
+    piece = Piece(np.arange(n_rows), table, targets, weight)
+    (column,) = learn_schema(lambda: iter([piece]), table.schema).schema.columns
+    assert isinstance(column, LevelMeansColumn)
+    assert column.other[0] == pytest.approx(np.average(targets[:, 0], weights=weight))
+
+
+def test_findings_without_rows_change_nothing() -> None:
+    table: Any = many_levels(50)
+    findings = [Findings({}) for _ in range(3)]
+    for piece in pieces_of(table, "y", ["street", "town"], 25):
+        findings[1].add(piece)
+    findings[0].merge(findings[1])
+    findings[0].merge(findings[2])
+    empty = next(pieces_of(table.slice(0, 1), "y", ["street", "town"]))
+    findings[0].add(Piece(empty.numbers[:0], empty.table.slice(0, 0), empty.targets[:0]))
+    assert findings[0].n_rows == 50
+    assert np.array_equal(findings[0].numbers, findings[1].numbers)
+    ours, theirs = (sum(each.weight.item() for each in one.targets) for one in findings[:2])
+    assert ours == theirs == 50

@@ -8,18 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import dictionary, houses, mixed, shares, small_chunks, views, with_gaps
+from builders.tables import dictionary, houses, learn, mixed, shares, small_chunks, views, with_gaps
 
+from sswim.distributed.processes import ALONE
 from sswim.rows.source import Chunk
 from sswim.tables import chunked_table
 from sswim.tables.chunked_table import ChunkedTable, split_rows
-from sswim.tables.csv_table import CsvTable
+from sswim.tables.columns import CategoryColumn, NumberColumn
+from sswim.tables.frame_source import FrameSource
+from sswim.tables.learnt_schema import LearntSchema
+from sswim.tables.levels import UnknownCategoryWarning
 from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import drop_incomplete_rows
+from sswim.tables.missing_values import complete_rows, keep_rows
 from sswim.tables.open_table import open_table
-from sswim.tables.schema import Column, Schema, UnknownCategoryWarning
+from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_to_dict
 from sswim.tables.table_io import TableError, write_table
-from sswim.tables.table_source import TableSource, learn_source, open_source
+from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables.table_source import TableNote, TableSource, open_source
 
 SIZES = [1, 2, 3, 5, 100]
 
@@ -61,16 +67,17 @@ def test_rows_are_those_of_the_table_in_memory(
 ) -> None:
     small_chunks(monkeypatch, 7)
     table = mixed(97)
-    schema = Schema.learn(table, "y")
-    source = TableSource(opened(form, table, tmp_path), schema)
-    assert source.names == tuple(schema.feature_names)
-    assert source.table_schema == schema.to_dict()
+    learnt = learn(table)
+    source = TableSource(opened(form, table, tmp_path), learnt)
+    assert source.names == tuple(learnt.schema.feature_names)
+    assert source.columns == tuple(learnt.schema.names)
+    assert source.table_schema == schema_to_dict(learnt.schema)
     assert source.flat_targets
     for _ in range(2):  # as often as one likes
         numbers, inputs, targets = together(all_chunks(source, size))
         np.testing.assert_array_equal(numbers, np.arange(97))
-        np.testing.assert_array_equal(inputs, schema.encode(table))
-        np.testing.assert_array_equal(targets, schema.targets(table)[:, None])
+        np.testing.assert_array_equal(inputs, learnt.encode(np.arange(97), table))
+        np.testing.assert_array_equal(targets[:, 0], table["y"].to_numpy())
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -80,39 +87,63 @@ def test_the_same_incomplete_rows_are_left_out_of_every_share(
 ) -> None:
     small_chunks(monkeypatch, 2)
     table = with_gaps(mixed(97))
-    kept_table, kept = drop_incomplete_rows(table, table.column_names)
+    kept = complete_rows(table, table.column_names)
     assert 0 < kept.sum() < 60
-    schema = Schema.learn(kept_table, "y")
-    source = TableSource(opened(form, table, tmp_path), schema, drop_missing=True)
+    kept_table = keep_rows(table, kept)
+    learnt = learn(kept_table)
+    source = TableSource(opened(form, table, tmp_path), learnt, LeftOut(any_missing=True))
     chunks = all_chunks(source, size)
     assert all(len(chunk) for chunk in chunks)
     numbers, inputs, targets = together(chunks)
     np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
-    np.testing.assert_array_equal(inputs, schema.encode(kept_table))
-    np.testing.assert_array_equal(targets, schema.targets(kept_table)[:, None])
+    np.testing.assert_array_equal(inputs, learnt.schema.encode(kept_table).inputs)
+    np.testing.assert_array_equal(targets[:, 0], kept_table["y"].to_numpy())
 
 
-def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
-    schema = Schema.learn(houses(), "price")
-    with pytest.raises(TableError, match=r"must have columns 'town'. Got none such"):
-        TableSource(MemoryTable(houses().drop_columns(["town"]), "t"), schema)
-    with pytest.raises(TableError, match="must have columns 'price'"):
-        TableSource(MemoryTable(houses().drop_columns(["price"]), "t"), schema)
+@pytest.mark.parametrize("n_rows", [1, 2, 40])
+def test_missing_values_are_imputed_and_count_as_known(
+    monkeypatch: pytest.MonkeyPatch, n_rows: int
+) -> None:
+    small_chunks(monkeypatch, n_rows)
+    table = keep_rows(with_gaps(mixed(97)), complete_rows(with_gaps(mixed(97)), ["y"]))
+    learnt = learn(table)
+    source = TableSource(MemoryTable(table, "t"), learnt)
+    chunks = all_chunks(source, 2)
+    expected = learnt.encode(np.arange(table.num_rows), table)
+    _, inputs, _ = together(chunks)
+    assert np.isfinite(inputs).all()
+    assert np.allclose(inputs, expected, rtol=1e-12)
+    assert all(chunk.input_variance is None for chunk in chunks)
+
+
+def test_points_of_which_a_degree_is_missing_are_imputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_chunks(monkeypatch, 10)
+    random = np.random.default_rng(0)
+    lon = pa.array(random.uniform(0, 9, 50), mask=np.arange(50) == 33)
+    table = pa.table({"lon": lon, "lat": random.uniform(0, 9, 50), "y": random.normal(size=50)})
+    learnt = learn(table, coordinates=("lon", "lat"))
+    source = TableSource(MemoryTable(table, "t"), learnt)
+    assert source.isotropic == ((0, 1, 2),)
+    _, inputs, _ = together(list(source.chunks()))
+    assert np.isfinite(inputs).all()
+    assert np.allclose(np.linalg.norm(np.delete(inputs, 33, axis=0), axis=1), 1.0)
 
 
 def test_a_column_of_another_kind_is_refused() -> None:
-    schema = Schema("price", (Column("town", "number"),))
-    with pytest.raises(TableError, match=r"Column 'town' must hold numbers. Got type string"):
-        list(TableSource(MemoryTable(houses(), "t"), schema).chunks())
+    learnt = learn(houses(), "price", ["sold", "new"])
+    changed = houses().set_column(1, "rooms", pa.array(list("abcd")).dictionary_encode())
+    with pytest.raises(TableError, match=r"Column 'rooms' must hold numbers. Got type dictionary"):
+        list(TableSource(MemoryTable(changed, "t"), learnt).chunks())
 
 
 def test_a_file_may_lack_all_values_of_a_column(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1.5], "y": [1.0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.5, 2.5], "y": [1.0, 2.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": pa.nulls(2), "y": [1.0, 2.0]}), tmp_path / "b.parquet")
-    source = learn_source(open_table(tmp_path), "y", drop_missing=True)
-    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0]]
-    with pytest.raises(TableError, match=r"none in 'x' in row 2 of .*b.parquet"):
-        list(learn_source(open_table(tmp_path), "y").chunks())
+    source = open_source(tmp_path, "y", drop_missing=True)
+    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0, 1]]
+    source = open_source(tmp_path, "y")
+    inputs = np.concatenate([chunk.inputs for chunk in source.chunks()])
+    assert inputs.tolist() == [[1.5], [2.5], [2.0], [2.0]]
 
 
 def test_text_and_times_of_every_type_are_encoded() -> None:
@@ -126,40 +157,40 @@ def test_text_and_times_of_every_type_are_encoded() -> None:
             "y": [1.0, 2.0, 3.0, 4.0],
         }
     )
+    kept = keep_rows(table, complete_rows(table, table.column_names))
+    learnt = learn(kept)
     for size in (1, 3):
-        source = learn_source(MemoryTable(table, "t"), "y", drop_missing=True)
+        source = TableSource(MemoryTable(table, "t"), learnt, LeftOut(any_missing=True))
         _, inputs, _ = together(all_chunks(source, size))
-        kept, _ = drop_incomplete_rows(table, table.column_names)
-        np.testing.assert_array_equal(inputs, source.schema.encode(kept))
+        np.testing.assert_array_equal(inputs, learnt.schema.encode(kept).inputs)
 
 
-def test_a_category_that_was_not_learned_is_told() -> None:
+def test_a_level_that_was_not_learned_is_told() -> None:
+    learnt = learn(houses().select(["price", "town"]), "price")
+    schema = Schema("price", (CategoryColumn("town", levels=("Bath", "Rome", "York")),))
     source = TableSource(
-        MemoryTable(houses(), "t"), Schema("price", (Column("town", "category", ("York",)),))
+        MemoryTable(houses(), "t"), LearntSchema(schema, learnt.imputer, {}), KEEP_ALL
     )
-    with pytest.warns(UnknownCategoryWarning, match="in 2 rows"):
+    with pytest.warns(UnknownCategoryWarning, match="in 1 rows: 'Ely, the city'"):
         (chunk,) = source.chunks()
-    assert chunk.inputs.tolist() == [[1.0], [0.0], [1.0], [0.0]]
-
-
-def test_a_source_learns_its_columns() -> None:
-    source = learn_source(MemoryTable(houses(), "t"), "price", drop=["sold"])
-    assert source.schema == Schema.learn(houses(), "price", ["sold"])
-    assert source.names == ("rooms", "town=Bath", "town=Ely, the city", "town=York", "new")
+    assert chunk.inputs[:3].tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
+    assert np.isfinite(chunk.inputs[3]).all()
 
 
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_table, "CHUNK_BYTES", 8 * 3 * 10)
-    texts = [f"t{i % 15}" for i in range(40)]
-    source = learn_source(MemoryTable(pa.table({"x": texts, "y": [0.0] * 40}), "t"), "y")
+    table = pa.table({"x": [f"t{i % 8}" for i in range(80)], "y": [0.0] * 80})
+    source = TableSource(MemoryTable(table, "t"), learn(table))
+    width = len(source.names or ())
+    assert width >= 8
+    monkeypatch.setattr(chunked_table, "CHUNK_BYTES", 8 * 2 * width)
     assert max(len(chunk) for chunk in source.chunks()) == 2
-    assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(40))
+    assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(80))
 
 
 def test_encoding_takes_milliseconds() -> None:
     rng = np.random.default_rng(0)
     table = pa.table({f"x{i}": rng.normal(size=65_536) for i in range(11)})
-    source = learn_source(MemoryTable(table, "t"), "x0")
+    source = TableSource(MemoryTable(table, "t"), learn(table, "x0"))
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -169,56 +200,87 @@ def test_encoding_takes_milliseconds() -> None:
     assert min(times) < 0.05
 
 
-def test_a_csv_is_learned_and_read(tmp_path: Path) -> None:
-    write_table(mixed(50), tmp_path / "t.csv")
-    source = learn_source(CsvTable.open(tmp_path / "t.csv"), "y")
-    assert source.schema == Schema.learn(mixed(50), "y")
-
-
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_a_table_is_opened_as_a_source(tmp_path: Path, form: str, memory: int | None) -> None:
     write_table(mixed(50), tmp_path / f"t.{form}")
     source = open_source(tmp_path / f"t.{form}", "y", drop=["n"], memory=memory)
-    assert source.schema == Schema.learn(mixed(50), "y", ["n"])
+    learnt = learn(mixed(50), "y", ["n"])
+    assert source.schema == learnt.schema
     assert source.n_left_out == 0
-    is_whole = isinstance(source.table, MemoryTable)
-    assert is_whole == (memory == 2**30 or form == "arrow")
-    numbers, inputs, targets = together(all_chunks(source, 2))
-    np.testing.assert_array_equal(numbers, np.arange(50))
-    np.testing.assert_array_equal(inputs, source.schema.encode(mixed(50)))
+    assert source.n_rows == 50 or (form == "csv" and memory != 2**30)
+    assert isinstance(source, FrameSource) == (memory == 2**30)
+    chunks = [chunk for share in shares(2) for chunk in source.chunks(share)]
+    _, inputs, targets = together(chunks)
+    np.testing.assert_array_equal(inputs, learnt.encode(np.arange(50), mixed(50)))
     np.testing.assert_array_equal(targets[:, 0], mixed(50)["y"].to_numpy())
 
 
 @pytest.mark.parametrize("memory", MEMORY)
-def test_a_source_leaves_incomplete_rows_out_when_it_is_opened_or_read(
-    tmp_path: Path, memory: int | None
+@pytest.mark.parametrize("any_missing", [True, False])
+def test_a_source_leaves_incomplete_rows_out(
+    tmp_path: Path, memory: int | None, any_missing: bool
 ) -> None:
     table = with_gaps(mixed(97))
-    complete, kept = drop_incomplete_rows(table, table.column_names)
+    kept = complete_rows(table, table.column_names if any_missing else ["y"])
+    complete = keep_rows(table, kept)
     write_table(table, tmp_path / "t.parquet")
-    source = open_source(tmp_path / "t.parquet", "y", drop_missing=True, memory=memory)
-    assert source.schema == Schema.learn(complete, "y")
-    _, inputs, _ = together(all_chunks(source, 1))
-    np.testing.assert_array_equal(inputs, source.schema.encode(complete))
-    n_missing = 97 - int(kept.sum())
-    n_skipped = sum(n for _, n in source.counted_chunks())
-    assert (source.n_left_out, n_skipped) == ((n_missing, 0) if memory else (0, n_missing))
+    source = open_source(
+        tmp_path / "t.parquet",
+        "y",
+        drop_missing=any_missing,
+        drop_missing_target=not any_missing,
+        memory=memory,
+    )
+    assert source.names == tuple(learn(complete).schema.feature_names)
+    _, inputs, targets = together(list(source.chunks()))
+    assert len(inputs) == kept.sum()
+    assert sorted(targets[:, 0]) == sorted(complete["y"].to_pylist())
+    assert source.n_rows == 97
+    assert source.n_left_out == (97 - kept.sum() if memory else 0)  # chunks are not yet read
 
 
-def test_missing_values_are_an_error_when_a_small_table_is_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", MEMORY)
+def test_rows_without_a_target_are_an_error(tmp_path: Path, memory: int | None) -> None:
     write_table(with_gaps(mixed(20)), tmp_path / "t.parquet")
-    with pytest.raises(TableError, match=r"'f' \(5 rows\), 'town' \(7 rows\).*--drop-missing"):
-        open_source(tmp_path / "t.parquet", "y", memory=2**30)
+    message = r"Got 2 of 20 rows without one in column 'y'; .*--drop-missing-target"
+    with pytest.raises(TableError, match=message):
+        open_source(tmp_path / "t.parquet", "y", memory=memory)
 
 
-def test_rows_left_out_of_each_chunk_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_chunks(monkeypatch, 2)
-    table = pa.table({"x": [1.0, None, None, None, 5.0], "y": [1.0, 2.0, 3.0, 4.0, 5.0]})
-    schema = Schema("y", (Column("x", "number"),))
-    source = TableSource(MemoryTable(table, "t"), schema, drop_missing=True)
-    counted = list(source.counted_chunks())
-    assert [n for _, n in counted] == [1, 2, 0]
-    found = [None if chunk is None else chunk.numbers.tolist() for chunk, _ in counted]
-    assert found == [[0], None, [4]]
-    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0], [4]]
+@pytest.mark.parametrize("memory", MEMORY)
+def test_notes_are_said_once(tmp_path: Path, memory: int | None) -> None:
+    table = mixed(50).append_column("nothing", pa.nulls(50))
+    write_table(table, tmp_path / "t.parquet")
+    with pytest.warns(TableNote) as caught:
+        source = open_source(tmp_path / "t.parquet", "y", memory=memory)
+    expected = "Column 'nothing' is not used: it has no values."
+    assert [str(each.message) for each in caught] == [expected]
+    assert source.notes == (expected,)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_text_and_coordinates_may_be_named(tmp_path: Path, memory: int | None) -> None:
+    random = np.random.default_rng(0)
+    lon, lat = random.uniform(0, 9, (2, 60))
+    table = pa.table({"lon": lon, "lat": lat, "code": [1, 2] * 30, "y": random.normal(size=60)})
+    write_table(table, tmp_path / "t.parquet")
+    source = open_source(
+        tmp_path / "t.parquet", "y", text=["code"], coordinates=("lon", "lat"), memory=memory
+    )
+    assert source.names == ("lon, lat east", "lon, lat north", "lon, lat up", "code=2")
+    assert isinstance(source.schema.columns[2], CategoryColumn)
+    assert isinstance(source.schema.columns[0], NumberColumn)
+    assert source.isotropic == ((0, 1, 2),)
+
+
+def test_facts_tell_tables_apart(tmp_path: Path) -> None:
+    write_table(mixed(50), tmp_path / "t.parquet")
+    sources = [
+        open_source(tmp_path / "t.parquet", "y", drop=drop, drop_missing=left, processes=ALONE)
+        for drop, left in (([], False), (["n"], False), ([], True))
+    ]
+    first, second, third = (source.facts() for source in sources)
+    assert first["rows"] == 50
+    assert first != second
+    assert first != third

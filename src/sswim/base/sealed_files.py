@@ -45,13 +45,17 @@ class SealedFormat:
         self, path: str | os.PathLike[str], tensors: dict[str, Tensor], content: dict[str, Any]
     ) -> None:
         """Write tensors and JSON-able content; an incomplete file is never left behind."""
+        data = self.to_bytes(tensors, content)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(data)
+
+    def to_bytes(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> bytes:
+        """Return the bytes of a file with tensors and JSON-able content."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         text = json.dumps(content, sort_keys=True)
         digest = _digest(tensors, text)
         envelope = {"version": self.version, "content": text, "sha256": digest}
-        data = dump_safetensors(tensors, {self.key: json.dumps(envelope)})
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(data)
+        return dump_safetensors(tensors, {self.key: json.dumps(envelope)})
 
     def read(self, path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Read the tensors and the content that :meth:`write` wrote.
@@ -60,30 +64,39 @@ class SealedFormat:
             ValueError: The file cannot be read, is damaged or has another version; the error has
                 the type :attr:`error`.
         """
-        name, noun = os.fspath(path), self.noun
+        name = repr(os.fspath(path))
         try:
             with open(path, "rb") as file:
                 data = file.read()
         except OSError as error:
-            raise self.error(f"The {noun} file {name!r} cannot be read: {error}.") from error
+            raise self.error(f"The {self.noun} file {name} cannot be read: {error}.") from error
+        return self.from_bytes(data, name)
+
+    def from_bytes(self, data: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors and the content of the bytes that :meth:`to_bytes` returned.
+
+        Args:
+            data: The bytes.
+            name: Subject of the errors that :meth:`read` describes, such as a quoted path.
+        """
         try:
             envelope = self._read_envelope(data)
             tensors = parse_safetensors(data)
         except (SafetensorError, ValueError, TypeError, AttributeError) as error:
             raise self.error(
-                f"{name!r} is not a {self.key}, or it is damaged: {error}. {self.advice}"
+                f"{name} is not a {self.key}, or it is damaged: {error}. {self.advice}"
             ) from error
         if envelope is None:
-            raise self.error(f"{name!r} is a safetensors file, but not a {self.key}.")
+            raise self.error(f"{name} is a safetensors file, but not a {self.key}.")
         version, text = envelope.get("version"), str(envelope.get("content"))
         if version != self.version:
             raise self.error(
-                f"{name!r} has {noun} format {version!r}; this sswim reads format {self.version}. "
-                "Use the version of sswim that wrote it, or a newer one."
+                f"{name} has {self.noun} format {version!r}; this sswim reads format "
+                f"{self.version}. Use the version of sswim that wrote it, or a newer one."
             )
         if _digest(tensors, text) != envelope.get("sha256"):
             raise self.error(
-                f"{name!r} has been altered: its checksum does not match its content. {self.advice}"
+                f"{name} has been altered: its checksum does not match its content. {self.advice}"
             )
         return tensors, json.loads(text)
 

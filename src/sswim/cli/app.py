@@ -16,6 +16,7 @@ from sswim.cli.datasets import datasets
 from sswim.cli.demo import demo
 from sswim.cli.evaluate import evaluate
 from sswim.cli.fit import fit
+from sswim.cli.grid import grid
 from sswim.cli.info import info
 from sswim.cli.predict import predict
 from sswim.cli.reproduce import reproduce
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, evaluate, info, demo, datasets, reproduce):
+for command in (fit, predict, evaluate, grid, info, demo, datasets, reproduce):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

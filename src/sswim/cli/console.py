@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -46,10 +47,10 @@ def user_errors() -> Iterator[None]:
     Any other error is a bug and keeps its traceback.
     """
     with warnings.catch_warnings():
-        # Columns are matched by name when they are encoded, and are plain arrays after that.
         warnings.simplefilter("default")
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.showwarning = lambda message, *_: say(messages, f"Warning: {message}")
+        # Meant for the developers of other packages.
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        warnings.showwarning = _show
         try:
             yield
         except Exception as error:
@@ -57,6 +58,12 @@ def user_errors() -> Iterator[None]:
                 raise
             _print_error(error)
             raise typer.Exit(1) from error
+
+
+def _show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Print a warning, or a note on how a table is read."""
+    word = "Note" if category.__name__ == "TableNote" else "Warning"
+    say(messages, f"{word}: {message}")
 
 
 def _is_user_error(error: Exception) -> bool:

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from sswim.base.byte_size import as_bytes
-from sswim.cli.console import output, print_facts, say_left_out, user_errors
+from sswim.base.errors import UserError
+from sswim.cli.console import messages, output, print_facts, say, say_left_out, user_errors
 from sswim.cli.models import load_model
-from sswim.cli.options import Coverage, DropMissing, Memory, ModelPath, TablePath, Timeout
+from sswim.cli.options import (
+    Coordinates,
+    Coverage,
+    Decimal,
+    DropMissing,
+    DropMissingTarget,
+    Encoding,
+    Header,
+    Memory,
+    ModelPath,
+    Separator,
+    TablePath,
+    Timeout,
+    csv_options,
+    split_coordinates,
+)
 from sswim.cli.processes import join_launched
+
+if TYPE_CHECKING:
+    from sswim.distributed.processes import Processes
+    from sswim.estimator.evaluation import Scores
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.maps.block_evaluation import BlockEvaluation
+    from sswim.tables.csv_options import CsvOptions
+    from sswim.tables.schema import Schema
+    from sswim.tables.table_rows import LeftOut
 
 
 def evaluate(
@@ -14,27 +44,146 @@ def evaluate(
     table: TablePath,
     coverage: Coverage = 0.9,
     drop_missing: DropMissing = False,
+    drop_missing_target: DropMissingTarget = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    header: Header = None,
     memory: Memory = "2GiB",
     timeout: Timeout = 1800.0,
+    blocks: Annotated[
+        float | None,
+        typer.Option(help="Side of blocks of the map: fit again without blocks, and score these."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of folds, with --blocks.")] = 5,
+    coordinates: Coordinates = None,
+    importance: Annotated[
+        bool,
+        typer.Option(
+            "--importance", help="Also shuffle each column, and show how much worse scores become."
+        ),
+    ] = False,
 ) -> None:
-    """Compare predictions with the target column of a table."""
-    from sswim.estimator.table_evaluation import evaluate_table
+    """Compare predictions with the target column of a table.
 
+    With --blocks, the settings of the model are fitted to the table again: without each fold of
+    blocks of the map, and without each of as many random folds.
+    """
+    from sswim.estimator.table_evaluation import evaluate_table
+    from sswim.tables.table_rows import LeftOut
+
+    left_out = LeftOut(drop_missing, drop_missing_target)
+    with user_errors():
+        csv = csv_options(separator, decimal, encoding, header)
+        if importance and blocks is not None:
+            raise UserError(
+                "--importance is about the model of the file, and --blocks fits others. Got both; "
+                "give one at a time."
+            )
+    if blocks is not None:
+        _evaluate_blocks(model, table, blocks, folds, coordinates, coverage, left_out, csv)
+        return
     with user_errors(), join_launched(timeout) as processes:
         regressor, schema = load_model(model)
         scores = evaluate_table(
-            regressor, schema, table, coverage, drop_missing, processes, as_bytes(memory)
+            regressor, schema, table, coverage, left_out, processes, as_bytes(memory), csv
         )
-        if not processes.is_first:
-            return
-    say_left_out(scores.n_left_out, scores.n_left_out + scores.n_rows)
-    print_facts(
-        output,
-        f"{model} on {scores.n_rows} rows of {table}",
-        {
-            "RMSE": f"{scores.rmse:.6g}",
-            "MNLP": f"{scores.mnlp:.6g}",
-            "R²": f"{scores.r2:.6g}",
-            f"coverage of {coverage:.0%} intervals": f"{scores.coverage:.1%}",
-        },
+        if processes.is_first:
+            say_left_out(scores.n_left_out, scores.n_left_out + scores.n_rows)
+            title = f"{model} on {scores.n_rows} rows of {table}"
+            print_facts(output, title, _as_texts(scores, coverage))
+        if importance:
+            _show_importance(regressor, schema, table, left_out, processes, as_bytes(memory), csv)
+
+
+def _show_importance(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    table: Path,
+    left_out: LeftOut,
+    processes: Processes,
+    memory: int,
+    csv: CsvOptions,
+) -> None:
+    """Shuffle the columns of a table, and print how much worse predictions become."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from sswim.estimator.permutation import permutation_importance
+
+    found = permutation_importance(
+        regressor,
+        schema,
+        table,
+        left_out=left_out,
+        processes=processes,
+        memory=memory,
+        csv=csv,
+        say=lambda text: say(messages, text),
     )
+    if not processes.is_first:
+        return
+    n_rows = found.scores.n_rows
+    rows = f"{n_rows} rows" if n_rows == found.n_rows else f"{n_rows} of {found.n_rows} rows"
+    printed = Table("column", title=f"rise of scores when a column is shuffled ({rows})")
+    for score in ("RMSE", "MNLP"):
+        printed.add_column(score, justify="right", no_wrap=True)
+    for column in found.columns:
+        rises = [f"{rise.mean:+.3g} ± {rise.deviation:.1g}" for rise in (column.rmse, column.mnlp)]
+        printed.add_row(escape(column.name), *rises)
+    output.print(printed)
+
+
+def _evaluate_blocks(
+    model: Path,
+    table: Path,
+    spacing: float,
+    n_folds: int,
+    coordinates: str | None,
+    coverage: float,
+    left_out: LeftOut,
+    csv: CsvOptions,
+) -> None:
+    """Fit the settings of a model again without blocks of a table, and print the scores."""
+    with user_errors():
+        from sswim.maps.block_evaluation import evaluate_table_blocks
+
+        regressor, schema = load_model(model)
+        found = evaluate_table_blocks(
+            regressor,
+            schema,
+            table,
+            spacing,
+            n_folds=n_folds,
+            coordinates=split_coordinates(coordinates),
+            coverage=coverage,
+            left_out=left_out,
+            csv=csv,
+            say=lambda text: say(messages, text),
+        )
+    n_rows, n_left_out = found.blocks.n_rows, found.blocks.n_left_out
+    say_left_out(n_left_out, n_left_out + n_rows)
+    title = f"settings of {model} on {n_rows} rows of {table}, {n_folds} folds"
+    _print_side_by_side(title, found, coverage)
+
+
+def _print_side_by_side(title: str, found: BlockEvaluation, coverage: float) -> None:
+    """Print the scores of blocks and of random rows as two columns."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("", f"{found.n_blocks} blocks", "random rows", title=escape(title))
+    by_blocks, at_random = (_as_texts(scores, coverage) for scores in (found.blocks, found.random))
+    for name, text in by_blocks.items():
+        table.add_row(name, text, at_random[name])
+    output.print(table)
+
+
+def _as_texts(scores: Scores, coverage: float) -> dict[str, str]:
+    """Return scores as text, by their names."""
+    return {
+        "RMSE": f"{scores.rmse:.6g}",
+        "MNLP": f"{scores.mnlp:.6g}",
+        "R²": f"{scores.r2:.6g}",
+        f"coverage of {coverage:.0%} intervals": f"{scores.coverage:.1%}",
+    }

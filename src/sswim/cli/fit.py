@@ -12,7 +12,23 @@ from sswim.base.errors import UserError
 from sswim.base.files import require_folder
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.interrupt import Interruption, stop_on_interrupt
-from sswim.cli.options import Device, DropMissing, Memory, TablePath, Timeout
+from sswim.cli.options import (
+    Coordinates,
+    Decimal,
+    Device,
+    DropMissing,
+    DropMissingTarget,
+    Encoding,
+    Header,
+    KeepIndex,
+    KeepText,
+    Memory,
+    Separator,
+    TablePath,
+    Timeout,
+    csv_options,
+    split_coordinates,
+)
 from sswim.cli.processes import join_launched
 
 if TYPE_CHECKING:
@@ -24,7 +40,15 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
+    text: KeepText = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    keep_index: KeepIndex = False,
+    coordinates: Coordinates = None,
     drop_missing: DropMissing = False,
+    drop_missing_target: DropMissingTarget = False,
     depth: Annotated[
         int | None, typer.Option(help="Train one model with this many warps, not the ensemble.")
     ] = None,
@@ -108,21 +132,35 @@ def _fit(
     processes: Processes,
 ) -> None:
     """Fit a table by the given options, and write the model."""
+    import torch
+
     from sswim.estimator.regressor import SSWIMRegressor
     from sswim.tables.table_source import open_source
     from sswim.training.checkpoints import Checkpoints
 
     checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
+    coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))
     source = open_source(
         given["table"],
         given["target"],
         drop=given.get("drop", ()),
+        text=given.get("text", ()),
+        coordinates=coordinates,
         drop_missing=given["drop_missing"],
+        drop_missing_target=given["drop_missing_target"],
         memory=as_bytes(given["memory"]),
+        dtype=torch.float32 if given.get("dtype") == "float32" else torch.float64,
+        csv=csv_options(
+            given.get("separator"),
+            given.get("decimal"),
+            given.get("encoding"),
+            given.get("header"),
+            given["keep_index"],
+        ),
         processes=processes,
     )
     if processes.is_first:
-        say_left_out(source.n_left_out, source.n_left_out + (source.table.n_rows or 0))
+        say_left_out(source.n_left_out, source.n_rows or 0)
     settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
     regressor = SSWIMRegressor(**settings, verbose=verbose, callback=interruption)
     regressor.fit(

@@ -2,40 +2,97 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from sswim.cli.console import output, print_facts, user_errors
+import typer
+
+from sswim.cli.console import messages, output, print_facts, say, user_errors
 from sswim.cli.models import table_schema
-from sswim.cli.options import ModelPath
+from sswim.cli.options import (
+    Decimal,
+    Encoding,
+    Header,
+    KeepIndex,
+    KeepText,
+    Separator,
+    csv_options,
+)
 
 if TYPE_CHECKING:
     from sswim.recipe.fitted_kind import FittedKind
+    from sswim.tables.table_description import TableDescription
 
 
-def info(model: ModelPath) -> None:
-    """Show what a model file holds."""
+def info(
+    path: Annotated[
+        Path, typer.Argument(help="Model file that `sswim fit` wrote, or a table of any format.")
+    ],
+    text: KeepText = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    keep_index: KeepIndex = False,
+) -> None:
+    """Show what a model file holds, or what would be read of a table."""
+    with user_errors():
+        from sswim.tables.table_io import has_table_suffix
+
+        if not path.is_dir() and not has_table_suffix(path):
+            _show_model(path)
+            return
+        from sswim.tables.table_description import describe_table
+
+        csv = csv_options(separator, decimal, encoding, header, keep_index)
+        _show_table(path, describe_table(path, csv, text or ()))
+
+
+def _show_table(path: Path, found: TableDescription) -> None:
+    """Print what would be read of a table."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    rows = f"{found.n_rows:,} rows, {len(found.columns)} columns"
+    printed = Table(title=escape(f"{path} ({found.form})\n{rows}"))
+    for title in ("column", "kind", "values"):
+        printed.add_column(title, overflow="fold")
+    printed.add_column("missing", justify="right")
+    printed.add_column("examples", overflow="fold")
+    for each in found.columns:
+        missing = f"{each.n_missing:,}" if each.n_missing else ""
+        examples = "; ".join(each.examples)
+        cells = (each.name, each.kind, each.values, missing, examples)
+        printed.add_row(*map(escape, cells))
+    output.print(printed)
+    for note in found.notes:
+        say(messages, f"Note: {note}")
+
+
+def _show_model(model: Path) -> None:
+    """Print what a model file holds."""
     from sswim.estimator.regressor import SSWIMRegressor
 
-    with user_errors():
-        regressor = SSWIMRegressor.load(model)
-        facts: dict[str, object] = {"number of inputs": regressor.n_features_in_}
-        if hasattr(regressor, "table_schema_"):
-            schema = table_schema(regressor)
-            facts["target"] = schema.target
-            facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
-        facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
-        facts["rows inside"] = "none"
-        if regressor.keeps_rows_:
-            facts["rows inside"] = "yes: the model predicts from the rows it was trained on"
-            if not regressor.n_samples_seen_:
-                facts["rows inside"] = "none: saved without them; partial_fit gives it rows"
-        if hasattr(regressor, "log_marginal_likelihood_"):
-            facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
-        facts["training steps"] = regressor.n_iter_
-        for kind in regressor.recipe_:
-            facts[f"kind {kind.name}"] = _describe(kind)
-        settings = regressor.get_params()
-        facts |= {name: settings[name] for name in settings if name not in ("callback", "verbose")}
+    regressor = SSWIMRegressor.load(model)
+    n_inputs = len(getattr(regressor, "input_names_", range(regressor.n_features_in_)))
+    facts: dict[str, object] = {"number of inputs": n_inputs}
+    if hasattr(regressor, "table_schema_"):
+        schema = table_schema(regressor)
+        facts["target"] = schema.target
+        facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
+    facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
+    facts["rows inside"] = "none"
+    if regressor.keeps_rows_:
+        facts["rows inside"] = "yes: the model predicts from the rows it was trained on"
+        if not regressor.n_samples_seen_:
+            facts["rows inside"] = "none: saved without them; partial_fit gives it rows"
+    if hasattr(regressor, "log_marginal_likelihood_"):
+        facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
+    facts["training steps"] = regressor.n_iter_
+    for kind in regressor.recipe_:
+        facts[f"kind {kind.name}"] = _describe(kind)
+    settings = regressor.get_params()
+    facts |= {name: settings[name] for name in settings if name not in ("callback", "verbose")}
     print_facts(output, str(model), facts)
 
 

@@ -23,7 +23,9 @@ def table_schema(regressor: SSWIMRegressor) -> Schema:
 
     A model that was fitted in Python on named columns reads numbers by these names.
     """
-    from sswim.tables.schema import Column, Schema
+    from sswim.tables.columns import NumberColumn
+    from sswim.tables.schema import Schema
+    from sswim.tables.schema_file import schema_from_dict
     from sswim.tables.table_io import TableError
 
     if regressor.n_targets_ > 1:
@@ -32,11 +34,11 @@ def table_schema(regressor: SSWIMRegressor) -> Schema:
             "use it in Python, or fit one model for each target."
         )
     if hasattr(regressor, "table_schema_"):
-        return Schema.from_dict(regressor.table_schema_)
+        return schema_from_dict(regressor.table_schema_)
     names = getattr(regressor, "feature_names_in_", None)
     if names is None:
         raise TableError(
             "The model must know the names of its columns. This one was fitted on arrays without "
             "names; fit it on a data frame, or with `sswim fit`."
         )
-    return Schema("", tuple(Column(str(name), "number") for name in names))
+    return Schema("", tuple(NumberColumn(str(name)) for name in names))

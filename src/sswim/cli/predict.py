@@ -11,7 +11,19 @@ from sswim.base.byte_size import as_bytes
 from sswim.base.files import require_folder
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.models import load_model
-from sswim.cli.options import Coverage, DropMissing, Memory, ModelPath, TablePath, Timeout
+from sswim.cli.options import (
+    Coverage,
+    Decimal,
+    DropMissing,
+    Encoding,
+    Header,
+    Memory,
+    ModelPath,
+    Separator,
+    TablePath,
+    Timeout,
+    csv_options,
+)
 from sswim.cli.processes import join_launched
 
 if TYPE_CHECKING:
@@ -28,19 +40,28 @@ def predict(
     coverage: Coverage = 0.9,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "",
     drop_missing: DropMissing = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    header: Header = None,
     memory: Memory = "2GiB",
     timeout: Timeout = 1800.0,
 ) -> None:
     """Add the columns mean, std, median, lower and upper to a table.
 
-    A folder of files becomes a folder of Parquet files with the same names.
+    A CSV file becomes a CSV file in which all that it has stays byte for byte, or a file of another
+    format. A folder of files becomes a folder of Parquet files with the same names.
     """
     from sswim.estimator.table_prediction import predict_table
+    from sswim.tables.csv_text import is_csv
     from sswim.tables.open_table import read_small_table
 
     with user_errors(), join_launched(timeout) as processes:
         regressor, schema = load_model(model)
-        small = read_small_table(table, as_bytes(memory)) if processes.size == 1 else None
+        csv = csv_options(separator, decimal, encoding, header)
+        small = None
+        if processes.size == 1 and not is_csv(table):  # CSV files are copied as they are written
+            small = read_small_table(table, as_bytes(memory))
         if small is not None:
             n_rows = _predict_small(
                 regressor, schema, small.table, out, coverage, prefix, drop_missing
@@ -54,6 +75,7 @@ def predict(
                 coverage=coverage,
                 prefix=prefix,
                 drop_missing=drop_missing,
+                csv=csv,
                 processes=processes,
                 say=lambda text: say(messages, text),
             )
@@ -72,14 +94,21 @@ def _predict_small(
 ) -> int:
     """Write a table in memory with its predictions, in any format; return its number of rows."""
     from sswim.estimator.prediction_columns import predicted_columns
-    from sswim.tables.missing_values import select_complete
-    from sswim.tables.table_io import append_columns, require_writable_suffix, write_table
+    from sswim.tables.missing_values import complete_rows, keep_rows
+    from sswim.tables.table_io import (
+        append_columns,
+        require_columns,
+        require_writable_suffix,
+        write_table,
+    )
 
     require_writable_suffix(out)
     require_folder(out)
-    names = [column.name for column in schema.columns]
-    rows, n_left_out = select_complete(table, names, drop_missing=drop_missing)
-    say_left_out(n_left_out, table.num_rows)
+    require_columns(table.schema, schema.used)
+    rows = table
+    if drop_missing:
+        rows = keep_rows(table, complete_rows(table, schema.used))
+        say_left_out(table.num_rows - rows.num_rows, table.num_rows)
     columns = predicted_columns(regressor, schema.encode(rows), coverage)
     write_table(append_columns(rows, {prefix + name: columns[name] for name in columns}), out)
     return rows.num_rows

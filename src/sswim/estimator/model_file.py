@@ -27,11 +27,12 @@ from sswim.posterior.feature_predictor import (
 from sswim.posterior.neighbour_predictor import NeighbourPredictor, condition_on_rows
 from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics, unpack_gram
+from sswim.rows.gaussian_imputer import GaussianImputer
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling
 
-VERSION = 7
+VERSION = 8
 
 
 class ModelFileError(UserError):
@@ -178,3 +179,15 @@ def _restored_rows(tensors: dict[str, Tensor], device: torch.device) -> Rows | N
     if any(len(tensor) != len(targets) for tensor in (inputs, *others)):
         raise ValueError("rows of different lengths")
     return Rows(Measure(inputs, input_variance=variance), targets, weight)
+
+
+def pack_imputer(imputer: GaussianImputer) -> dict[str, Tensor]:
+    """Return the tensors of an imputer by name."""
+    names = [field.name for field in dataclasses.fields(imputer)]
+    return {f"imputer.{name}": torch.from_numpy(getattr(imputer, name)) for name in names}
+
+
+def unpack_imputer(tensors: dict[str, Tensor]) -> GaussianImputer:
+    """Restore an imputer, and check it."""
+    names = [field.name for field in dataclasses.fields(GaussianImputer)]
+    return GaussianImputer.checked(*(tensors[f"imputer.{name}"].cpu().numpy() for name in names))

@@ -7,12 +7,13 @@ from jaxtyping import Float64
 
 from sswim.base.validation import require_coverage
 from sswim.estimator.regressor import SSWIMRegressor
+from sswim.rows.encoded import Encoded
 
 NAMES = ("mean", "std", "median", "lower", "upper")
 
 
 def predicted_columns(
-    regressor: SSWIMRegressor, inputs: Float64[np.ndarray, "N D"], coverage: float
+    regressor: SSWIMRegressor, inputs: Encoded | Float64[np.ndarray, "N D"], coverage: float
 ) -> dict[str, Float64[np.ndarray, " N"]]:
     """Predict the columns ``NAMES`` of rows.
 

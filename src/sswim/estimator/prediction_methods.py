@@ -15,6 +15,7 @@ from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState, draw_generator
 from sswim.base.validation import require_coverage, require_integer
 from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
+from sswim.estimator.input_reader import InputReader
 from sswim.estimator.member import Member
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
@@ -31,6 +32,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     """Predictions, densities, draws and warps of a fitted ensemble."""
 
     dtype: str
+    _reader: InputReader
     _models: list[SSWIM]
     _ensemble: Ensemble
     _fitted_rows: Rows | None
@@ -152,9 +154,9 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._fitted_rows is None:
             raise UserError(
-                "loo_predict needs the arrays given to fit. They are not kept after partial_fit "
-                "or in a model file, and the rows of tables and sources never are. Call it right "
-                "after a fit of arrays."
+                "loo_predict needs the arrays given to fit. They are not kept after partial_fit, "
+                "in a model file, in a pickle or in a copy, and the rows of tables and sources "
+                "never are. Call it right after a fit of arrays."
             )
         mixture = self._ensemble.leave_one_out(self._fitted_rows)
         mean = self._as_output(mixture.mean)
@@ -281,6 +283,28 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     def _predicts_by_neighbours(self) -> bool:
         members = self._ensemble_of_fit().members
         return any(isinstance(member, NeighbourPredictor) for member in members)
+
+    def _set_reader(self, reader: InputReader) -> None:
+        """Set how later rows are read, and what is public of it."""
+        for name in ("feature_names_in_", "input_names_"):
+            if hasattr(self, name):
+                delattr(self, name)  # from an earlier fit
+        self._reader = reader
+        self.n_features_in_ = reader.n_columns
+        if reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, dtype=object)
+        if reader.inputs is not None:
+            self.input_names_ = list(reader.inputs)
+
+    @property
+    def table_schema_(self) -> dict[str, Any]:
+        """How the columns of frames and tables become inputs, as a dictionary."""
+        check_is_fitted(self)
+        if self._reader.schema is None:
+            raise AttributeError("A model of arrays has no schema of tables.")
+        from sswim.tables.schema_file import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
+
+        return schema_to_dict(self._reader.schema)
 
     def _ensemble_of_fit(self) -> Ensemble:
         check_is_fitted(self)

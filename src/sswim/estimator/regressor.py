@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from torch import Tensor
+from sklearn.metrics import r2_score
+from sklearn.utils.metadata_routing import UNUSED
 
 from sswim.base.byte_size import as_bytes
 from sswim.base.devices import resolve_device
 from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState
 from sswim.distributed.processes import ALONE, Processes, local_device
-from sswim.estimator.fit_source import as_source
-from sswim.estimator.model_file import MODEL, ModelFileError, pack, stored_members, unpack
-from sswim.estimator.prediction_methods import PredictionMethods
+from sswim.estimator.fit_source import Coordinates, as_source
+from sswim.estimator.input_checks import as_numpy
+from sswim.estimator.input_reader import learn_reader
+from sswim.estimator.persistence import Persistence
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
 from sswim.estimator.training_progress import show_progress
-from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
+from sswim.model.architecture import InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
 from sswim.posterior.ensemble import make_ensemble
-from sswim.recipe.fitted_kind import FittedKind
 from sswim.recipe.member_draws import members_per_process
 from sswim.recipe.member_fitting import fit_members
 from sswim.recipe.plan import Plan
 from sswim.recipe.recipe import Recipe
 from sswim.rows.memory_source import MemorySource
-from sswim.rows.source import Source
 from sswim.rows.summary import Summary, describe, summarise
 from sswim.rows.target_checks import has_ties, warn_about_targets
 from sswim.rows.training_rows import read_training_rows
@@ -44,7 +42,7 @@ TRAINING_SHARE = 0.75
 """Share of a limited time after which training ends; weighing and conditioning need the rest."""
 
 
-class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # type: ignore[misc]
+class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ignore[misc]
     """Nonstationary probabilistic regression by sparse spectrum warped input measures.
 
     Inputs and targets are standardised internally; predictions are in the units of the targets.
@@ -95,6 +93,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         callback: Called as ``callback(member, step)`` after every training step of every member;
             if it returns True, training ends. Members that have not begun are then left out.
         recipe: The ingredients of the default ensemble, to leave some of them out.
+        coordinates: Names (or places, for arrays) of two columns, longitude and latitude in
+            degrees, which become a point on the sphere: the date line and the poles are nothing
+            special. A GeoDataFrame of longitudes and latitudes needs no such setting.
 
     Attributes:
         members_: The members: models, predictors and weights.
@@ -108,10 +109,17 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         n_samples_seen_: Number of rows that the model is conditioned on.
         scaling_: Means and spreads of inputs and targets.
         n_features_in_, feature_names_in_: As in scikit-learn.
-        table_schema_: How tables are read for this model, if it was fitted to one.
+        input_names_: Names of the inputs that the columns became, if these have names.
+        table_schema_: How the columns of frames and tables become inputs.
     """
 
-    table_schema_: dict[str, Any]
+    # Only sample_weight and X_std describe rows; scikit-learn does not route the other arguments.
+    __metadata_request__fit = dict.fromkeys(
+        ("memory", "time_limit", "checkpoints", "processes"), UNUSED
+    )
+    __metadata_request__predict = dict.fromkeys(
+        ("return_std", "return_cov", "include_noise"), UNUSED
+    )
 
     def __init__(
         self,
@@ -139,6 +147,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         verbose: bool = False,
         callback: MemberCallback | None = None,
         recipe: Recipe | None = None,
+        coordinates: Coordinates = None,
     ) -> None:
         self.depth = depth
         self.n_neighbors = n_neighbors
@@ -163,6 +172,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         self.verbose = verbose
         self.callback = callback
         self.recipe = recipe
+        self.coordinates = coordinates
 
     def fit(
         self,
@@ -179,11 +189,14 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         """Learn from rows.
 
         Args:
-            X: Inputs, (N, D): an array, data frame or tensor. Or the path of a table: a Parquet or
-                CSV file, or a folder of them. Or a source of rows (see :mod:`sswim.rows`).
-            y: Targets, (N,) or (N, T); the name of a table's target column; None for a source.
+            X: Inputs, (N, D): an array or tensor; or a data frame (pandas, polars, Arrow,
+                geopandas), whose columns may hold numbers, text, categories, dates and times. Or
+                the path of a table: a Parquet or CSV file, or a folder of them. Or a source of rows
+                (see :mod:`sswim.rows`). Missing values are imputed.
+            y: Targets, (N,) or (N, T); the name of the target column of a frame or table; None for
+                a source.
             sample_weight: How many times each row counts, (N,).
-            X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
+            X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
             memory: Memory for the rows of a table or source; larger ones are read in every pass,
                 and a model that keeps its rows keeps a random sample of them.
             time_limit: About how many seconds the fit may take. The members that take least time
@@ -199,11 +212,19 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         held_bytes = as_bytes(memory)
         device = local_device(resolve_device(self.device))
         dtype = self._precision
-        source = as_source(self, X, y, sample_weight, X_std, dtype=dtype, processes=processes)
+        source = as_source(
+            self,
+            X,
+            y,
+            sample_weight,
+            X_std,
+            dtype=dtype,
+            memory=held_bytes,
+            processes=processes,
+        )
         processes.require_same("table", {"inputs": source.names, **source.facts()})
         summary = summarise(source, dtype, processes)
         processes.require_same("rows", describe(summary))
-        n_inputs = summary.sample.inputs.mean.shape[1]
         plan = replace(self._plan(summary), shortest_first=time_limit is not None)
         output_warp = any(kind.architecture.output_warp != "none" for kind in plan.kinds)
         warn_about_targets(summary.sample, output_warp=output_warp)
@@ -241,7 +262,11 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
             combined.weights,
             rows.device_sample if rows.complete else None,
         )
-        self._set_source_attributes(source, n_inputs, device)
+        self._set_reader(learn_reader(source, summary.sample))
+        self._flat_targets = source.flat_targets
+        self._fitted_rows = None
+        if isinstance(source, MemorySource):
+            self._fitted_rows = source.rows.to(device=device)
         histories = [training.history for training in combined.trainings]
         self.history_ = [np.array([step.value for step in history]) for history in histories]
         self.n_iter_ = max(len(values) - 1 for values in self.history_)
@@ -252,34 +277,6 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         n_inputs = summary.sample.inputs.mean.shape[1]
         tied = has_ties(summary.sample)
         return make_fit_plan(self, summary.n_rows, n_inputs, tied=tied)
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the JSON-able arguments that decide what is learnt."""
-        settings = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.get_params().items()
-            if name not in ("device", "verbose", "callback")
-        }
-        if self.recipe is not None:
-            settings["recipe"] = asdict(self.recipe)
-        if isinstance(self.random_state, np.random.RandomState):
-            settings["random_state"] = None  # its state cannot be stored
-        return settings
-
-    def _set_source_attributes(self, source: Source, n_inputs: int, device: torch.device) -> None:
-        """Set what later calls need to know about the rows of ``fit``."""
-        self._flat_targets = source.flat_targets
-        self._fitted_rows = None
-        if isinstance(source, MemorySource):
-            self._fitted_rows = source.rows.to(device=device)
-        self.n_features_in_ = n_inputs
-        for name in ("feature_names_in_", "table_schema_"):
-            if hasattr(self, name):
-                delattr(self, name)  # from an earlier fit
-        if source.names is not None:
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-        if source.table_schema is not None:
-            self.table_schema_ = source.table_schema
 
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, X_std: Any = None
@@ -296,71 +293,18 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, PredictionMethods):  # ty
         self._fitted_rows = None
         return self
 
-    def save(self, path: str | os.PathLike[str], *, include_rows: bool = True) -> None:
-        """Write the model to one file.
+    def __sklearn_tags__(self) -> Any:
+        """Say that inputs may be categories, text and missing."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
 
-        Members that predict by neighbours need the rows, and of few rows the other members are
-        computed again from them, which makes the file small. Else the file holds no rows.
-
-        Args:
-            path: The file.
-            include_rows: Whether the file may hold rows. Without them, members that predict by
-                neighbours are left out, and the others have their weight. If there are no others,
-                the model can predict again after ``partial_fit`` with rows.
-        """
-        ensemble = self._ensemble_of_fit()
-        # The device belongs to the machine, and a callback cannot be stored.
-        others = {"device": "auto", "verbose": self.verbose, "callback": None}
-        stored = stored_members(ensemble, include_rows=include_rows)
-        content = {
-            "parameters": {**self._settings(), **others},
-            "architectures": [asdict(self._models[number].architecture) for number in stored],
-            "flat_targets": self._flat_targets,
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "history": [self.history_[number].tolist() for number in stored],
-            "recipe": [asdict(kind) for kind in self.recipe_],
-            "table_schema": getattr(self, "table_schema_", None),
-        }
-        MODEL.write(path, pack(self._models, ensemble, include_rows=include_rows), content)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SSWIMRegressor:
-        """Read a model that ``save`` wrote. Nothing in the file is executed."""
-        tensors, content = MODEL.read(path)
-        try:
-            parameters = content["parameters"]
-            if parameters["recipe"] is not None:
-                parameters["recipe"] = Recipe.from_dict(parameters["recipe"])
-            regressor = cls(**parameters)
-            check_settings(regressor)
-            regressor._restore(tensors, content)
-        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
-            raise ModelFileError(
-                f"{os.fspath(path)!r} is a sswim model file, but its content is inconsistent: "
-                f"{error}."
-            ) from error
-        return regressor
-
-    def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
-        device = resolve_device(self.device)
-        self.history_ = [np.array(values) for values in content["history"]]
-        self.recipe_ = tuple(FittedKind(**each) for each in content["recipe"])
-        architectures = [Architecture(**each) for each in content["architectures"]]
-        self._models, self._ensemble = unpack(tensors, architectures, device)
-        if len(self.history_) != len(self._models):
-            raise ValueError(f"{len(self.history_)} histories for {len(self._models)} members")
-        self._fitted_rows = None
-        self._flat_targets = bool(content["flat_targets"])
-        self.n_iter_ = max(len(values) - 1 for values in self.history_)
-        self.n_features_in_ = len(self._ensemble.scaling.input_mean)
-        if content["feature_names"]:
-            self.feature_names_in_ = np.array(content["feature_names"], dtype=object)
-        if content["table_schema"] is not None:
-            self.table_schema_ = content["table_schema"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the arrays of ``fit``."""
-        return {**super().__getstate__(), "_fitted_rows": None}
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, X_std: Any = None) -> float:
+        """Return R², the share of the targets' variance that the predicted means explain."""
+        predicted = self.predict(X, X_std=X_std)
+        return float(r2_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight)))
 
 
 def _deadline(time_limit: int | float | None) -> float:

@@ -49,6 +49,7 @@ class Settings(Protocol):
     length_scale: float | Auto
     dtype: DType | Auto
     recipe: Recipe | None
+    coordinates: Any
 
 
 def check_settings(settings: Settings) -> None:
@@ -87,10 +88,24 @@ def check_settings(settings: Settings) -> None:
     length_scale = settings.length_scale
     if length_scale != "auto" and (isinstance(length_scale, str | None) or not length_scale > 0):
         raise UserError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
+    _check_coordinates(settings.coordinates)
     if settings.recipe is not None and settings.depth != "auto":
         raise UserError(
             f"A recipe has its own depths. Got depth={settings.depth!r} with a recipe; leave depth "
             'at "auto".'
+        )
+
+
+def _check_coordinates(coordinates: Any) -> None:
+    if coordinates is None:
+        return
+    both = tuple(coordinates) if isinstance(coordinates, tuple | list) else ()
+    places = all(isinstance(each, int) and each >= 0 for each in both)
+    names = all(isinstance(each, str) for each in both)
+    if len(both) != 2 or both[0] == both[1] or not (places or names):
+        raise UserError(
+            "coordinates must be two columns, longitude and latitude, by their names or by their "
+            f"places. Got {coordinates!r}."
         )
 
 

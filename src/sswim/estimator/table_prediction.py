@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sswim.base.files import atomic_write, require_folder
+from sswim.base.files import require_folder
 from sswim.base.validation import require_coverage
 from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
@@ -21,18 +21,21 @@ from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.prefetch import prefetched
 from sswim.tables.chunked_table import TableChunk, chunk_rows, split_rows
+from sswim.tables.csv_options import AS_FOUND, CsvOptions
 from sswim.tables.file_table import FileTable, split_by_file
 from sswim.tables.missing_values import complete_rows, keep_rows
 from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
+from sswim.tables.table_copy import copy_file, require_copy
 from sswim.tables.table_io import (
     TableError,
-    append_columns,
     quote_names,
     require_columns,
+    require_new_names,
     table_suffix,
 )
-from sswim.tables.unusable_rows import require_usable
+from sswim.tables.table_source import TableNote
+from sswim.tables.unusable_rows import require_finite
 
 SUFFIX = ".parquet"
 """Suffix of the files that are written."""
@@ -54,16 +57,17 @@ class TablePrediction:
     @property
     def used(self) -> list[str]:
         """Names of the columns that the model needs."""
-        return [column.name for column in self.schema.columns]
+        return self.schema.used
 
-    def extended(self, schema: pa.Schema) -> pa.Schema:
-        """Return a schema with the new columns; raise an error if their names are taken."""
-        nothing = {self.prefix + name: np.empty(0) for name in NAMES}
-        return append_columns(schema.empty_table(), nothing).schema
+    @property
+    def names(self) -> list[str]:
+        """Names of the new columns."""
+        return [self.prefix + name for name in NAMES]
 
-    def predict(self, chunk: TableChunk) -> pa.Table:
-        """Return the complete rows of a chunk with the new columns."""
+    def predict(self, chunk: TableChunk) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return which rows of a chunk are predicted, and their new columns."""
         table, numbers = chunk.table, np.arange(chunk.first, chunk.first + chunk.table.num_rows)
+        kept = np.ones(len(numbers), dtype=bool)
         if self.drop_missing:
             kept = complete_rows(table, self.used)
             table, numbers = keep_rows(table, kept), numbers[kept]
@@ -72,13 +76,12 @@ class TablePrediction:
         try:
             found = [self._columns(piece) for piece in split_rows(table, n_rows)]
         except TableError:
-            require_usable(numbers, table.select(self.used), chunk.file, "its file")
+            require_finite(numbers, table.select(self.used), chunk.file, "its file")
             raise
-        new = {
+        return kept, {
             self.prefix + name: np.concatenate([np.empty(0), *(each[name] for each in found)])
             for name in NAMES
         }
-        return append_columns(table, new)
 
     def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
         return predicted_columns(self.regressor, self.schema.encode(table), self.coverage)
@@ -93,13 +96,15 @@ def predict_table(
     coverage: float,
     prefix: str,
     drop_missing: bool,
+    csv: CsvOptions = AS_FOUND,
     processes: Processes = ALONE,
     say: Callable[[str], object],
 ) -> int:
     """Write a table with the columns mean, std, median, lower and upper; return its number of rows.
 
     A folder becomes a folder with one Parquet file for each file, and a file becomes a Parquet
-    file. A file appears when it is complete. Hive partition columns stay in the names of folders.
+    file. A CSV file may also become a CSV file, in which all that it has stays byte for byte. A
+    file appears when it is complete. Hive partition columns stay in the names of folders.
 
     Args:
         regressor: A fitted estimator with one target.
@@ -108,20 +113,24 @@ def predict_table(
         out: The folder to write, empty or missing; or the file to write.
         coverage: Nominal coverage of the intervals from lower to upper.
         prefix: Prefix of the names of the new columns.
-        drop_missing: Whether to leave out rows with missing values; else they are an error.
+        drop_missing: Whether to leave out rows with missing values; else these are imputed.
+        csv: How CSV files are read.
         processes: The processes that call this together; each predicts some of the files.
         say: Prints a line of progress; called in the first process only.
     """
     require_coverage(coverage)
     prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing)
     jobs: list[Job] = []
-    processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction)))
+    processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
     sizes = [file.size for file, _ in jobs]
     processes.require_same("files", {file.path: file.size for file, _ in jobs})
     if source.is_dir():
         processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
     mine = assign_by_size(sizes, processes.size)[processes.rank]
     say = say if processes.is_first else _ignore
+    notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
+    for note in notes if processes.is_first else ():
+        warnings.warn(note, TableNote, stacklevel=2)
     advance = prediction_progress(say, sum(sizes[number] for number in mine))
     rows: Counter[str] = Counter()
 
@@ -147,16 +156,16 @@ def assign_by_size(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
     return assigned
 
 
-def _jobs(source: Path, out: Path, prediction: TablePrediction) -> list[Job]:
+def _jobs(source: Path, out: Path, prediction: TablePrediction, csv: CsvOptions) -> list[Job]:
     """Return the files to predict; raise the errors that can be found without reading rows."""
     in_folder = source.is_dir()
     if not in_folder:
-        _require_parquet(out)
+        require_copy(source, out)
         require_folder(out)
-    table = open_table(source)
+    table = open_table(source, csv=csv.for_model(prediction.schema.text_names))
     require_columns(table.schema, prediction.used)
-    prediction.extended(table.schema)
-    files = split_by_file(table, used={*prediction.used, prediction.schema.target})
+    require_new_names(table.schema.names, prediction.names)
+    files = split_by_file(table)
     jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
     counts = Counter(written for _, written in jobs)
     if same := [file.path for file, written in jobs if counts[written] > 1]:
@@ -182,34 +191,18 @@ def _predict_file(
     advance: Callable[[int], None],
 ) -> Generator[None, None, None]:
     """Write one file, a chunk at a time, and count predicted and left-out rows."""
-    own = file.schema()
-    schema = prediction.extended(own)
-    others = [name for name in prediction.used if name not in own.names]
     out.parent.mkdir(parents=True, exist_ok=True)
     with (
-        _writing(out, schema) as writer,
-        closing(prefetched(file.table.chunks([*own.names, *others]))) as chunks,
+        copy_file(file, out, prediction.names) as copy,
+        closing(prefetched(file.table.chunks(prediction.used))) as chunks,
     ):
         for chunk in chunks:
-            table = prediction.predict(chunk)
-            if table.num_rows:
-                writer.write_table(table.select(schema.names).cast(schema))
-            rows["predicted"] += table.num_rows
-            rows["left out"] += chunk.table.num_rows - table.num_rows
-            if file.has_row_count:
-                advance(chunk.table.num_rows)
+            kept, columns = prediction.predict(chunk)
+            copy.append(kept, columns)
+            rows["predicted"] += int(kept.sum())
+            rows["left out"] += int((~kept).sum())
+            advance(len(kept))
             yield
-    if not file.has_row_count:
-        advance(file.size)
-
-
-@contextmanager
-def _writing(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    try:
-        with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-            yield writer
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
 
 
 def _make_folder(path: Path) -> None:
@@ -219,14 +212,6 @@ def _make_folder(path: Path) -> None:
             f"{str(path)!r}, which is {'not empty' if path.is_dir() else 'a file'}; choose another."
         )
     path.mkdir(parents=True, exist_ok=True)
-
-
-def _require_parquet(path: Path) -> None:
-    if table_suffix(path) != SUFFIX:
-        raise TableError(
-            f"Predictions of a table that is read in chunks must be written to a {SUFFIX} file. "
-            f"Got {str(path)!r}."
-        )
 
 
 def _ignore(text: str) -> None:

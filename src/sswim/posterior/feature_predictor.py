@@ -80,11 +80,7 @@ class FeaturePredictor(Predictor):
         """Whether it predicts the same for all inputs, because it has no signal."""
         return bool((self.signal < NO_SIGNAL).all())
 
-    @torch.no_grad()
-    def predict_chunk(self, inputs: Measure) -> Prediction:
-        """Predict z at one chunk of inputs; see :meth:`predict`."""
-        if inputs.input_variance is not None:
-            return self._predict_uncertain(inputs)
+    def _predict_exact(self, inputs: Measure) -> Prediction:
         return self.posterior.predict(
             row_features(self.factors, inputs), log_precision(self.factors, inputs)
         )

@@ -78,11 +78,7 @@ class NeighbourPredictor(Predictor):
         """The rows as predictions use them."""
         return neighbour_rows(self.factors, self.rows, self.noise / self.signal)
 
-    @torch.no_grad()
-    def predict_chunk(self, inputs: Measure) -> Prediction:
-        """Predict z at one chunk of inputs; see :meth:`predict`."""
-        if inputs.input_variance is not None:
-            return map_chunks(self._predict_uncertain, inputs, max(1, 4096 // N_NODES))
+    def _predict_exact(self, inputs: Measure) -> Prediction:
         return self._as_prediction(self._locally(self._query(inputs)), inputs)
 
     @torch.no_grad()
@@ -236,7 +232,10 @@ class NeighbourPredictor(Predictor):
         return bool((self.resolution > 0).any())
 
     def _predict_uncertain(self, inputs: Measure) -> Prediction:
-        """Predict a chunk of uncertain inputs by the moments over N_NODES inputs for each."""
+        """Predict z at uncertain inputs by the moments over N_NODES inputs for each."""
+        return map_chunks(self._predict_nodes, inputs, max(1, 4096 // N_NODES))
+
+    def _predict_nodes(self, inputs: Measure) -> Prediction:
         assert inputs.input_variance is not None
         root = _root(full_covariance(inputs.mean, inputs.input_variance))
         nodes = normal_nodes(inputs.mean.shape[1]).to(inputs.mean)  # (nodes, D)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import torch
 from jaxtyping import Float64
@@ -43,13 +44,39 @@ class Predictor(Record):
     def predict(self, inputs: Measure) -> Prediction:
         """Predict z at inputs; for uncertain inputs, its first two moments."""
         if inputs.input_variance is not None:
-            return self.predict_chunk(inputs)  # which cuts uncertain inputs into smaller chunks
+            return map_chunks(self.predict_chunk, inputs, rows_at_once(inputs))
         size = rows_at_once(inputs, in_threads=True)
         return map_chunks(self.predict_chunk, inputs, size, in_threads=True)
 
-    @abstractmethod
+    @torch.no_grad()
     def predict_chunk(self, inputs: Measure) -> Prediction:
-        """Predict z at one chunk of inputs; see :meth:`predict`."""
+        """Predict z at one chunk of inputs; see :meth:`predict`.
+
+        Inputs that are known exactly are predicted as if all were: cheaper, and to the last bit.
+        """
+        if inputs.input_variance is None:
+            return self._predict_exact(inputs)
+        uncertain = (inputs.input_variance != 0).flatten(1).any(1)
+        if uncertain.all():
+            return self._predict_uncertain(inputs)
+        exact = replace(inputs, input_variance=None)
+        if not uncertain.any():
+            return self._predict_exact(exact)
+        known = self._predict_exact(exact.map(itemgetter(~uncertain)))
+        others = self._predict_uncertain(inputs.map(itemgetter(uncertain)))
+        joined = known.map(lambda each: each.new_empty((len(uncertain), *each.shape[1:])))
+        for part, rows in ((known, ~uncertain), (others, uncertain)):
+            for target, values in zip(joined.tensors(), part.tensors(), strict=True):
+                target[rows] = values
+        return joined
+
+    @abstractmethod
+    def _predict_exact(self, inputs: Measure) -> Prediction:
+        """Predict z at one chunk of inputs that are known exactly."""
+
+    @abstractmethod
+    def _predict_uncertain(self, inputs: Measure) -> Prediction:
+        """Predict the first two moments of z at uncertain inputs, in smaller chunks."""
 
     @abstractmethod
     def predict_mean_chunk(self, inputs: Measure) -> Float64[Tensor, "N T"]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from sswim.base.record import Record
@@ -83,6 +84,22 @@ def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
     return _scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
 
 
+def share_spreads(scaling: Scaling, groups: Iterable[tuple[int, ...]], inputs: Moments) -> Scaling:
+    """Return a scaling in which the inputs of each group have the spread of all of them.
+
+    Args:
+        scaling: A scaling in which each input has its own spread.
+        groups: Groups of inputs that share a unit.
+        inputs: Moments of the inputs, in which constant ones have no spread.
+    """
+    spread = scaling.input_spread.clone()
+    varies = ~_is_constant(inputs)
+    for group in map(list, groups):
+        if varies[group].any():
+            spread[group] = (spread[group].square() * varies[group]).mean().sqrt()
+    return replace(scaling, input_spread=spread)
+
+
 def learn_scaling(rows: Rows) -> Scaling:
     """Return the scaling of weighted rows."""
     return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
@@ -101,5 +118,8 @@ def _scaling(
 
 
 def _scale(moments: Moments) -> Float64[Tensor, " C"]:
-    constant = moments.spread / moments.unit <= _CONSTANT
-    return torch.where(constant, 1.0, moments.spread)
+    return torch.where(_is_constant(moments), 1.0, moments.spread)
+
+
+def _is_constant(moments: Moments) -> Bool[Tensor, " C"]:
+    return moments.spread / moments.unit <= _CONSTANT

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from sswim.distributed.share import ALL_ROWS, Share
+from sswim.rows.gaussian_imputer import GaussianImputer
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,17 @@ class Source(ABC):
     names: tuple[str, ...] | None = None
     """Names of the inputs, if they have any."""
 
+    columns: tuple[str, ...] | None = None
+    """Names of the columns that the inputs were made of, if they differ from the inputs."""
+
     table_schema: dict[str, Any] | None = None
     """How the columns of a table become numbers; None if the rows do not come from a table."""
+
+    imputer: GaussianImputer | None = None
+    """What fills in missing inputs of predictions; None to learn it from a sample of the rows."""
+
+    isotropic: tuple[tuple[int, ...], ...] = ()
+    """Groups of inputs that share a unit, so that they are scaled alike."""
 
     flat_targets: bool = True
     """Whether predictions have the shape (N,) rather than (N, T)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from operator import add
 from typing import Any
 
@@ -19,7 +20,7 @@ from sswim.rows.copies import merge_copies
 from sswim.rows.moments import Moments, moments
 from sswim.rows.row_sample import RowSampler
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import Scaling, scaling_of
+from sswim.rows.scaling import Scaling, scaling_of, share_spreads
 from sswim.rows.source import Chunk, Source
 from sswim.rows.weight_unit import weight_unit
 from sswim.rows.wild_inputs import tame
@@ -111,7 +112,10 @@ def summarise(
         sample = merge_copies(sample)
         n_rows = len(sample)
     scaling = scaling_of(total.inputs, total.targets)
-    scaling = tame(scaling, sample, total.lowest_inputs, total.highest_inputs, source.names)
+    bounded = frozenset(chain.from_iterable(source.isotropic))
+    ends = total.lowest_inputs, total.highest_inputs
+    scaling = tame(scaling, sample, *ends, source.names, bounded)
+    scaling = share_spreads(scaling, source.isotropic, total.inputs)
     unit = scaling.weight_unit.new_tensor(weight_unit(sample))
     return Summary(
         n_rows,

@@ -8,7 +8,7 @@ and in predictions, and a warning names the column.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +33,7 @@ def tame(
     lowest: Float64[Tensor, " D"],
     highest: Float64[Tensor, " D"],
     names: Sequence[str] | None = None,
+    bounded: Collection[int] = (),
 ) -> Scaling:
     """Return a scaling that limits the columns with wild values, and warn of these.
 
@@ -42,11 +43,13 @@ def tame(
         lowest: Smallest value of every input in all rows.
         highest: Largest value of every input in all rows.
         names: Names of the inputs.
+        bounded: Inputs that are never wild, because they are coordinates of points on a sphere: if
+            most points are in one town, others are far away and yet no mistakes.
     """
     low, high = scaling.input_low.clone(), scaling.input_high.clone()
     for number, column in enumerate(sample.inputs.mean.to(torch.float64).cpu().numpy().T):
         bottom, top = lowest[number].item(), highest[number].item()
-        found = _range(column, bottom, top)
+        found = None if number in bounded else _range(column, bottom, top)
         if found is None:
             continue
         low[number], high[number] = found

@@ -41,12 +41,16 @@ class ChunkedTable(Protocol):
         """All columns. A chunk may have another type of the same kind."""
 
     @property
-    def n_rows(self) -> int | None:
-        """Number of rows, or None if it is unknown before all of them are read."""
+    def n_rows(self) -> int:
+        """Number of rows."""
 
     @property
     def nbytes(self) -> int:
         """Approximate size of the whole table in memory."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user may want to know about how the table is read."""
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows, in order and from the start at every call."""

@@ -10,7 +10,11 @@ from pyarrow.fs import FileSelector, LocalFileSystem
 
 from sswim.tables.table_io import TableError, quote_names, require_file
 
-FORMATS = ((".parquet",), (".csv", ".csv.gz"))
+FORMATS = (
+    (".parquet",),
+    (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+    (".txt", ".txt.gz"),  # among other files a text is rather about them
+)
 """Suffixes that may be mixed in one folder."""
 
 
@@ -29,9 +33,10 @@ def table_files(path: str | Path) -> list[str]:
     if not any(_all_end_in(files, suffixes) for suffixes in FORMATS):
         names = [os.path.relpath(file, path) for file in files]
         raise TableError(
-            "A folder that is a table must have files that end in .parquet, or in .csv or .csv.gz, "
-            f"and no others. Got {quote_names(names) if names else 'none'} in {str(path)!r}; begin "
-            "the names of other files with an underscore."
+            "A folder that is a table must have files that end in .parquet, or in .csv or .tsv, or "
+            "in .txt (text files also with .gz), and no others. Got "
+            f"{quote_names(names) if names else 'none'} in {str(path)!r}; begin the names of other "
+            "files with an underscore."
         )
     return files
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sswim.tables.arrow_types import without_string_view
 from sswim.tables.chunked_table import ChunkedTable
-from sswim.tables.csv_table import CsvTable, read_header, text_size
+from sswim.tables.csv_table import CsvTable
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table_io import reading, table_suffix, without_string_view
+from sswim.tables.table_io import reading, table_suffix
 
 
 @dataclass(frozen=True)
@@ -22,56 +22,41 @@ class FileTable:
     table: ChunkedTable
     """Rows of the file."""
     size: int
-    """Number of rows if it is known; otherwise an approximate number of bytes."""
+    """Number of rows."""
+    whole: ChunkedTable
+    """The table that the file is a part of."""
 
-    @property
-    def has_row_count(self) -> bool:
-        """Whether ``size`` is the number of rows."""
-        return self.table.n_rows is not None
+    def as_written(self) -> ChunkedTable:
+        """Return the columns that the file itself has, with types that lose nothing of them.
 
-    def schema(self) -> pa.Schema:
-        """Return the columns stored in the file itself, without Hive partition columns."""
-        if isinstance(self.table, CsvTable):
+        Hive partition columns, which are in the names of folders, are not among them.
+        """
+        if isinstance(self.table, CsvTable) and isinstance(self.whole, CsvTable):
             (file,) = self.table.files
-            return pa.schema([self.table.schema.field(name) for name in file.names])
+            types = self.whole.written_types  # the same for all files
+            return replace(
+                self.table, schema=pa.schema([(name, types[name]) for name in file.names])
+            )
         if isinstance(self.table, ParquetTable):
             with reading(self.path, table_suffix(self.path)):
                 schema = pq.read_schema(self.path)
             fields = [field.with_type(without_string_view(field.type)) for field in schema]
-            return pa.schema(fields, schema.metadata)
-        return self.table.schema
+            return replace(self.table, schema=pa.schema(fields, schema.metadata))
+        return self.table
 
 
-def split_by_file(table: ChunkedTable, used: Collection[str]) -> list[FileTable]:
-    """Return all files of a table, in order.
-
-    Args:
-        table: The table.
-        used: Columns that are used as numbers. Integers in other columns of CSV files stay
-            integers, because they may be identifiers.
-    """
+def split_by_file(table: ChunkedTable) -> list[FileTable]:
+    """Return all files of a table, in order."""
     if isinstance(table, ParquetTable):
         return [
-            FileTable(file.path, replace(table, files=(replace(file, first=0),)), file.n_rows)
+            FileTable(
+                file.path, replace(table, files=(replace(file, first=0),)), file.n_rows, table
+            )
             for file in table.files
         ]
     if isinstance(table, CsvTable):
-        exact = _keep_integers(table, used)
         return [
-            FileTable(file.path, replace(exact, files=(file,)), text_size(file.path))
-            for file in exact.files
+            FileTable(file.path, replace(table, files=(file,), file_rows=(n_rows,)), n_rows, table)
+            for file, n_rows in zip(table.files, table.file_rows, strict=True)
         ]
-    return [FileTable(table.name, table, table.n_rows or 0)]
-
-
-def _keep_integers(table: CsvTable, used: Collection[str]) -> CsvTable:
-    """Return a table whose unused integer columns are read as integers, not as float64."""
-    headers = (read_header(file.path) for file in table.files)
-    first = next(header.schema for header in headers if header.has_rows)
-    fields = [
-        first.field(field.name)
-        if pa.types.is_integer(first.field(field.name).type) and field.name not in used
-        else field
-        for field in table.schema
-    ]
-    return replace(table, schema=pa.schema(fields))
+    return [FileTable(table.name, table, table.n_rows, table)]

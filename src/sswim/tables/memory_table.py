@@ -17,6 +17,8 @@ class MemoryTable:
 
     table: pa.Table
     name: str
+    notes: tuple[str, ...] = ()
+    """What the user should know about how the table was read, one line each."""
 
     @property
     def schema(self) -> pa.Schema:

@@ -11,10 +11,23 @@ from jaxtyping import Bool
 
 from sswim.tables.table_io import TableError, require_columns, without_string_views
 
+TELLING_ROWS = 20
+"""Fewest rows without a value from which the model learns what a missing value means."""
+TELLING_SHARE = 0.01
+"""Smallest share of such rows."""
+
 
 def is_missing(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return whether each value is null or NaN."""
     return pc.is_null(values, nan_is_null=True)
+
+
+def is_telling(n_missing: int, n_rows: int) -> bool:
+    """Return whether a column is so often missing that this becomes an input of its own.
+
+    What few rows say of missing values does more harm than good (``benchmarks/missing_cells.py``).
+    """
+    return n_missing >= max(TELLING_ROWS, TELLING_SHARE * n_rows)
 
 
 def missing_counts(table: pa.Table, names: Collection[str]) -> dict[str, int]:
@@ -24,26 +37,19 @@ def missing_counts(table: pa.Table, names: Collection[str]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def require_complete(table: pa.Table, names: Collection[str]) -> None:
-    """Raise an error if any of the columns has a missing value."""
-    if counts := missing_counts(table, names):
-        raise TableError(
-            "Every row must have a value in each column that is used. Got missing values in "
-            f"{_describe(counts)}; fill them in, or leave such rows out with --drop-missing."
-        )
-
-
-def require_any_complete(n_complete: int, counts: Mapping[str, int]) -> None:
-    """Raise an error if no row is complete.
+def require_any_complete(n_kept: int, table: pa.Table, names: Collection[str]) -> None:
+    """Raise an error if no row is kept.
 
     Args:
-        n_complete: Number of rows without missing values.
-        counts: Missing values of each column, for the error message.
+        n_kept: Number of rows that are kept.
+        table: All rows.
+        names: Columns that a row must have a value in to be kept.
     """
-    if not n_complete:
+    if not n_kept:
         raise TableError(
-            f"At least one row must be complete. Got missing values in {_describe(counts)}, in all "
-            "of the rows together; leave out the emptiest of these columns with --drop."
+            "At least one row must be complete. Got missing values in "
+            f"{_describe(missing_counts(table, names))}, in all of the rows together; leave out "
+            "the emptiest of these columns with --drop."
         )
 
 
@@ -62,29 +68,6 @@ def keep_rows(table: pa.Table, kept: Bool[np.ndarray, " N"]) -> pa.Table:
         return table if kept.all() else table.filter(pa.array(kept))
     except pa.ArrowNotImplementedError as error:  # string views inside lists
         raise TableError(f"Rows of this table cannot be left out: {error}") from error
-
-
-def drop_incomplete_rows(
-    table: pa.Table, names: Collection[str]
-) -> tuple[pa.Table, Bool[np.ndarray, " N"]]:
-    """Return the rows that have a value in all of the columns, and the mask of these rows."""
-    complete = complete_rows(table, names)
-    require_any_complete(int(complete.sum()), missing_counts(table, names))
-    return keep_rows(table, complete), complete
-
-
-def select_complete(
-    table: pa.Table, names: Collection[str], *, drop_missing: bool
-) -> tuple[pa.Table, int]:
-    """Return the rows that have a value in all of the columns, and how many rows were left out.
-
-    Without ``drop_missing``, raise an error if any row would be left out.
-    """
-    if not drop_missing:
-        require_complete(table, names)
-        return table, 0
-    complete, kept = drop_incomplete_rows(table, names)
-    return complete, int((~kept).sum())
 
 
 def _describe(counts: Mapping[str, int]) -> str:

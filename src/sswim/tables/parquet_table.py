@@ -14,15 +14,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sswim.distributed.share import ALL_ROWS, Share
+from sswim.tables.arrow_types import kind_of, without_string_view
 from sswim.tables.chunked_table import CHUNK_BYTES, TableChunk, chunk_rows, rechunk
 from sswim.tables.file_listing import require_same_names, table_files
-from sswim.tables.schema import kind_of
 from sswim.tables.table_io import (
     TableError,
     reading,
     require_shape,
     require_unique,
-    without_string_view,
     without_string_views,
 )
 
@@ -50,6 +49,7 @@ class ParquetTable:
     schema: pa.Schema
     nbytes: int
     files: tuple[ParquetFile, ...]
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str | Path) -> ParquetTable:

@@ -1,98 +1,251 @@
-"""Learning a schema from a table that need not fit in memory."""
+"""Learning a schema from the rows of a table, which need not fit in memory."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 
-from sswim.distributed.share import ALL_ROWS, Share
-from sswim.tables.categories import TextValues
-from sswim.tables.chunked_table import ChunkedTable
-from sswim.tables.missing_values import (
-    complete_rows,
-    keep_rows,
-    missing_counts,
-    require_any_complete,
-)
-from sswim.tables.schema import Schema, input_names, learn_columns, text_names
-from sswim.tables.table_io import TableError
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Bool, Float64, Int64
+
+from sswim.rows.gaussian_imputer import learn_imputer
+from sswim.rows.moments import Moments, moments
+from sswim.rows.row_sample import smallest_keys
+from sswim.tables.arrow_types import is_text, kind_of
+from sswim.tables.columns import CYCLES, Column, IgnoredColumn, NumberColumn, TimeColumn
+from sswim.tables.learnt_schema import LearntSchema
+from sswim.tables.levels import N_FOLDS, fold_numbers
+from sswim.tables.missing_values import is_missing, is_telling
+from sswim.tables.schema import Schema
+from sswim.tables.sphere_column import SphereColumn, centre_of
+from sswim.tables.table_io import TableError, quote_names
+from sswim.tables.target_encoding import FoldMeans
+from sswim.tables.text_findings import TextFindings
+
+SAMPLE_ROWS = 2000
+"""Number of rows from which cycles of times and the imputer are learnt."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a table, with their targets."""
+
+    numbers: Int64[np.ndarray, " n"]
+    """Row numbers within the whole table."""
+    table: pa.Table
+    """The input columns."""
+    targets: Float64[np.ndarray, "n T"]
+    weight: Float64[np.ndarray, " n"] | None = None
 
 
 @dataclass
-class ShareFindings:
-    """The findings of one process in its share of the rows."""
+class Findings:
+    """What one process has found in its share of the rows."""
 
-    texts: dict[str, TextValues]
-    """Distinct texts of the text columns."""
+    texts: dict[str, TextFindings]
+    """Findings of the columns of text."""
     n_rows: int = 0
-    """Number of rows that count."""
-    missing: Counter[str] = field(default_factory=Counter)
+    n_missing: dict[str, int] = field(default_factory=dict)
     """Number of missing values of each column."""
+    targets: tuple[Moments, ...] = ()
+    """Moments of the targets of each fold; none before rows are added."""
+    numbers: Int64[np.ndarray, " m"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Row numbers of the sample."""
+    sample: pa.Table | None = None
+    """A random sample of the rows."""
     error: str = ""
     """Message of the error that stopped the search, or an empty text."""
 
+    def add(self, piece: Piece) -> None:
+        """Add some rows."""
+        folds = fold_numbers(piece.numbers)
+        self.n_rows += len(piece.numbers)
+        for name in piece.table.column_names:
+            values = piece.table.column(name)
+            n_missing = int(is_missing(values).to_numpy().sum())
+            self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
+            if name in self.texts:
+                self.texts[name].add(values, folds, piece.targets, piece.weight)
+        self._add_targets(tuple(_moments(piece, folds == fold) for fold in range(N_FOLDS)))
+        self._add_sample(piece.numbers, piece.table)
+
+    def merge(self, other: Findings) -> None:
+        """Add what another process has found."""
+        self.n_rows += other.n_rows
+        for name, count in other.n_missing.items():
+            self.n_missing[name] = self.n_missing.get(name, 0) + count
+        for name, found in other.texts.items():
+            self.texts[name].merge(found)
+        if other.targets:
+            self._add_targets(other.targets)
+        if other.sample is not None:
+            self._add_sample(other.numbers, other.sample)
+
+    def _add_targets(self, targets: tuple[Moments, ...]) -> None:
+        pairs = zip(self.targets, targets, strict=True) if self.targets else ()
+        self.targets = tuple(one + other for one, other in pairs) or targets
+
+    def _add_sample(self, numbers: Int64[np.ndarray, " n"], table: pa.Table) -> None:
+        chosen = smallest_keys(numbers, SAMPLE_ROWS)
+        numbers, table = numbers[chosen], table.take(pa.array(chosen))
+        if self.sample is not None:
+            numbers = np.concatenate((self.numbers, numbers))
+            table = pa.concat_tables((self.sample, table), promote_options="permissive")
+        chosen = smallest_keys(numbers, SAMPLE_ROWS)
+        order = chosen[np.argsort(numbers[chosen])]
+        self.numbers, self.sample = numbers[order], table.take(pa.array(order))
+
+
+def _moments(piece: Piece, which: Bool[np.ndarray, " n"]) -> Moments:
+    """Return the moments of the targets of some rows."""
+    weight = None if piece.weight is None else torch.tensor(piece.weight[which])
+    return moments(torch.tensor(piece.targets[which]), weight)
+
 
 def learn_schema(
-    table: ChunkedTable,
-    target: str,
-    drop: Collection[str] = (),
-    share: Share = ALL_ROWS,
-    merge: Callable[[ShareFindings], list[ShareFindings]] | None = None,
-    drop_missing: bool = False,
-) -> Schema:
-    """Return the schema that ``Schema.learn`` finds, without having the table in memory.
-
-    Only text columns are read, and nothing if there are none.
+    pieces: Callable[[], Iterable[Piece]],
+    columns: pa.Schema,
+    target: str = "",
+    *,
+    text: Collection[str] = (),
+    coordinates: tuple[str, str] | None = None,
+    merge: Callable[[Findings], list[Findings]] | None = None,
+) -> LearntSchema:
+    """Learn how the columns of a table become inputs, in one pass over its rows.
 
     Args:
-        table: The table.
-        target: Column to predict.
-        drop: Columns to ignore.
-        share: Share of the rows that this process reads.
+        pieces: Function that reads the rows of this process.
+        columns: The input columns.
+        target: Name of the target column, if the table has it.
+        text: Columns of text that are levels, whatever their texts look like.
+        coordinates: Columns of longitude and latitude, in degrees.
         merge: Function that gives every process the findings of all, in the same order. Every
-            process must call it. Without it this process reads the whole table.
-        drop_missing: Whether only rows without missing values count. All columns are then read.
+            process must call it. Without it this process reads all rows.
     """
-    names = input_names(table.schema, target, drop)
-    text_columns = text_names(table.schema, names)
-    # Problems that the schema alone shows are raised before any row is read.
-    learn_columns(table.schema, [name for name in names if name not in text_columns], {})
-    texts: dict[str, TextValues] = {}
-    if text_columns:
-        used = [*names, target] if drop_missing else []
-        mine = _search_share(table, text_columns, used, share)
-        findings = [mine] if merge is None else merge(mine)
-        if errors := [each.error for each in findings if each.error]:
-            raise TableError(errors[0])
-        if drop_missing:
-            missing = {name: sum(each.missing[name] for each in findings) for name in used}
-            n_complete = sum(each.n_rows for each in findings)
-            require_any_complete(n_complete, {name: n for name, n in missing.items() if n})
-        texts = {
-            name: reduce(or_, (each.texts[name] for each in findings)) for name in text_columns
+    _require_kinds(columns)
+    _require_names("text", text, columns)
+    _require_names("coordinates", coordinates or (), columns)
+    mine = Findings(
+        {
+            each.name: TextFindings(is_text(each.type) and each.name not in text)
+            for each in columns
+            if kind_of(each.type) == "category" or each.name in text
         }
-    return Schema(target, learn_columns(table.schema, names, texts))
-
-
-def _search_share(
-    table: ChunkedTable, text_columns: Sequence[str], complete: Sequence[str], share: Share
-) -> ShareFindings:
-    """Collect the texts of a share's rows that have a value in all ``complete`` columns."""
-    found = ShareFindings({name: TextValues() for name in text_columns})
+    )
     try:
-        for chunk in table.chunks(complete or text_columns, share):
-            rows = chunk.table
-            if complete:
-                found.missing.update(missing_counts(rows, complete))
-                rows = keep_rows(rows, complete_rows(rows, complete))
-            found.n_rows += rows.num_rows
-            for name in text_columns:
-                found.texts[name] |= TextValues.of(rows.column(name))
-                if found.texts[name].too_many:  # an error, whatever the other rows have
-                    learn_columns(table.schema, [name], found.texts)
+        for piece in pieces():
+            mine.add(piece)
     except TableError as error:  # passed on by ``merge``, for which the other processes wait
-        found.error = str(error)
-    return found
+        if merge is None:
+            raise
+        mine.error = str(error)
+    found = _together([mine] if merge is None else merge(mine))
+    return _learnt(found, columns, target, coordinates)
+
+
+def _together(findings: list[Findings]) -> Findings:
+    """Return what all processes have found."""
+    if errors := [each.error for each in findings if each.error]:
+        raise TableError(errors[0])
+    total = findings[0]
+    for each in findings[1:]:
+        total.merge(each)
+    return total
+
+
+def _learnt(
+    found: Findings, columns: pa.Schema, target: str, coordinates: tuple[str, str] | None
+) -> LearntSchema:
+    """Return the schema of what was found."""
+    if found.sample is None or not found.targets:
+        raise TableError("A table must have at least one row that can be used. Got none.")
+    made: list[Column] = []
+    notes: list[str] = []
+    fold_means: dict[str, FoldMeans] = {}
+    for each in columns:
+        column: Column
+        if each.name in found.texts:
+            column, means, more = found.texts[each.name].learn(each.name, found.targets)
+            notes += more
+            if means is not None:
+                fold_means[each.name] = means
+        elif found.n_missing[each.name] == found.n_rows:
+            column = IgnoredColumn(each.name, "it has no values")
+            notes.append(f"Column {each.name!r} is not used: {column.reason}.")
+        elif kind_of(each.type) == "time":
+            column = TimeColumn(
+                each.name,
+                is_telling(found.n_missing[each.name], found.n_rows),
+                zone=getattr(each.type, "tz", None) or "",
+                is_time_of_day=pa.types.is_time(each.type),
+            )
+        else:
+            column = NumberColumn(each.name, is_telling(found.n_missing[each.name], found.n_rows))
+        if isinstance(column, TimeColumn):
+            column = _with_cycles(column, found.sample)
+        made.append(column)
+    sphere = None if coordinates is None else _sphere(coordinates, made, found.sample)
+    schema = Schema(target, tuple(made), sphere)
+    if not schema.feature_names:
+        raise TableError(
+            "At least one column must be of use. Got none: " + " ".join(notes or ["no columns."])
+        )
+    sample = schema.encode(found.sample).inputs[:, ~schema.indicators]
+    return LearntSchema(schema, learn_imputer(sample), fold_means, tuple(notes))
+
+
+def _with_cycles(column: TimeColumn, sample: pa.Table) -> TimeColumn:
+    """Return a column of times with the cycles over which they vary.
+
+    These are the cycles of which the rows see at least half, in steps of at most half.
+    """
+    if column.is_time_of_day:
+        return replace(column, cycles=("day",))
+    seconds = column.encode(sample.column(column.name))[:, 0]
+    distinct = np.unique(seconds[np.isfinite(seconds)])
+    if len(distinct) < 3:
+        return column
+    span, step = distinct[-1] - distinct[0], np.diff(distinct).min()
+    cycles = [
+        name
+        for name, length in CYCLES.items()
+        if span >= length / 2 >= step and len(np.unique(np.mod(distinct, length))) > 1
+    ]
+    return replace(column, cycles=tuple(cycles))
+
+
+def _sphere(coordinates: tuple[str, str], columns: list[Column], sample: pa.Table) -> SphereColumn:
+    """Return how two columns become points on the sphere."""
+    degrees = []
+    for name in coordinates:
+        (column,) = (each for each in columns if each.name == name)
+        if not isinstance(column, NumberColumn):
+            raise TableError(f"Coordinates must be degrees. Got {name!r}, which holds no numbers.")
+        degrees.append(column.encode(sample.column(name))[:, 0])
+    return SphereColumn(*coordinates, centre_of(*degrees))
+
+
+def _require_kinds(columns: pa.Schema) -> None:
+    """Raise one error about all columns that cannot be inputs."""
+    bad = [
+        each for each in columns if kind_of(each.type) is None and not pa.types.is_null(each.type)
+    ]
+    if bad:
+        raise TableError(
+            "\n".join(
+                "An input must be a number, a date, a time, text or a category. Got column "
+                f"{each.name!r} of type {each.type}; leave it out (--drop)."
+                for each in bad
+            )
+        )
+
+
+def _require_names(what: str, names: Collection[str], columns: pa.Schema) -> None:
+    """Raise unless an option names input columns."""
+    if absent := [name for name in names if name not in columns.names]:
+        raise TableError(
+            f"{what} must name input columns. Got {quote_names(absent)}; there are "
+            f"{quote_names(columns.names)}."
+        )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,26 +14,47 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Num
 
-from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
+from sswim.tables.arrow_types import without_string_view
+from sswim.tables.csv_options import AS_FOUND, CsvOptions
+from sswim.tables.csv_reading import read_csv
+from sswim.tables.csv_text import CSV_SUFFIXES
+from sswim.tables.table_errors import TableError, quote_names, reading, require_shape
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz", ".arrow", ".feather")
+SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
 
-MAX_QUOTED = 5
-"""Maximum number of names that a message quotes."""
+__all__ = [
+    "TableError",
+    "append_columns",
+    "has_table_suffix",
+    "quote_names",
+    "read_table",
+    "reading",
+    "require_columns",
+    "require_file",
+    "require_new_names",
+    "require_shape",
+    "require_unique",
+    "require_writable_suffix",
+    "table_suffix",
+    "without_string_views",
+    "write_table",
+]
 
 
-class TableError(UserError):
-    """A table that cannot be used, for a reason that the user can correct."""
-
-
-def read_table(path: str | Path) -> pa.Table:
+def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
     """Read a table in the format that its suffix names.
 
     In CSV an empty cell is a missing value, in text and number columns alike; so are NA and NaN.
+
+    Args:
+        path: The file.
+        csv: How it is read if it is a CSV file.
     """
     require_file(path)
     suffix = table_suffix(path)
+    if suffix in CSV_SUFFIXES:
+        return read_csv(path, csv).table
     with reading(path, suffix):
         table = _read(str(path), suffix)
         table.validate(full=True)  # Arrow does not check content by itself, and may crash.
@@ -53,28 +72,6 @@ def require_file(path: str | Path) -> None:
         raise TableError(f"A table must be a file that exists. Got {str(path)!r}, {got}.")
 
 
-@contextmanager
-def reading(path: str | Path, expected: str) -> Iterator[None]:
-    """Turn errors of the body into a TableError that names the file and the expected format."""
-    try:
-        yield
-    except TableError:
-        raise
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise TableError(
-            f"{str(path)!r} cannot be read as {expected}: {str(error).strip()}"
-        ) from error
-
-
-def require_shape(n_rows: int, n_columns: int, path: str | Path) -> None:
-    """Raise an error if a table has no rows or no columns."""
-    if 0 in (n_rows, n_columns):
-        raise TableError(
-            f"A table must have at least one row and one column. Got {n_rows} rows and "
-            f"{n_columns} columns in {str(path)!r}."
-        )
-
-
 def require_unique(names: Sequence[str], path: str | Path) -> None:
     """Raise an error if two columns have the same name."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
@@ -86,7 +83,8 @@ def require_unique(names: Sequence[str], path: str | Path) -> None:
 def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
     """Raise unless a table has all of the columns."""
     present = schema.names
-    if absent := [name for name in names if name not in present]:
+    known = set(present)
+    if absent := [name for name in names if name not in known]:
         folded = {name.casefold(): name for name in present}
         matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
         close = [folded[match] for each in matches for match in each]
@@ -99,6 +97,7 @@ def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
 
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format that its suffix names; on failure an older file is kept."""
+    require_writable_suffix(path)
     suffix = table_suffix(path)
     try:
         with atomic_write(path) as temporary:
@@ -109,16 +108,25 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 
 def require_writable_suffix(path: str | Path) -> None:
     """Raise an error if ``write_table`` does not support the suffix of a file name."""
-    table_suffix(path)
+    if table_suffix(path).startswith(".txt"):
+        raise TableError(
+            f"A table that is not a text file cannot be written as one. Got {str(path)!r}; "
+            "choose .csv or .tsv."
+        )
 
 
-def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]) -> pa.Table:
-    """Append columns of numbers to a table."""
-    if taken := [name for name in columns if name in table.column_names]:
+def require_new_names(names: Collection[str], new: Sequence[str]) -> None:
+    """Raise an error if names of new columns are taken."""
+    if taken := [name for name in new if name in names]:
         raise TableError(
             f"New columns must have new names. Got {quote_names(taken)}, which the table already "
             "has; choose other names with --prefix."
         )
+
+
+def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]) -> pa.Table:
+    """Append columns of numbers to a table."""
+    require_new_names(table.column_names, list(columns))
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values.astype(np.float64)))
     return table
@@ -130,17 +138,9 @@ def without_string_views(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
-def without_string_view(dtype: pa.DataType) -> pa.DataType:
-    """Return ``large_string`` for a string view, and any other type as it is."""
-    if pa.types.is_dictionary(dtype):
-        return pa.dictionary(dtype.index_type, without_string_view(dtype.value_type), dtype.ordered)
-    return pa.large_string() if pa.types.is_string_view(dtype) else dtype
-
-
-def quote_names(names: Sequence[str]) -> str:
-    """Return the first few names in quotes, for a message."""
-    more = f" and {len(names) - MAX_QUOTED} more" if len(names) > MAX_QUOTED else ""
-    return ", ".join(repr(name) for name in names[:MAX_QUOTED]) + more
+def has_table_suffix(path: str | Path) -> bool:
+    """Return whether a file name is that of a table."""
+    return Path(path).name.lower().endswith(SUFFIXES)
 
 
 def table_suffix(path: str | Path) -> str:
@@ -151,24 +151,7 @@ def table_suffix(path: str | Path) -> str:
     raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
 
 
-def csv_text(path: str, suffix: str) -> pa.NativeFile:
-    """Open a CSV file, compressed or not, as a stream of text."""
-    stream = pa.OSFile(path)
-    return pa.CompressedInputStream(stream, "gzip") if suffix == ".csv.gz" else stream
-
-
-def csv_options(**conversion: Any) -> dict[str, Any]:
-    """Return the options that all CSV readers use, with further conversion options."""
-    return {
-        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
-        "convert_options": pyarrow.csv.ConvertOptions(strings_can_be_null=True, **conversion),
-    }
-
-
 def _read(file: str, suffix: str) -> pa.Table:
-    if suffix.startswith(".csv"):
-        with csv_text(file, suffix) as text:
-            return pyarrow.csv.read_csv(text, **csv_options())
     with pa.OSFile(file) as stream:
         if suffix == ".parquet":
             # Unlike pq.read_table, this does not turn folder names into columns.
@@ -179,11 +162,13 @@ def _read(file: str, suffix: str) -> pa.Table:
 
 
 def _write(table: pa.Table, file: str, suffix: str) -> None:
-    with pa.output_stream(file, compression="gzip" if suffix == ".csv.gz" else None) as stream:
+    with pa.output_stream(file, compression="gzip" if suffix.endswith(".gz") else None) as stream:
         if suffix == ".parquet":
             pq.write_table(table, stream)
-        elif suffix.startswith(".csv"):
-            pyarrow.csv.write_csv(without_string_views(table), stream)
+        elif suffix in CSV_SUFFIXES:
+            separator = "\t" if suffix.startswith(".tsv") else ","
+            options = pyarrow.csv.WriteOptions(delimiter=separator)
+            pyarrow.csv.write_csv(without_string_views(table), stream, options)
         else:
             # The format allows one dictionary per column, but each chunk may have its own.
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 
 from sswim.distributed.processes import ALONE, Processes
 from sswim.distributed.share import ALL_ROWS, Share
 from sswim.rows.source import Chunk, Source
-from sswim.tables.chunked_table import ChunkedTable, chunk_rows, split_rows
+from sswim.tables.chunked_table import ChunkedTable, chunk_rows
+from sswim.tables.csv_options import AS_FOUND, CsvOptions
+from sswim.tables.frame_source import FrameSource
+from sswim.tables.learnt_schema import LearntSchema
 from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import complete_rows, keep_rows, select_complete
 from sswim.tables.open_table import open_table, read_small_table
-from sswim.tables.schema import Schema
-from sswim.tables.schema_learning import learn_schema
-from sswim.tables.table_io import TableError, require_columns
-from sswim.tables.unusable_rows import require_usable
+from sswim.tables.schema import input_names
+from sswim.tables.schema_file import schema_to_dict
+from sswim.tables.schema_learning import Piece, learn_schema
+from sswim.tables.table_io import TableError
+from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows, select_all_rows
+from sswim.tables.unusable_rows import require_finite
+
+
+class TableNote(UserWarning):
+    """Something that the user may want to know about how a table is read."""
 
 
 class TableSource(Source):
@@ -27,63 +38,50 @@ class TableSource(Source):
 
     Args:
         table: The table.
-        schema: How its columns become numbers.
-        drop_missing: Whether to leave out rows with missing values; otherwise they are an error.
-            The other rows keep their numbers.
-        n_left_out: Number of rows that were left out when the table was opened.
+        learnt: How its columns become numbers.
+        left_out: Which rows are left out. The other rows keep their numbers.
     """
 
     def __init__(
-        self,
-        table: ChunkedTable,
-        schema: Schema,
-        drop_missing: bool = False,
-        n_left_out: int = 0,
+        self, table: ChunkedTable, learnt: LearntSchema, left_out: LeftOut = KEEP_ALL
     ) -> None:
         self.table = table
-        self.schema = schema
-        self.drop_missing = drop_missing
-        self.n_left_out = n_left_out
-        self.names = tuple(schema.feature_names)
-        self.table_schema = schema.to_dict()
-        self._columns = [*(column.name for column in schema.columns), schema.target]
-        require_columns(table.schema, self._columns)
+        self.schema = learnt.schema
+        self.imputer = learnt.imputer
+        self.isotropic = learnt.schema.isotropic
+        self.names = tuple(learnt.schema.feature_names)
+        self.columns = tuple(learnt.schema.names)
+        self.table_schema = schema_to_dict(learnt.schema)
+        self.notes = (*table.notes, *learnt.notes)
+        self.n_left_out = 0
+        self.n_rows = table.n_rows
+        self._learnt = learnt
+        self._left_out = left_out
 
     def facts(self) -> dict[str, Any]:
         """Return the columns and the size of the table."""
         size = {"rows": self.table.n_rows, "bytes": self.table.nbytes}
-        return {**self.schema.to_dict(), "drop_missing": self.drop_missing, **size}
+        return {**(self.table_schema or {}), "left_out": repr(self._left_out), **size}
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Read the rows of a share, in smaller chunks where categories make the matrix wide."""
-        return (chunk for chunk, _ in self.counted_chunks(share) if chunk is not None)
-
-    def counted_chunks(self, share: Share = ALL_ROWS) -> Iterator[tuple[Chunk | None, int]]:
-        """Read the rows of a share, and count the rows left out of each chunk.
-
-        A chunk without any complete row is None.
-        """
         n_rows = chunk_rows(len(self.schema.feature_names))
-        for chunk in self.table.chunks(self._columns, share):
-            first = chunk.first
-            for piece in split_rows(chunk.table, n_rows):
-                encoded = self._encode(first, piece, chunk.file)
-                yield encoded, piece.num_rows - (0 if encoded is None else len(encoded))
-                first += piece.num_rows
+        schema = self.schema
+        for rows in read_rows(self.table, schema.names, schema.target, self._left_out, share):
+            for first in range(0, len(rows.numbers), n_rows):
+                part = slice(first, first + n_rows)
+                table = rows.table.slice(first, n_rows)
+                yield self._encode(rows, rows.numbers[part], table, rows.targets[part])
 
-    def _encode(self, first: int, table: pa.Table, file: str) -> Chunk | None:
-        """Return some rows of a file as numbers, or None if none of them is kept."""
-        numbers = np.arange(first, first + table.num_rows)
-        if self.drop_missing:
-            kept = complete_rows(table, self._columns)
-            numbers, table = numbers[kept], keep_rows(table, kept)
-            if not len(numbers):
-                return None
+    def _encode(
+        self, rows: TargetedRows, numbers: np.ndarray, table: pa.Table, targets: np.ndarray
+    ) -> Chunk:
         try:
-            return Chunk(numbers, self.schema.encode(table), self.schema.targets(table)[:, None])
+            inputs = self._learnt.encode(numbers, table)
         except TableError:
-            require_usable(numbers, table.select(self._columns), file)
+            require_finite(numbers, table, rows.file)
             raise
+        return Chunk(numbers, inputs, targets)
 
 
 def open_source(
@@ -91,54 +89,87 @@ def open_source(
     target: str,
     *,
     drop: Collection[str] = (),
+    text: Collection[str] = (),
+    coordinates: tuple[str, str] | None = None,
     drop_missing: bool = False,
+    drop_missing_target: bool = False,
     memory: int | None = None,
+    csv: CsvOptions = AS_FOUND,
     processes: Processes = ALONE,
-) -> TableSource:
+    dtype: torch.dtype = torch.float64,
+) -> FrameSource | TableSource:
     """Open a table as a source, and learn its columns.
 
     Args:
         path: A file, or a folder of Parquet or CSV files.
         target: Column to predict.
         drop: Columns to ignore. All others are inputs.
-        drop_missing: Whether to leave out rows with missing values; otherwise they are an error.
-        memory: Size in bytes up to which a file is read whole. Its incomplete rows are then left
-            out at once, and ``n_left_out`` counts them. By default all is read in chunks.
+        text: Columns of text that are levels, whatever their texts look like.
+        coordinates: Columns of longitude and latitude, in degrees.
+        drop_missing: Whether to leave out rows with any missing value; otherwise missing inputs
+            are imputed.
+        drop_missing_target: Whether to leave out rows without a target; otherwise they are an
+            error.
+        memory: Size in bytes up to which a file is read whole. By default all is read in chunks.
+        csv: How CSV files are read.
         processes: Processes that call this together, with the same arguments.
+        dtype: Precision of the inputs of a file that is read whole.
     """
-    given = {"target": target, "drop": sorted(drop), "drop_missing": drop_missing}
-    processes.require_same("command", {**given, "memory": memory})
+    left_out = LeftOut(drop_missing, drop_missing_target)
+    csv = replace(csv, text=(*csv.text, *text))
+    given = {"target": target, "drop": sorted(drop), "text": sorted(text), "left": repr(left_out)}
+    more = {"memory": memory, "coordinates": coordinates, "csv": repr(csv)}
+    processes.require_same("command", {**given, **more})
+    source: FrameSource | TableSource
     with processes.shared_errors():
-        small = read_small_table(path, memory)
+        small = read_small_table(path, memory, csv)
+        table = open_table(path, csv=csv) if small is None else small
+        _tell(table.notes, processes)  # they may explain an error that follows
+        names = input_names(table.schema, target, drop)
         if small is not None:
-            return _source_of_small(small, target, drop, drop_missing)
-        table = open_table(path)
-    return learn_source(table, target, drop, drop_missing, processes)
+            source = _source_of_small(small, target, drop, text, coordinates, left_out, dtype)
+    if small is None:
+
+        def pieces() -> Iterator[Piece]:
+            for rows in read_rows(table, names, target, left_out, processes.share):
+                require_finite(rows.numbers, rows.table, rows.file)
+                yield Piece(rows.numbers, rows.table, rows.targets)
+
+        columns = pa.schema([table.schema.field(name) for name in names])
+        merge = None if processes.size == 1 else processes.all_gather
+        learnt = learn_schema(
+            pieces, columns, target, text=text, coordinates=coordinates, merge=merge
+        )
+        source = TableSource(table, learnt, left_out)
+    _tell([note for note in source.notes if note not in table.notes], processes)
+    return source
 
 
-def learn_source(
-    table: ChunkedTable,
-    target: str,
-    drop: Collection[str] = (),
-    drop_missing: bool = False,
-    processes: Processes = ALONE,
-) -> TableSource:
-    """Return a source whose inputs are all columns except the target and the dropped ones.
-
-    All processes learn the columns together.
-    """
-    share = processes.share
-    schema = learn_schema(table, target, drop, share, processes.all_gather, drop_missing)
-    return TableSource(table, schema, drop_missing)
+def _tell(notes: Sequence[str], processes: Processes) -> None:
+    """Warn of what the user may want to know, in the first process only."""
+    for note in notes if processes.is_first else ():
+        warnings.warn(note, TableNote, stacklevel=3)
 
 
 def _source_of_small(
-    table: MemoryTable, target: str, drop: Collection[str], drop_missing: bool
-) -> TableSource:
-    """Return a source of a table in memory, whose incomplete rows are left out at once."""
-    schema = Schema.learn(table.table, target, drop)
-    names = [*(column.name for column in schema.columns), target]
-    rows, n_left_out = select_complete(table.table, names, drop_missing=drop_missing)
-    if n_left_out:
-        schema = Schema.learn(rows, target, drop)
-    return TableSource(MemoryTable(rows, table.name), schema, n_left_out=n_left_out)
+    table: MemoryTable,
+    target: str,
+    drop: Collection[str],
+    text: Collection[str],
+    coordinates: tuple[str, str] | None,
+    left_out: LeftOut,
+    dtype: torch.dtype,
+) -> FrameSource:
+    """Return a source of a table in memory."""
+    names = input_names(table.schema, target, drop)
+    rows, targets = select_all_rows(table.table, names, target, left_out)
+    return FrameSource(
+        rows,
+        targets.values[:, None],
+        target=target,
+        text=text,
+        coordinates=coordinates,
+        dtype=dtype,
+        n_left_out=table.n_rows - rows.num_rows,
+        notes=table.notes,
+    )

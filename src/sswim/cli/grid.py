@@ -1,0 +1,77 @@
+"""The command ``sswim grid``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sswim.base.errors import UserError
+from sswim.base.files import require_folder
+from sswim.cli.console import messages, output, say, user_errors
+from sswim.cli.options import Coordinates, ModelPath, split_coordinates
+
+
+def grid(
+    model: ModelPath,
+    out: Annotated[Path, typer.Option(help="Map to write: a .tif or .nc file.")],
+    region: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(
+            help="West, east, south and north edge; by default those of the rows in the model.",
+            metavar="W E S N",
+        ),
+    ] = None,
+    spacing: Annotated[float | None, typer.Option(help="Side of a cell.")] = None,
+    shape: Annotated[
+        tuple[int, int] | None,
+        typer.Option(help="Numbers of cells in each direction.", metavar="ROWS COLUMNS"),
+    ] = None,
+    coordinates: Coordinates = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Value of another column; repeatable.", metavar="COLUMN=VALUE"),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option(help="Probability of a quantile; repeatable; by default 0.05, 0.5, 0.95."),
+    ] = None,
+    crs: Annotated[
+        str | None,
+        typer.Option(help="Reference system, such as EPSG:3035; for degrees EPSG:4326."),
+    ] = None,
+) -> None:
+    """Predict a map, and write it as GeoTIFF or netCDF.
+
+    The map has the mean, the standard deviation and quantiles of a new observation in each cell.
+    """
+    with user_errors():
+        from sswim.estimator.regressor import SSWIMRegressor
+        from sswim.maps.grid import predict_grid
+        from sswim.maps.grid_files import require_grid_suffix, write_grid
+
+        require_grid_suffix(out)
+        require_folder(out)
+        found = predict_grid(
+            SSWIMRegressor.load(model),
+            region,
+            spacing,
+            shape,
+            coordinates=split_coordinates(coordinates),
+            at=dict(map(_split_value, at or [])),
+            quantiles=quantile or (0.05, 0.5, 0.95),
+            crs=crs,
+            say=lambda text: say(messages, text),
+        )
+        write_grid(found, out)
+        n_rows, n_columns = found["mean"].shape
+        say(output, f"Predicted {n_rows} × {n_columns} cells and wrote {out}.")
+
+
+def _split_value(text: str) -> tuple[str, str]:
+    """Return the column and the value of COLUMN=VALUE."""
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise UserError(f"--at must be COLUMN=VALUE. Got {text!r}.")
+    return name, value

@@ -1,0 +1,195 @@
+"""Permutation importance: how much worse predictions become when a column is shuffled among rows.
+
+A column of the table is shuffled as it is, before text becomes levels and gaps are filled in. What
+rises is what the model draws from that column alone: of two columns that say the same, either can
+be shuffled with little harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sswim.base.validation import require_integer
+from sswim.distributed.heartbeat import run_with_heartbeat
+from sswim.distributed.processes import ALONE, Processes
+from sswim.estimator.evaluation import Scores, sum_scores
+from sswim.estimator.progress import prediction_progress
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.rows.row_sample import smallest_keys
+from sswim.tables.chunked_table import chunk_rows
+from sswim.tables.csv_options import AS_FOUND, CsvOptions
+from sswim.tables.open_table import open_table
+from sswim.tables.schema import Schema
+from sswim.tables.table_io import TableError
+from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows
+
+MAX_ROWS = 10_000
+"""Largest number of rows that are shuffled; of more, a random sample is."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How much a score rises when a column is shuffled."""
+
+    mean: float
+    """Mean over the repeats."""
+    deviation: float
+    """Standard deviation over the repeats."""
+
+
+@dataclass(frozen=True)
+class ColumnImportance:
+    """How much worse predictions become when one column is shuffled."""
+
+    name: str
+    rmse: Rise
+    """Rise of the root mean square error, in the units of the target."""
+    mnlp: Rise
+    """Rise of the mean negative log probability, in nats."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Permutation importance of the columns of a table."""
+
+    columns: tuple[ColumnImportance, ...]
+    """The columns, that with the largest rise of the RMSE first."""
+    scores: Scores
+    """Scores of the same rows as they are."""
+    n_rows: int
+    """Number of usable rows of the table, of which ``scores.n_rows`` were shuffled."""
+
+
+def permutation_importance(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    path: str | Path,
+    *,
+    n_repeats: int = 5,
+    random_state: int = 0,
+    left_out: LeftOut = KEEP_ALL,
+    processes: Processes = ALONE,
+    memory: int | None = None,
+    csv: CsvOptions = AS_FOUND,
+    say: Callable[[str], object] | None = None,
+) -> Importance:
+    """Shuffle each column of a table in turn, and compare scores with those of the table.
+
+    Args:
+        regressor: A fitted estimator with one target.
+        schema: How the columns of the table become numbers.
+        path: A file, or a folder of Parquet or CSV files.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+        left_out: Which rows are left out because values are missing.
+        processes: The processes that call this together, and share the work.
+        memory: Size in bytes up to which a file is read whole; None to read everything in chunks.
+        csv: How CSV files are read.
+        say: Prints a line of progress; called in the first process only.
+    """
+    require_integer("n_repeats", n_repeats, 2)
+    rows, n_rows = _sample_table(schema, path, left_out, processes, memory, csv)
+    scores = _scores(regressor, schema, rows.table, rows.targets)
+    tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(schema.used))]
+    mine = tasks[processes.rank :: processes.size]
+    speak = say if say is not None and processes.is_first else _ignore
+    advance = prediction_progress(speak, len(mine))
+    rises: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def shuffle() -> Generator[None, None, None]:
+        for place, repeat in mine:
+            # One generator per task: the result does not depend on who does it.
+            generator = np.random.default_rng([random_state, place, repeat])
+            order = generator.permutation(len(rows.table))
+            shuffled = _with_column_in_order(rows.table, schema.used[place], order)
+            found = _scores(regressor, schema, shuffled, rows.targets)
+            rises[place, repeat] = found.rmse - scores.rmse, found.mnlp - scores.mnlp
+            advance(1)
+            yield
+
+    run_with_heartbeat(processes, shuffle())
+    every = {task: rise for each in processes.all_gather(rises) for task, rise in each.items()}
+    columns = []
+    for place, name in enumerate(schema.used):
+        rmse, mnlp = zip(*(every[place, repeat] for repeat in range(n_repeats)), strict=True)
+        columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
+    columns.sort(key=lambda column: column.rmse.mean, reverse=True)
+    return Importance(tuple(columns), scores, n_rows)
+
+
+def _sample_table(
+    schema: Schema,
+    path: str | Path,
+    left_out: LeftOut,
+    processes: Processes,
+    memory: int | None,
+    csv: CsvOptions,
+) -> tuple[TargetedRows, int]:
+    """Return a random sample of the usable rows of a table, and the number of all of them."""
+    sample: list[TargetedRows] = []
+    n_rows = 0
+
+    def read() -> Generator[None, None, None]:
+        nonlocal n_rows
+        table = open_table(path, memory, csv.for_model(schema.text_names))
+        for rows in read_rows(table, schema.used, schema.target, left_out, processes.share):
+            n_rows += len(rows.numbers)
+            sample[:] = [_sample_rows([*sample, rows])]
+            yield
+
+    run_with_heartbeat(processes, read())
+    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
+    if not every:
+        raise TableError(
+            "At least one row must have a value in each column that is used. Got none such in "
+            f"{str(path)!r}."
+        )
+    return _sample_rows(every), sum(processes.all_gather(n_rows))
+
+
+def _sample_rows(parts: Sequence[TargetedRows]) -> TargetedRows:
+    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
+    numbers = np.concatenate([part.numbers for part in parts])
+    chosen = smallest_keys(numbers, MAX_ROWS)
+    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
+    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
+    targets = np.concatenate([part.targets for part in parts])
+    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")
+
+
+def _scores(
+    regressor: SSWIMRegressor, schema: Schema, table: pa.Table, targets: np.ndarray
+) -> Scores:
+    """Score rows, fewer at a time where levels make the matrix wide."""
+    n_rows = chunk_rows(len(schema.feature_names))
+    parts = [
+        sum_scores(
+            regressor,
+            schema.encode(table.slice(first, n_rows)),
+            targets[first : first + n_rows],
+            coverage=0.9,
+        )
+        for first in range(0, len(targets), n_rows)
+    ]
+    return reduce(add, parts).scores()
+
+
+def _with_column_in_order(table: pa.Table, name: str, order: np.ndarray) -> pa.Table:
+    """Return a table with the values of one column in another order."""
+    place = table.column_names.index(name)
+    return table.set_column(place, name, table.column(name).take(order))
+
+
+def _rise(values: Sequence[float]) -> Rise:
+    return Rise(float(np.mean(values)), float(np.std(values, ddof=1)))
+
+
+def _ignore(text: str) -> None:
+    """Print nothing."""

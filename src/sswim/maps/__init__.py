@@ -1,0 +1,12 @@
+"""Maps: predictions on grids, their files, and errors of blocks that are left out.
+
+Grids need the extra ``sswim[maps]``: xarray, rioxarray, h5netcdf and geopandas. ``import sswim``
+does not import this room.
+"""
+
+from sswim.maps.block_evaluation import BlockEvaluation, evaluate_blocks
+from sswim.maps.block_k_fold import BlockKFold
+from sswim.maps.grid import predict_grid
+from sswim.maps.grid_files import write_grid
+
+__all__ = ["BlockEvaluation", "BlockKFold", "evaluate_blocks", "predict_grid", "write_grid"]

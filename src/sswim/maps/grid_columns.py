@@ -1,0 +1,190 @@
+"""The columns of a model's rows on a map: two that vary, and others that are fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float64
+from sklearn.utils.validation import check_is_fitted
+
+from sswim.base.errors import UserError
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.tables.columns import Column, NumberColumn, TimeColumn
+from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_from_dict
+from sswim.tables.table_io import quote_names
+
+Name = str | int
+"""Name of a column, or its number in a model of arrays."""
+
+
+@dataclass(frozen=True)
+class GridColumns:
+    """How the cells of a map become rows of a model."""
+
+    names: tuple[Name, ...]
+    """All columns of the model, in their order."""
+    coordinates: tuple[Name, Name]
+    """The columns that vary over the map: east and north."""
+    fixed: Mapping[Name, Any]
+    """The values of the other columns."""
+    geographic: bool
+    """Whether the coordinates are degrees on the sphere."""
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Names of the axes of the map."""
+        east, north = self.coordinates
+        return (east, north) if isinstance(east, str) and isinstance(north, str) else ("x", "y")
+
+    @property
+    def fixed_coordinates(self) -> dict[str, Any]:
+        """The fixed values as a file of a map can hold them: times with a zone become UTC."""
+        return {str(name): _storable(value) for name, value in self.fixed.items()}
+
+    def rows(self, points: Float64[np.ndarray, "n 2"]) -> pa.Table | Float64[np.ndarray, "n D"]:
+        """Return the rows of some cells: a table, or an array for a model of arrays."""
+        if self.geographic:
+            # The same place, in the range that rows usually have.
+            points = np.stack([np.mod(points[:, 0] + 180, 360) - 180, points[:, 1]], axis=-1)
+        varying = dict(zip(self.coordinates, points.T, strict=True))
+        if isinstance(self.names[0], int):
+            columns = [
+                varying[name] if name in varying else np.full(len(points), self.fixed[name])
+                for name in self.names
+            ]
+            return np.stack(columns, axis=-1)
+        return pa.table(
+            {
+                str(name): pa.array(varying[name])
+                if name in varying
+                else pa.repeat(self.fixed[name], len(points))
+                for name in self.names
+            }
+        )
+
+
+def _storable(value: Any) -> Any:
+    """Return a value in a type that netCDF has."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat() if isinstance(value, time) else value
+
+
+def grid_columns(
+    regressor: SSWIMRegressor,
+    coordinates: Sequence[Name] | None,
+    at: Mapping[Any, Any] | None,
+) -> GridColumns:
+    """Find the columns that vary over a map, and check the values of the others.
+
+    Args:
+        regressor: A fitted estimator.
+        coordinates: The two columns that vary. By default those that the model has on the sphere,
+            or all columns if there are two.
+        at: Values of the other columns. Text is read as a number or a time where the model has
+            numbers or times.
+    """
+    check_is_fitted(regressor)
+    columns = _model_columns(regressor)
+    on_sphere = sphere_coordinates(regressor)
+    east, north = _chosen(coordinates or on_sphere, tuple(columns))
+    fixed = dict(at or {})
+    _require_known(tuple(columns), tuple(fixed), "at")
+    if twice := [name for name in (east, north) if name in fixed]:
+        raise UserError(f"A coordinate of the map has no fixed value. Got one for {twice[0]!r}.")
+    if absent := [name for name in columns if name not in fixed and name not in (east, north)]:
+        raise UserError(
+            "A map needs a value for each column of the model that is not a coordinate. Got none "
+            f"for {', '.join(map(repr, absent))}; give them with at, or --at."
+        )
+    values = {name: _as_value(name, fixed[name], columns[name]) for name in fixed}
+    return GridColumns(tuple(columns), (east, north), values, (east, north) == on_sphere)
+
+
+def sphere_coordinates(regressor: SSWIMRegressor) -> tuple[Name, Name] | None:
+    """Return the columns that a model has on the sphere, longitude and latitude, if it has any."""
+    schema = model_schema(regressor)
+    if schema is None or schema.sphere is None:
+        return None
+    both = (schema.sphere.longitude, schema.sphere.latitude)
+    if hasattr(regressor, "feature_names_in_"):
+        return both
+    return schema.names.index(both[0]), schema.names.index(both[1])
+
+
+def model_schema(regressor: SSWIMRegressor) -> Schema | None:
+    """Return how a model reads frames, or None for a model of bare arrays."""
+    content = getattr(regressor, "table_schema_", None)
+    return None if content is None else schema_from_dict(content)
+
+
+def _model_columns(regressor: SSWIMRegressor) -> dict[Name, Column]:
+    """Return the columns that rows of a model must have, by name, or by number for arrays."""
+    schema = model_schema(regressor)
+    if schema is None:
+        return {number: NumberColumn(str(number)) for number in range(regressor.n_features_in_)}
+    if hasattr(regressor, "feature_names_in_"):
+        return {column.name: column for column in schema.columns if column.name in schema.used}
+    return dict(enumerate(schema.columns))
+
+
+def _chosen(coordinates: Sequence[Name] | None, names: tuple[Name, ...]) -> tuple[Name, Name]:
+    """Return the two coordinates; by default the columns of a model that has no others."""
+    if coordinates is None:
+        if len(names) != 2:
+            raise UserError(
+                f"A map needs the two columns that vary over it. Got a model of {len(names)} "
+                "columns; give coordinates."
+            )
+        return names[0], names[1]
+    if len(coordinates) != 2 or coordinates[0] == coordinates[1]:
+        raise UserError(f"coordinates must be two different columns. Got {coordinates!r}.")
+    _require_known(names, coordinates, "coordinates")
+    return coordinates[0], coordinates[1]
+
+
+def _require_known(names: tuple[Name, ...], wanted: Sequence[Name], argument: str) -> None:
+    """Raise an error unless the model has all of the columns."""
+    if unknown := [name for name in wanted if name not in names]:
+        raise UserError(
+            f"{argument} must name columns of the model. Got {unknown[0]!r}; it has "
+            f"{quote_names([str(name) for name in names])}."
+        )
+
+
+def _as_value(name: Name, value: Any, column: Column) -> Any:
+    """Return a fixed value in the type that its column has."""
+    try:
+        if isinstance(column, NumberColumn):
+            return float(_TRUTHS.get(value.lower(), value) if isinstance(value, str) else value)
+        if isinstance(column, TimeColumn):
+            return _as_time(value, column)
+    except (TypeError, ValueError) as error:
+        wanted = "a number" if column.kind == "number" else "a date or time, such as 2024-07-01"
+        raise UserError(f"Column {name!r} must have {wanted}. Got {value!r}.") from error
+    return value
+
+
+_TRUTHS = {"true": 1.0, "false": 0.0}
+
+
+def _as_time(value: Any, column: TimeColumn) -> datetime | time:
+    """Return a time; text is read, and a time without a zone is one of the column's zone."""
+    if isinstance(value, str):
+        value = (time if column.is_time_of_day else datetime).fromisoformat(value)
+    elif isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if not isinstance(value, datetime | time):
+        raise TypeError(f"{type(value).__name__} is no time")
+    if column.zone and isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=ZoneInfo(column.zone))
+    return value

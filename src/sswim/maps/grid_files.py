@@ -1,0 +1,81 @@
+"""Files of maps: netCDF and GeoTIFF."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sswim.base.errors import UserError
+from sswim.base.files import atomic_write
+from sswim.maps.extra import import_extra
+
+if TYPE_CHECKING:
+    import xarray
+
+NETCDF_SUFFIXES = (".nc", ".nc4")
+GEOTIFF_SUFFIXES = (".tif", ".tiff")
+
+
+def require_grid_suffix(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a map's file in lower case; raise an error if there is no such format.
+
+    Call it before a long prediction, not after.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (*NETCDF_SUFFIXES, *GEOTIFF_SUFFIXES):
+        known = ", ".join((*GEOTIFF_SUFFIXES, *NETCDF_SUFFIXES))
+        raise UserError(f"A map's file name must end in {known}. Got {os.fspath(path)!r}.")
+    return suffix
+
+
+def write_grid(grid: xarray.Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a map of ``predict_grid``; on failure an older file is kept.
+
+    A netCDF file holds the dataset as it is. A GeoTIFF file has the north up, and one band for each
+    of mean, standard deviation and quantiles, described by these names.
+
+    Args:
+        grid: The map.
+        path: The file; its suffix, .nc or .tif, decides the format.
+    """
+    suffix = require_grid_suffix(path)
+    with atomic_write(path) as temporary:
+        if suffix in NETCDF_SUFFIXES:
+            import_extra("h5netcdf")
+            grid.to_netcdf(temporary, engine="h5netcdf")
+        else:
+            _write_geotiff(grid, temporary)
+
+
+def band_names(grid: xarray.Dataset) -> list[str]:
+    """Return the descriptions of a GeoTIFF file's bands: mean, std, quantile 0.05, …"""
+    levels = grid["quantile"].values if "quantile" in grid.dims else ()
+    return ["mean", "std", *(f"quantile {level:g}" for level in levels)]
+
+
+def _write_geotiff(grid: xarray.Dataset, path: Path) -> None:
+    xarray = import_extra("xarray")
+    import_extra("rioxarray")
+    layers = [grid["mean"], grid["std"]]
+    if "quantile" in grid.dims:
+        layers += [grid["quantiles"].sel(quantile=level) for level in grid["quantile"].values]
+    bands = xarray.concat(
+        [layer.drop_vars("quantile", errors="ignore") for layer in layers],
+        dim="band",
+        coords="minimal",
+        compat="override",
+    )
+    north, east = grid["mean"].dims
+    bands = bands.sortby(str(north), ascending=False)
+    bands.attrs = {"long_name": tuple(band_names(grid))}  # rioxarray's descriptions of bands
+    # GDAL chooses the format by the suffix, which a temporary file does not have, and may write
+    # files beside the one it is told to.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        file = Path(folder) / "map.tif"
+        bands.rio.set_spatial_dims(x_dim=east, y_dim=north).rio.write_nodata(
+            float("nan")
+        ).rio.to_raster(file, driver="GTiff", compress="deflate", BIGTIFF="IF_SAFER")
+        shutil.move(file, path)

@@ -1,0 +1,266 @@
+"""Missing numbers, replaced by their conditional means under a joint Gaussian of all columns.
+
+With the precision Λ = Σ⁻¹ of the standardised columns, the missing cells m of a row given its
+observed cells o are Gaussian with
+
+    covariance Λ_mm⁻¹,    mean −Λ_mm⁻¹ Λ_mo x_o,
+
+so that a row costs as many operations as its missing cells need, however many columns there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from sswim.base.errors import UserError
+
+MAX_ROWS = 2000
+"""Number of rows that the covariance is learnt from."""
+
+MAX_STEPS = 50
+"""Number of steps of expectation maximisation."""
+
+TOLERANCE = 1e-3
+"""Change of any mean or covariance, in units of the spreads, that ends the steps."""
+
+PRIOR_ROWS = 3.0
+"""Number of rows that the prior of uncorrelated columns counts as."""
+
+REACH = 5.0
+"""Distance from the median, in widths of the column, from which values are clipped."""
+
+_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
+"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
+
+_CONSTANT = 1e-12
+"""A column is constant if its spread is below this fraction of its largest absolute value."""
+
+_ENTRIES = 2**20
+"""Number of entries of all covariances of rows that are computed together."""
+
+
+@dataclass(frozen=True)
+class GaussianImputer:
+    """A joint Gaussian of the columns, and the range of each."""
+
+    mean: Float64[np.ndarray, " D"]
+    covariance: Float64[np.ndarray, "D D"]
+    """Zero along the rows and columns of constant columns, and positive definite elsewhere."""
+    low: Float64[np.ndarray, " D"]
+    high: Float64[np.ndarray, " D"]
+
+    def fill(
+        self, inputs: Float64[np.ndarray, "N D"]
+    ) -> tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]:
+        """Return inputs with their missing cells replaced, and the variance of every cell.
+
+        A missing cell becomes its conditional mean, at most ``high`` and at least ``low``. Observed
+        cells stay as they are and have no variance.
+
+        Args:
+            inputs: The inputs; NaN where one is missing.
+        """
+        missing = np.isnan(inputs)
+        tame = np.clip(inputs, self.low, self.high)  # a wild value says no more than a large one
+        standard = np.where(missing, 0.0, (tame - self.mean) / self._spread)
+        filled, variance = inputs.copy(), np.zeros(inputs.shape)
+        for part in _conditionals(standard, missing, self._precision):
+            mean = self.mean[part.cells] + self._spread[part.cells] * part.mean
+            at = part.rows[:, None], part.cells
+            filled[at] = np.clip(mean, self.low[part.cells], self.high[part.cells])
+            unit = part.covariance.diagonal(axis1=1, axis2=2)[part.pattern]
+            variance[at] = unit * self.covariance.diagonal()[part.cells]
+        return filled, variance
+
+    @cached_property
+    def _spread(self) -> Float64[np.ndarray, " D"]:
+        spread = np.sqrt(self.covariance.diagonal())
+        return np.where(spread > 0, spread, 1.0)
+
+    @cached_property
+    def _precision(self) -> Float64[np.ndarray, "D D"]:
+        """Λ, the inverse of the correlations; a constant column is correlated with none."""
+        correlation = self.covariance / np.outer(self._spread, self._spread)
+        np.fill_diagonal(correlation, 1.0)
+        return np.linalg.inv(correlation)
+
+    @classmethod
+    def checked(
+        cls, mean: np.ndarray, covariance: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> GaussianImputer:
+        """Check arrays that come from a file, and make an imputer of them."""
+        shapes = [array.shape for array in (mean, low, high, covariance)]
+        size = mean.shape[0] if mean.ndim == 1 else -1
+        if shapes == [(size,)] * 3 + [(size, size)]:
+            arrays = (array.astype(np.float64) for array in (mean, covariance, low, high))
+            imputer = cls(*arrays)
+            if imputer._is_valid():
+                return imputer
+        raise UserError(
+            "An imputer must have a mean, a low and a high of every input and a positive definite "
+            f"covariance, all of them finite. Got arrays of shapes {shapes}."
+        )
+
+    def _is_valid(self) -> bool:
+        parts = (self.mean, self.covariance, self.low, self.high)
+        if not all(np.isfinite(part).all() for part in parts):
+            return False
+        diagonal = self.covariance.diagonal()
+        varies = diagonal > 0
+        if (diagonal < 0).any() or (self.low > self.high).any():
+            return False
+        if (self.covariance != self.covariance.T).any() or self.covariance[~varies].any():
+            return False
+        spread = self._spread
+        correlation = (self.covariance / np.outer(spread, spread))[np.ix_(varies, varies)]
+        return bool((np.linalg.eigvalsh(correlation) > 0).all()) if varies.any() else True
+
+
+def learn_imputer(sample: Float64[np.ndarray, "N D"]) -> GaussianImputer:
+    """Learn an imputer by expectation maximisation (EM); cells are missing at random.
+
+    Values far from the median are clipped, so that one wild value does not set the covariance. The
+    prior of uncorrelated columns counts as a few rows, so that the covariance is positive definite
+    however few rows there are. A column without values is filled with zeros.
+
+    Args:
+        sample: Rows to learn from; NaN where a value is missing.
+    """
+    low, high = _limits(sample)
+    if len(sample) > MAX_ROWS:
+        chosen = np.random.default_rng(0).choice(len(sample), MAX_ROWS, replace=False)
+        sample = sample[np.sort(chosen)]
+    sample = np.clip(sample, low, high)
+    missing = np.isnan(sample)
+    centre, square = _moments(sample, missing, 0.5 * (low + high))
+    spread = np.sqrt(square)
+    varies = (spread > _CONSTANT * np.maximum(np.abs(low), np.abs(high))) & np.isfinite(square)
+    spread = np.where(varies, spread, 1.0)
+    standard = np.where(missing | ~varies, 0.0, (sample - centre) / spread)
+    mean, covariance = _maximise(standard, missing)
+    scale = np.where(varies, spread, 0.0)
+    low, high = _rounded(low, high, centre, scale)
+    return GaussianImputer(centre + scale * mean, covariance * np.outer(scale, scale), low, high)
+
+
+@dataclass(frozen=True)
+class _Conditionals:
+    """Conditional Gaussians of rows that have the same number k of missing cells."""
+
+    rows: Int64[np.ndarray, " n"]
+    cells: Int64[np.ndarray, "n k"]
+    """The columns that are missing in each row."""
+    mean: Float64[np.ndarray, "n k"]
+    covariance: Float64[np.ndarray, "p k k"]
+    """Λ_mm⁻¹ of every pattern of missing columns."""
+    pattern: Int64[np.ndarray, " n"]
+    """The pattern of each row."""
+
+
+def _conditionals(
+    standard: Float64[np.ndarray, "N D"],
+    missing: Bool[np.ndarray, "N D"],
+    precision: Float64[np.ndarray, "D D"],
+) -> Iterator[_Conditionals]:
+    """Yield the conditional Gaussians of all rows with missing cells, by number of these.
+
+    Args:
+        standard: Standardised inputs; zero where one is missing.
+        missing: Where inputs are missing.
+        precision: Λ.
+    """
+    counts = missing.sum(1)
+    for count in np.unique(counts[counts > 0]).tolist():
+        of_count = np.flatnonzero(counts == count)
+        at_once = max(1, _ENTRIES // count**2)
+        for rows in np.split(of_count, range(at_once, len(of_count), at_once)):
+            cells = np.nonzero(missing[rows])[1].reshape(-1, count)
+            # Rows of a table often lack the same columns, and share a covariance.
+            patterns, pattern = np.unique(cells, axis=0, return_inverse=True)
+            covariance = np.linalg.inv(precision[patterns[:, :, None], patterns[:, None, :]])
+            known = np.take_along_axis(standard[rows] @ precision, cells, 1)  # Λ_mo x_o
+            pattern = pattern.reshape(-1)
+            mean = -(covariance[pattern] @ known[..., None])[..., 0]
+            yield _Conditionals(rows, cells, mean, covariance, pattern)
+
+
+def _maximise(
+    standard: Float64[np.ndarray, "N D"], missing: Bool[np.ndarray, "N D"]
+) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, "D D"]]:
+    """Return the mean and the covariance of standardised columns by EM."""
+    n_rows, n_inputs = standard.shape
+    prior = PRIOR_ROWS * np.eye(n_inputs)
+    mean, covariance = np.zeros(n_inputs), np.eye(n_inputs)
+    for _ in range(MAX_STEPS):
+        precision = np.linalg.inv(covariance)
+        filled = standard.copy()
+        centred = np.where(missing, 0.0, standard - mean)
+        scatter = np.zeros(n_inputs**2)
+        for part in _conditionals(centred, missing, precision):
+            filled[part.rows[:, None], part.cells] = mean[part.cells] + part.mean
+            pairs = part.cells[:, :, None] * n_inputs + part.cells[:, None, :]
+            weights = part.covariance[part.pattern].ravel()
+            scatter += np.bincount(pairs.ravel(), weights, n_inputs**2)
+        new_mean = filled.mean(0)
+        residual = filled - new_mean
+        total = residual.T @ residual + scatter.reshape(n_inputs, n_inputs) + prior
+        new = (total + total.T) / (2 * (n_rows + PRIOR_ROWS))
+        change = max(np.abs(new_mean - mean).max(), np.abs(new - covariance).max())
+        mean, covariance = new_mean, new
+        if change < TOLERANCE or not missing.any():
+            break
+    return mean, covariance
+
+
+def _limits(
+    sample: Float64[np.ndarray, "N D"],
+) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
+    """Return the range of every column without values far from its median."""
+    low, high = np.zeros(sample.shape[1]), np.zeros(sample.shape[1])
+    for number, column in enumerate(sample.T):
+        values = column[~np.isnan(column)]
+        if not len(values):
+            continue
+        low[number], high[number] = values.min(), values.max()
+        middle = np.median(values)
+        for lower, upper in _WIDTHS:
+            width = float(np.quantile(values, upper) - np.quantile(values, lower))
+            if width > 0:
+                low[number] = max(low[number], middle - REACH * width)
+                high[number] = min(high[number], middle + REACH * width)
+                break
+    return low, high
+
+
+def _rounded(
+    low: Float64[np.ndarray, " D"],
+    high: Float64[np.ndarray, " D"],
+    centre: Float64[np.ndarray, " D"],
+    scale: Float64[np.ndarray, " D"],
+) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
+    """Round ranges outwards to quarters of the spread, so that a model holds no single cell."""
+    unit = np.where(scale > 0, 0.25 * scale, 1.0)
+    wide = (
+        centre + unit * np.floor((low - centre) / unit),
+        centre + unit * np.ceil((high - centre) / unit),
+    )
+    return np.where(scale > 0, wide[0], low), np.where(scale > 0, wide[1], high)
+
+
+def _moments(
+    sample: Float64[np.ndarray, "N D"],
+    missing: Bool[np.ndarray, "N D"],
+    default: Float64[np.ndarray, " D"],
+) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
+    """Return the mean and the variance of the observed values; the default and 0 without any."""
+    count = np.maximum((~missing).sum(0), 1)
+    centred = np.where(missing, 0.0, sample - default)
+    shift = centred.sum(0) / count
+    with np.errstate(over="ignore", under="ignore"):  # of a column that is then taken as constant
+        square = np.square(np.where(missing, 0.0, centred - shift))
+    return default + shift, square.sum(0) / count

@@ -1,0 +1,54 @@
+"""The types of Arrow that tables have, and the kinds of columns they make."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyarrow as pa
+
+from sswim.tables.table_errors import TableError
+
+Kind = Literal["number", "time", "category"]
+KIND_WORDS: dict[Kind, str] = {"number": "numbers", "time": "dates or times", "category": "text"}
+
+
+def without_string_view(dtype: pa.DataType) -> pa.DataType:
+    """Return ``large_string`` for a string view, and any other type as it is."""
+    if pa.types.is_dictionary(dtype):
+        return pa.dictionary(dtype.index_type, without_string_view(dtype.value_type), dtype.ordered)
+    return pa.large_string() if pa.types.is_string_view(dtype) else dtype
+
+
+def is_text(dtype: pa.DataType) -> bool:
+    """Return whether a column holds plain text, which may turn out to be numbers or times."""
+    return (
+        pa.types.is_string(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_string_view(dtype)
+    )
+
+
+def kind_of(dtype: pa.DataType) -> Kind | None:
+    """Return the kind of column that an Arrow type makes, or None if it cannot be an input.
+
+    Text may turn out to be of another kind when its values are read.
+    """
+    types = pa.types
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_boolean(dtype):
+        return "number"
+    if types.is_decimal(dtype) or types.is_duration(dtype):
+        return "number"
+    if types.is_date(dtype) or types.is_timestamp(dtype) or types.is_time(dtype):
+        return "time"
+    if types.is_dictionary(dtype):
+        values = dtype.value_type
+        return "category" if types.is_null(values) or kind_of(values) else None
+    return "category" if is_text(dtype) else None
+
+
+def require_kind(name: str, dtype: pa.DataType, kind: Kind) -> None:
+    """Raise unless a type is of a kind; any kind with an order of values can be a category."""
+    found = kind_of(dtype)
+    if pa.types.is_null(dtype) or found == kind or (kind == "category" and found is not None):
+        return
+    raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")

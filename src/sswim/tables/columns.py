@@ -1,0 +1,269 @@
+"""The columns of a schema: how a column of a table becomes inputs.
+
+Each kind of column has ``encode``, which returns one matrix column per input, NaN where the value
+is missing. A column that had missing values in the rows of ``fit`` has one input more, its last,
+which says whether the value is missing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float64
+
+from sswim.tables.arrow_types import is_text, require_kind
+from sswim.tables.levels import as_levels, level_codes
+from sswim.tables.table_io import TableError, quote_names
+from sswim.tables.text_formats import (
+    NUMBER_FORMATS,
+    TIME_FORMATS,
+    NumberFormat,
+    TimeFormat,
+    as_numbers,
+)
+
+CYCLES = {"day": 86_400.0, "week": 604_800.0, "year": 31_556_952.0}
+"""Lengths of the cycles of a time, in seconds."""
+
+OTHER = "other"
+"""Word for the levels that are too rare to be told apart."""
+
+
+class UnreadableValueWarning(UserWarning):
+    """A text in a column of numbers or times."""
+
+
+@runtime_checkable
+class Column(Protocol):
+    """A column of a table that becomes inputs."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether the last input says that the value is missing."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of its inputs."""
+
+    def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
+        """Return the inputs of values, NaN where they are missing."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number, which stays as it is. Booleans are 0 and 1, durations are seconds."""
+
+    kind: ClassVar[str] = "number"
+    name: str
+    has_missing: bool = False
+    text_format: str = ""
+    """Marks of the number format if the column was text in ``fit``."""
+    markers: tuple[str, ...] = ()
+    """Texts that stood for missing values in ``fit``."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """Name of the number, and of the input that says that it is missing."""
+        return _with_missing([self.name], self)
+
+    def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
+        """Return the numbers."""
+        if is_text(values.type):
+            pattern = NUMBER_FORMATS[self.text_format or "."]
+            values = _parsed(values, pattern, self, "numbers")
+        require_kind(self.name, values.type, "number")
+        if pa.types.is_duration(values.type):
+            values = pa.chunked_array([pa.array(_in_seconds(values))])
+        numbers = as_numbers(values)
+        if n_infinite := int(np.isinf(numbers).sum()):
+            raise TableError(
+                f"Numbers must be finite. Got {n_infinite} infinite values in column "
+                f"{self.name!r}; correct or remove these rows first."
+            )
+        return _with_indicator(numbers[:, None], np.isnan(numbers), self)
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """A date or time, which becomes seconds since 1970-01-01 UTC and the phase of its cycles.
+
+    Each cycle becomes a cosine and a sine, so that midnight, Sunday and New Year are nothing
+    special. Phases are those of the local time where the column has a time zone.
+    """
+
+    kind: ClassVar[str] = "time"
+    name: str
+    has_missing: bool = False
+    cycles: tuple[str, ...] = ()
+    """Which of ``CYCLES``."""
+    zone: str = ""
+    """Time zone of the column in ``fit``, if it had one."""
+    text_format: str = ""
+    """Pattern of the times if the column was text in ``fit``."""
+    is_time_of_day: bool = False
+    """Whether the values are times of a day without a date, whose seconds repeat."""
+    markers: tuple[str, ...] = ()
+    """Texts that stood for missing values in ``fit``."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the seconds and of the phases."""
+        waves = [f"{self.name} {wave} {cycle}" for cycle in self.cycles for wave in ("cos", "sin")]
+        return _with_missing(waves if self.is_time_of_day else [self.name, *waves], self)
+
+    def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
+        """Return the seconds, and cosine and sine of each phase."""
+        if is_text(values.type):
+            pattern = TIME_FORMATS[self.text_format or "ISO 8601"]
+            values = _parsed(values, pattern, self, "dates or times")
+        require_kind(self.name, values.type, "time")
+        self._require_same_sort(values.type)
+        seconds = _in_seconds(values)
+        phases = seconds
+        if pa.types.is_timestamp(values.type) and self.zone:
+            local = pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, self.zone)))
+            phases = _in_seconds(local)
+        waves = [
+            wave(2 * np.pi / CYCLES[cycle] * np.mod(phases, CYCLES[cycle]))
+            for cycle in self.cycles
+            for wave in (np.cos, np.sin)
+        ]
+        found = np.stack(waves if self.is_time_of_day else [seconds, *waves], axis=1)
+        return _with_indicator(found, np.isnan(seconds), self)
+
+    def _require_same_sort(self, dtype: pa.DataType) -> None:
+        """Raise unless values have a date, and a time zone, where those of ``fit`` had one."""
+        if pa.types.is_null(dtype):
+            return
+        has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
+        if pa.types.is_time(dtype) != self.is_time_of_day or has_zone != bool(self.zone):
+            sort = "with a time zone" if self.zone else "without a time zone"
+            sort = "of a day, without a date" if self.is_time_of_day else sort
+            raise TableError(
+                f"Column {self.name!r} must hold times {sort}, as in the rows that were learnt. "
+                f"Got type {dtype}."
+            )
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A category, which becomes one indicator, 0 or 1, per level.
+
+    Of two levels without others, the second has the only indicator. A missing value is a level
+    where it was one in ``fit``: all indicators are 0, and the input that says so is 1.
+    """
+
+    kind: ClassVar[str] = "category"
+    name: str
+    has_missing: bool = False
+    levels: tuple[str, ...] = ()
+    has_other: bool = False
+    """Whether there is an indicator for levels that are rare or unknown."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the indicators."""
+        shown = self.levels[1:] if self._is_binary else self.levels
+        names = [f"{self.name}={level}" for level in shown]
+        return _with_missing([*names, f"{self.name} {OTHER}"] if self.has_other else names, self)
+
+    @property
+    def _is_binary(self) -> bool:
+        return len(self.levels) == 2 and not self.has_other and not self.has_missing
+
+    def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
+        """Return the indicators; NaN where a level is unknown and there is no place for it."""
+        codes, missing = level_codes(self.name, values, self.levels, warn=not self.has_other)
+        n_levels = len(self.levels)
+        matrix = np.zeros((len(codes), n_levels + self.has_other))
+        known = codes >= 0
+        matrix[known, codes[known]] = 1.0
+        unknown = ~known & ~missing
+        if self.has_other:
+            matrix[unknown, -1] = 1.0
+        else:
+            matrix[unknown] = np.nan
+        if not self.has_missing:
+            matrix[missing] = np.nan
+        return _with_indicator(matrix[:, 1:] if self._is_binary else matrix, missing, self)
+
+
+@dataclass(frozen=True)
+class IgnoredColumn:
+    """A column that is not used, because it cannot tell anything."""
+
+    kind: ClassVar[str] = "ignored"
+    name: str
+    reason: str = ""
+    has_missing: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> list[str]:
+        """No names."""
+        return []
+
+    def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N 0"]:
+        """Return no inputs."""
+        return np.empty((len(values), 0))
+
+
+def _with_missing(names: list[str], column: Column) -> list[str]:
+    """Add the name of the input that says that a value is missing, if there is one."""
+    return [*names, f"{column.name} is missing"] if column.has_missing else names
+
+
+def _with_indicator(
+    found: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
+) -> Float64[np.ndarray, "N e"]:
+    """Add the input that says that a value is missing, if there is one."""
+    return np.column_stack((found, missing.astype(float))) if column.has_missing else found
+
+
+def _parsed(
+    values: pa.ChunkedArray,
+    pattern: NumberFormat | TimeFormat,
+    column: NumberColumn | TimeColumn,
+    words: str,
+) -> pa.ChunkedArray:
+    """Return the numbers or times of texts; others are missing, with a warning of unknown ones.
+
+    Raise an error if there are only others, and the column was no text in ``fit``.
+    """
+    texts = as_levels(values).combine_chunks()
+    parsed = pattern.parse(texts)
+    known = pc.is_in(texts, value_set=pa.array(column.markers, pa.large_string()))
+    bad = pc.and_not(pc.and_(parsed.is_null(), texts.is_valid()), known)
+    if (n_bad := pc.sum(bad).as_py() or 0) > 0:
+        some = quote_names(texts.filter(bad).unique().to_pylist())
+        if parsed.null_count == len(parsed) and not column.text_format:
+            raise TableError(f"Column {column.name!r} must hold {words}. Got text: {some}.")
+        warnings.warn(
+            f"Column {column.name!r} must hold {words}. Got {n_bad} other values, {some}: they "
+            "count as missing.",
+            UnreadableValueWarning,
+            stacklevel=4,
+        )
+    return pa.chunked_array([parsed])
+
+
+def _in_seconds(values: pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
+    """Return times, dates or durations as seconds, NaN where they are null."""
+    dtype = values.type
+    if pa.types.is_null(dtype):
+        return np.full(len(values), np.nan)
+    if pa.types.is_date32(dtype):
+        return as_numbers(values.cast(pa.int32())) * 86_400.0
+    unit = "ms" if pa.types.is_date64(dtype) else dtype.unit
+    integers = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    return as_numbers(integers) / {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]

@@ -1,0 +1,179 @@
+"""The rows of a table that can be used, with their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float64, Int64
+
+from sswim.distributed.share import ALL_ROWS, Share
+from sswim.tables.arrow_types import is_text, kind_of
+from sswim.tables.chunked_table import ChunkedTable
+from sswim.tables.missing_values import complete_rows, keep_rows, require_any_complete
+from sswim.tables.table_io import TableError, quote_names, require_columns
+from sswim.tables.text_formats import NUMBER_FORMATS, as_numbers
+from sswim.tables.unusable_rows import require_finite
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Which rows are left out because values are missing."""
+
+    any_missing: bool = False
+    """Rows without a value in some column that is used."""
+    target_missing: bool = False
+    """Rows without a target; otherwise these are an error."""
+
+
+KEEP_ALL = LeftOut()
+
+
+@dataclass(frozen=True)
+class TargetedRows:
+    """Some rows with their targets."""
+
+    numbers: Int64[np.ndarray, " n"]
+    """Row numbers within the whole table."""
+    table: pa.Table
+    """The input columns."""
+    targets: Float64[np.ndarray, "n 1"]
+    n_left_out: int
+    """Number of rows that were left out of the same chunk."""
+    file: str
+    """File that the rows come from."""
+
+
+def read_rows(
+    table: ChunkedTable,
+    names: Sequence[str],
+    target: str,
+    left_out: LeftOut = KEEP_ALL,
+    share: Share = ALL_ROWS,
+) -> Iterator[TargetedRows]:
+    """Read the rows of a share that have a target; raise at the end if some have none.
+
+    Args:
+        table: The table.
+        names: Input columns.
+        target: Target column.
+        left_out: Which rows are left out.
+        share: Share of the rows that this process reads.
+    """
+    require_columns(table.schema, [*names, target])
+    n_rows = n_missing = 0
+    marks = _first_format(table, target)
+    for chunk in table.chunks([*names, target], share):
+        numbers = np.arange(chunk.first, chunk.first + chunk.table.num_rows)
+        try:
+            rows, targets, n_found = select_rows(chunk.table, names, target, left_out, marks)
+        except TableError:
+            require_finite(numbers, chunk.table, chunk.file)
+            raise
+        n_rows, n_missing = n_rows + len(numbers), n_missing + n_found
+        if n_found and not (left_out.target_missing or left_out.any_missing):
+            continue  # an error, but all are counted first
+        kept = targets.kept
+        yield TargetedRows(
+            numbers[kept], rows, targets.values[:, None], len(numbers) - len(kept), chunk.file
+        )
+    if not (left_out.target_missing or left_out.any_missing):
+        require_targets(n_missing, n_rows, target)
+
+
+@dataclass(frozen=True)
+class KeptTargets:
+    """Targets of the rows that are kept, and where these are."""
+
+    values: Float64[np.ndarray, " n"]
+    kept: Int64[np.ndarray, " n"]
+
+
+def select_rows(
+    table: pa.Table,
+    names: Sequence[str],
+    target: str,
+    left_out: LeftOut,
+    marks: str | None = None,
+) -> tuple[pa.Table, KeptTargets, int]:
+    """Return the input columns of the rows that are kept, their targets, and how many had none."""
+    targets = target_numbers(table, target, marks)
+    keep = np.isfinite(targets)
+    n_missing = int((~keep).sum())
+    if left_out.any_missing:
+        keep &= complete_rows(table, names)
+    kept = np.flatnonzero(keep)
+    rows = keep_rows(table.select(list(names)), keep)
+    return rows, KeptTargets(targets[kept], kept), n_missing
+
+
+def select_all_rows(
+    table: pa.Table, names: Sequence[str], target: str, left_out: LeftOut
+) -> tuple[pa.Table, KeptTargets]:
+    """Return what ``select_rows`` does; raise an error if targets are missing or no row is left."""
+    rows, targets, n_missing = select_rows(table, names, target, left_out)
+    if not (left_out.target_missing or left_out.any_missing):
+        require_targets(n_missing, table.num_rows, target)
+    require_any_complete(len(targets.kept), table, [*names, target])
+    return rows, targets
+
+
+def require_targets(n_missing: int, n_rows: int, target: str) -> None:
+    """Raise an error if targets are missing."""
+    if n_missing:
+        raise TableError(
+            f"Every row must have a target. Got {n_missing} of {n_rows} rows without one in column "
+            f"{target!r}; leave such rows out with --drop-missing-target."
+        )
+
+
+def target_format(table: pa.Table, target: str) -> str | None:
+    """Return the marks of the format of most targets that are text; None if they are no text."""
+    values = table.column(target)
+    if not is_text(values.type):
+        return None
+    texts = values.cast(pa.large_string()).drop_null().unique()
+    misfits = {marks: each.parse(texts).null_count for marks, each in NUMBER_FORMATS.items()}
+    return min(misfits, key=misfits.__getitem__)  # the first of the best
+
+
+def _first_format(table: ChunkedTable, target: str) -> str | None:
+    """Return the format of the first targets of a table, in which all shares are read."""
+    if not is_text(table.schema.field(target).type):
+        return None
+    first = next(iter(table.chunks([target])), None)
+    return None if first is None else target_format(first.table, target)
+
+
+def target_numbers(
+    table: pa.Table, target: str, marks: str | None = None
+) -> Float64[np.ndarray, " N"]:
+    """Return the targets of a table, NaN where they are missing.
+
+    Args:
+        table: The table.
+        target: Target column.
+        marks: Marks of the format of targets that are text; by default the one that suits most.
+    """
+    values = table.column(target)
+    if is_text(values.type):
+        texts = values.cast(pa.large_string()).combine_chunks()
+        numbers = NUMBER_FORMATS[marks or target_format(table, target) or "."].parse(texts)
+        bad = pc.and_(numbers.is_null(), texts.is_valid())
+        if (pc.sum(bad).as_py() or 0) <= 0.2 * len(texts):
+            values = numbers
+        else:
+            some = quote_names(texts.filter(bad).unique().to_pylist())
+            raise TableError(f"The target {target!r} must hold numbers. Got text: {some}.")
+    if kind_of(values.type) != "number" and not pa.types.is_null(values.type):
+        raise TableError(f"The target {target!r} must hold numbers. Got type {values.type}.")
+    numbers = as_numbers(values)
+    if n_infinite := int(np.isinf(numbers).sum()):
+        raise TableError(
+            f"Numbers must be finite. Got {n_infinite} infinite values in column {target!r}; "
+            "correct or remove these rows first."
+        )
+    return numbers

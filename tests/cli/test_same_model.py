@@ -1,0 +1,151 @@
+"""Python and the command line fit the same model, whatever form a table has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from builders.commands import FAST, invoke
+
+from sswim import SSWIMRegressor
+from sswim.estimator.model_file import MODEL
+from sswim.tables.table_io import read_table, write_table
+
+N_ROWS = 300
+SETTINGS: dict[str, Any] = {
+    "depth": 1,
+    "max_iter": 3,
+    "n_components": 16,
+    "n_pseudo": 4,
+    "random_state": 0,
+}
+"""The settings of ``FAST``."""
+
+
+def rows(missing: bool) -> pa.Table:
+    """Return a table with every kind of column that CSV can hold."""
+    random = np.random.default_rng(0)
+    number = np.arange(N_ROWS)
+    x = random.normal(size=N_ROWS)
+    codes = random.integers(90, size=N_ROWS)
+
+    def column(values: Any, every: int, dtype: pa.DataType | None = None) -> pa.Array:
+        return pa.array(values, dtype, mask=(number % every == 1) if missing else None)
+
+    return pa.table(
+        {
+            "y": np.sin(x) + codes / 30 + 0.1 * random.normal(size=N_ROWS),
+            "x": column(x, 5),
+            "n": column(random.integers(100, size=N_ROWS), 7),
+            "truth": pa.array(random.random(N_ROWS) < 0.3),
+            "colour": column(random.choice(["red", "green", "blue"], N_ROWS), 11),
+            "street": column([f"street {code}" for code in codes], 13),
+            "day": column(18_000 + number, 17, pa.int32()).cast(pa.date32()),
+            "when": pa.array(1_500_000_000 + 7000 * number, pa.timestamp("s")),
+            "height": column([f"{each:.2f}" for each in x], 19),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["complete", "gaps"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the same table as Parquet, CSV and Arrow file."""
+    folder: Path = tmp_path_factory.mktemp("tables")
+    for suffix in ("parquet", "csv", "arrow"):
+        write_table(rows(request.param), folder / f"t.{suffix}")
+    return folder
+
+
+def fit_command(path: Path, out: Path, *options: str) -> None:
+    result = invoke("fit", path, "--target", "y", "--out", out, *FAST, *options)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Path:
+    """The model that the command line fits to the Parquet file."""
+    fit_command(folder / "t.parquet", folder / "command.sswim")
+    return folder / "command.sswim"
+
+
+def forms(folder: Path) -> dict[str, Any]:
+    """Return the table in every form that Python takes."""
+    parquet, csv = folder / "t.parquet", folder / "t.csv"
+    return {
+        "path of Parquet": parquet,
+        "path of CSV": str(csv),
+        "path of Arrow": folder / "t.arrow",
+        "Arrow table": read_table(parquet),
+        "pandas of Parquet": pd.read_parquet(parquet),
+        "pandas with Arrow types": pd.read_parquet(parquet, dtype_backend="pyarrow"),
+        "pandas of CSV": pd.read_csv(csv),
+        "pandas of CSV with dates": pd.read_csv(csv, parse_dates=["day", "when"]),
+        "polars of Parquet": pl.read_parquet(parquet),
+        "polars of CSV": pl.read_csv(csv, try_parse_dates=True),
+    }
+
+
+FORMS = [
+    *("path of Parquet", "path of CSV", "path of Arrow", "Arrow table", "pandas of Parquet"),
+    *("pandas with Arrow types", "pandas of CSV", "pandas of CSV with dates"),
+    *("polars of Parquet", "polars of CSV"),
+]
+
+
+def assert_same(ours: Path, theirs: Path) -> None:
+    """Compare two model files: all tensors to the last bit, and the names of columns and inputs."""
+    (mine, content), (yours, other) = MODEL.read(ours), MODEL.read(theirs)
+    assert mine.keys() == yours.keys()
+    different = [name for name in mine if not torch.equal(mine[name], yours[name])]
+    assert different == []
+    assert content["columns"] == other["columns"]
+    assert content["inputs"] == other["inputs"]
+    assert content["history"] == other["history"]
+
+
+@pytest.mark.filterwarnings("ignore::sswim.tables.table_source.TableNote")
+@pytest.mark.parametrize("form", FORMS)
+def test_python_fits_the_model_of_the_command_line(
+    form: str, folder: Path, model: Path, tmp_path: Path
+) -> None:
+    X = forms(folder)[form]
+    regressor = SSWIMRegressor(**SETTINGS).fit(X, "y")
+    regressor.save(tmp_path / "python.sswim")
+    assert_same(tmp_path / "python.sswim", model)
+    expected = SSWIMRegressor.load(model).predict(read_table(folder / "t.parquet"))
+    assert np.array_equal(regressor.predict(X), expected)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "arrow"])
+def test_the_command_line_fits_the_same_model_to_every_format(
+    suffix: str, folder: Path, model: Path, tmp_path: Path
+) -> None:
+    fit_command(folder / f"t.{suffix}", tmp_path / "m.sswim")
+    assert_same(tmp_path / "m.sswim", model)
+
+
+def test_single_precision_is_the_same_too(folder: Path, tmp_path: Path) -> None:
+    fit_command(folder / "t.parquet", tmp_path / "command.sswim", "--dtype", "float32")
+    table = read_table(folder / "t.parquet")
+    with pytest.warns(match="read as numbers"):
+        regressor = SSWIMRegressor(**SETTINGS, dtype="float32").fit(table, "y")
+    regressor.save(tmp_path / "python.sswim")
+    assert_same(tmp_path / "python.sswim", tmp_path / "command.sswim")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_command_line_predicts_what_python_does(
+    suffix: str, folder: Path, model: Path, tmp_path: Path
+) -> None:
+    source, out = folder / f"t.{suffix}", tmp_path / "out.parquet"
+    assert invoke("predict", model, source, "--out", out).exit_code == 0
+    found = read_table(out)
+    mean, std = SSWIMRegressor.load(model).predict(source, return_std=True)
+    assert np.array_equal(found["mean"].to_numpy(), mean)
+    assert np.array_equal(found["std"].to_numpy(), std)

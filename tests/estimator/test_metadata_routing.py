@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from builders.estimators import (
+    Array,
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    small,
+)
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sswim import SSWIMRegressor
+
+X, Y = make_rows(60)
+WEIGHT = np.tile([1.0, 3.0, 0.0], 20)
+DEVIATION = np.tile([[0.0, 0.1], [0.4, 0.0]], (30, 1))
+
+
+@pytest.fixture(autouse=True)
+def routing() -> Iterator[None]:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def requesting(**settings: Any) -> SSWIMRegressor:
+    """Return an estimator that asks for weights and standard deviations wherever it may."""
+    model = small(**settings).set_fit_request(sample_weight=True, X_std=True)
+    return model.set_predict_request(X_std=True).set_score_request(sample_weight=True, X_std=True)
+
+
+def split_scores(**settings: Any) -> list[float]:
+    """Return the scores of two folds, found without scikit-learn's routing."""
+    scores = []
+    for train, test in KFold(2).split(X):
+        model = small(**settings)
+        model.fit(X[train], Y[train], sample_weight=WEIGHT[train], X_std=DEVIATION[train])
+        known: dict[str, Array] = {"sample_weight": WEIGHT[test], "X_std": DEVIATION[test]}
+        scores.append(model.score(X[test], Y[test], **known))
+    return scores
+
+
+def test_weights_and_deviations_are_all_that_can_be_routed() -> None:
+    requests = small().get_metadata_routing()
+    for method in (requests.fit, requests.partial_fit, requests.score):
+        assert method.requests.keys() == {"sample_weight", "X_std"}
+    assert requests.predict.requests.keys() == {"X_std"}
+    with pytest.raises(TypeError, match="Unexpected args"):
+        small().set_fit_request(time_limit=True)
+
+
+def test_a_score_is_that_of_predictions_with_the_same_deviations() -> None:
+    model = small().fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
+    expected = r2_score(Y, model.predict(X, X_std=DEVIATION), sample_weight=WEIGHT)
+    assert model.score(X, Y, WEIGHT, X_std=DEVIATION) == expected != model.score(X, Y)
+    assert model.score(X, Y) == r2_score(Y, model.predict(X))
+
+
+def test_a_pipeline_passes_them_on() -> None:
+    scale = StandardScaler().set_fit_request(sample_weight=False)
+    pipeline = make_pipeline(scale, requesting())
+    pipeline.fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
+    alone = small().fit(scale.fit_transform(X), Y, sample_weight=WEIGHT, X_std=DEVIATION)
+    scaled = scale.transform(X)
+    expected = alone.predict(scaled, X_std=DEVIATION)
+    assert np.array_equal(pipeline.predict(X, X_std=DEVIATION), expected)
+    assert not np.array_equal(pipeline.predict(X), expected)
+    known: dict[str, Array] = {"sample_weight": WEIGHT, "X_std": DEVIATION}
+    assert pipeline.score(X, Y, **known) == alone.score(scaled, Y, **known)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_cross_validation_cuts_them_with_the_rows(n_jobs: int) -> None:
+    known = {"sample_weight": WEIGHT, "X_std": DEVIATION}
+    found = cross_validate(requesting(), X, Y, cv=KFold(2), params=known, n_jobs=n_jobs)
+    assert found["test_score"] == pytest.approx(split_scores(), rel=1e-12)
+
+
+def test_a_grid_search_passes_them_on() -> None:
+    grid = {"n_components": [8, 32]}
+    search = GridSearchCV(requesting(), grid, cv=KFold(2), error_score="raise")
+    search.fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
+    expected = [np.mean(split_scores(n_components=n)) for n in grid["n_components"]]
+    assert search.cv_results_["mean_test_score"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_deviation_for_all_rows_is_passed_as_it_is() -> None:
+    model = small().set_fit_request(X_std=True).set_score_request(X_std=True)
+    found = cross_validate(model, X, Y, cv=KFold(2), params={"X_std": 0.2}, error_score="raise")
+    assert np.isfinite(found["test_score"]).all()
+
+
+def test_what_nobody_asked_for_is_refused() -> None:
+    with pytest.raises(UnsetMetadataPassedError, match="X_std"):
+        cross_validate(small(), X, Y, params={"X_std": DEVIATION}, error_score="raise")
+
+
+def test_requests_survive_a_pickle() -> None:
+    model = requesting().fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert str(again.get_metadata_routing()) == str(model.get_metadata_routing())
+    assert np.array_equal(again.predict(X), model.predict(X))

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from builders.estimators import small
+from builders.processes import run_processes
+from builders.tables import small_chunks
+
+from sswim import SSWIMRegressor
+from sswim.base.errors import UserError
+from sswim.distributed.processes import ALONE, Processes
+from sswim.estimator import permutation
+from sswim.estimator.evaluation import evaluate
+from sswim.estimator.permutation import Importance, permutation_importance
+from sswim.estimator.progress import prediction_progress
+from sswim.tables.schema import Schema
+from sswim.tables.schema_file import schema_from_dict
+from sswim.tables.table_io import TableError
+from sswim.tables.table_rows import LeftOut
+
+
+def rows(n: int = 120, seed: int = 0) -> pa.Table:
+    """Draw rows whose target depends on a number and a text, and not on the other number."""
+    random = np.random.default_rng(seed)
+    place, idle = random.uniform(-2, 2, size=(2, n))
+    colour = random.choice(["red", "green", "blue"], n)
+    target = np.sin(2 * place) + 0.5 * (colour == "red") + 0.1 * random.normal(size=n)
+    return pa.table({"idle": idle, "colour": colour, "y": target, "place": place})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    pq.write_table(rows(), folder / "fit.parquet")
+    pq.write_table(rows(97, seed=1), folder / "test.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(folder: Path) -> tuple[SSWIMRegressor, Schema]:
+    model = small(depth=0, max_iter=30).fit(folder / "fit.parquet", "y")
+    return model, schema_from_dict(model.table_schema_)
+
+
+def test_columns_that_matter_come_first(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+) -> None:
+    found = permutation_importance(*fitted, folder / "test.parquet")
+    assert [column.name for column in found.columns] == ["place", "colour", "idle"]
+    place, colour, idle = found.columns
+    assert place.rmse.mean > 0.4 > colour.rmse.mean > 0.1 > 3 * abs(idle.rmse.mean)
+    assert place.mnlp.mean > 2 > colour.mnlp.mean > 0.4 > 3 * abs(idle.mnlp.mean)
+    assert 0 < place.rmse.deviation < 0.3 * place.rmse.mean
+    assert found.scores.n_rows == found.n_rows == 97
+
+
+def test_rises_are_those_of_tables_with_a_shuffled_column(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+) -> None:
+    model, _ = fitted
+    table = rows(97, seed=1)
+    inputs, y = table.drop_columns(["y"]), table["y"].to_numpy()
+    found = permutation_importance(*fitted, folder / "test.parquet", n_repeats=2, random_state=3)
+    before = evaluate(model, inputs, y)
+    assert found.scores == before
+    (colour,) = (column for column in found.columns if column.name == "colour")
+    rises = []
+    for repeat in range(2):
+        order = np.random.default_rng([3, 1, repeat]).permutation(97)
+        shuffled = inputs.set_column(1, "colour", table["colour"].take(order))
+        after = evaluate(model, shuffled, y)
+        rises.append((after.rmse - before.rmse, after.mnlp - before.mnlp))
+    assert [colour.rmse.mean, colour.mnlp.mean] == pytest.approx(np.mean(rises, axis=0))
+    deviations = [colour.rmse.deviation, colour.mnlp.deviation]
+    assert deviations == pytest.approx(np.std(rises, axis=0, ddof=1))
+
+
+def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permutation, "MAX_ROWS", 40)
+    found = permutation_importance(*fitted, folder / "test.parquet", memory=10**9)
+    assert found.scores.n_rows == 40
+    assert found.n_rows == 97
+    small_chunks(monkeypatch, 10)
+    again = permutation_importance(*fitted, folder / "test.parquet")
+    for ours, theirs in zip(again.columns, found.columns, strict=True):
+        assert ours.name == theirs.name
+        assert asdict(ours.rmse) == pytest.approx(asdict(theirs.rmse))
+        assert asdict(ours.mnlp) == pytest.approx(asdict(theirs.mnlp))
+
+
+def test_missing_values_are_shuffled_as_they_are(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+) -> None:
+    table = rows(30, seed=2).to_pydict()
+    table["colour"][3] = table["place"][5] = None
+    pq.write_table(pa.table(table), folder / "gaps.parquet")
+    found = permutation_importance(*fitted, folder / "gaps.parquet", n_repeats=2)
+    assert found.scores.n_rows == 30
+    assert found.columns[0].name == "place"
+
+
+def test_one_of_two_coordinates_is_shuffled(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    lon, lat = random.uniform(-170, 170, 200), random.uniform(-60, 60, 200)
+    path = tmp_path / "map.parquet"
+    height = np.sin(np.radians(2 * lon)) + 0.05 * random.normal(size=200)
+    pq.write_table(pa.table({"lon": lon, "lat": lat, "y": height}), path)
+    model = small(depth=0, max_iter=30, n_components=64, coordinates=("lon", "lat")).fit(path, "y")
+    found = permutation_importance(model, schema_from_dict(model.table_schema_), path)
+    assert [column.name for column in found.columns] == ["lon", "lat"]
+    assert found.columns[0].rmse.mean > 0.3
+
+
+def importance_of_share(processes: Processes, folder: Path) -> Importance:
+    model = SSWIMRegressor.load(folder / "model.sswim")
+    schema = schema_from_dict(model.table_schema_)
+    return permutation_importance(model, schema, folder / "test.parquet", processes=processes)
+
+
+def test_two_processes_find_what_one_finds(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+) -> None:
+    fitted[0].save(folder / "model.sswim")
+    alone = importance_of_share(ALONE, folder)
+    for found in run_processes(2, importance_of_share, folder):
+        assert found == alone
+
+
+def test_progress_is_said(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals: list[int] = []
+
+    def note(say: Any, total: int) -> Any:
+        totals.append(total)
+        say("begun")
+        return prediction_progress(say, total)
+
+    monkeypatch.setattr(permutation, "prediction_progress", note)
+    lines: list[str] = []
+    permutation_importance(*fitted, folder / "test.parquet", n_repeats=4, say=lines.append)
+    permutation_importance(*fitted, folder / "test.parquet", n_repeats=2)
+    assert totals == [12, 6]  # three columns
+    assert lines == ["begun"]
+
+
+def test_a_table_without_a_usable_row_is_refused(
+    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+) -> None:
+    path, left_out = folder / "unknown.parquet", LeftOut(target_missing=True)
+    pq.write_table(rows(5).set_column(2, "y", pa.nulls(5, pa.float64())), path)
+    with pytest.raises(TableError, match=r"At least one row must have a value.*unknown.parquet"):
+        permutation_importance(*fitted, path, left_out=left_out)
+
+
+def test_a_deviation_needs_two_repeats(folder: Path, fitted: tuple[SSWIMRegressor, Schema]) -> None:
+    with pytest.raises(UserError, match="n_repeats"):
+        permutation_importance(*fitted, folder / "test.parquet", n_repeats=1)

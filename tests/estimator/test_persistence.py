@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import copy
+import io
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from builders.estimators import (
+    Array,
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    skewed_rows,
+    small,
+)
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sswim import SSWIMRegressor
+from sswim.base.errors import UserError
+from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
+from sswim.estimator.persistence import MODEL_BYTES
+from sswim.recipe.recipe import Recipe
+from sswim.training.history import Step
+
+X, Y = skewed_rows(60)
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "features": {},
+    "many features": {"n_components": 256, "n_members": 2, "noise": "input-dependent"},
+    "single precision": {"dtype": "float32", "output_warp": "sinh-arcsinh"},
+    "neighbours": {"n_neighbors": 8},
+    "ensemble": {"depth": "auto", "n_members": 1, "max_iter": 2, "recipe": Recipe(pruning=False)},
+}
+
+
+@pytest.fixture(scope="module", params=[*SETTINGS.values()], ids=[*SETTINGS])
+def fitted(request: pytest.FixtureRequest) -> SSWIMRegressor:
+    return small(**request.param).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def simple() -> SSWIMRegressor:
+    return small().fit(X, Y)
+
+
+def by_joblib(model: SSWIMRegressor, folder: Path) -> SSWIMRegressor:
+    joblib.dump(model, folder / "model.joblib")
+    return joblib.load(folder / "model.joblib")
+
+
+COPIES: dict[str, Callable[[SSWIMRegressor, Path], SSWIMRegressor]] = {
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "old pickle": lambda model, _: pickle.loads(pickle.dumps(model, protocol=2)),
+    "joblib": by_joblib,
+    "deep copy": lambda model, _: copy.deepcopy(model),
+    "copy": lambda model, _: copy.copy(model),
+}
+
+
+def answers(model: SSWIMRegressor) -> list[Array]:
+    """Return what a model answers to some questions."""
+    return [
+        model.predict(X),
+        *model.predict(X, return_std=True, X_std=0.1),
+        model.predict_quantiles(X),
+        model.log_density(X, Y),
+        model.sample_y(X[:5], 3, include_noise=True),
+        *model.history_,
+        model.weights_,
+    ]
+
+
+def assert_same_answers(ours: SSWIMRegressor, theirs: SSWIMRegressor) -> None:
+    for mine, expected in zip(answers(ours), answers(theirs), strict=True):
+        assert np.array_equal(mine, expected)
+
+
+@pytest.mark.parametrize("form", COPIES)
+def test_copies_answer_the_same_to_the_last_bit(
+    form: str, fitted: SSWIMRegressor, tmp_path: Path
+) -> None:
+    again = COPIES[form](fitted, tmp_path)
+    assert_same_answers(again, fitted)
+    assert again.get_params() == fitted.get_params()
+    assert again.recipe_ == fitted.recipe_
+    assert again.n_iter_ == fitted.n_iter_
+    updated = [copy.copy(model).partial_fit(X[:5] + 0.1, Y[:5]) for model in (again, fitted)]
+    assert_same_answers(*updated)
+    assert_same_answers(again, fitted)  # neither is changed with its copy
+
+
+def test_the_state_is_parameters_and_the_bytes_of_a_model_file(
+    fitted: SSWIMRegressor, tmp_path: Path
+) -> None:
+    state = fitted.__getstate__()
+    assert state.keys() == fitted.get_params().keys() | {MODEL_BYTES}
+    fitted.save(tmp_path / "model")
+    assert state[MODEL_BYTES] == (tmp_path / "model").read_bytes()
+    assert len(pickle.dumps(fitted)) < len(state[MODEL_BYTES]) + 2000
+
+
+def test_a_pickle_names_nothing_of_pytorch(fitted: SSWIMRegressor) -> None:
+    found: set[str] = set()
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            found.add(name)
+            return super().find_class(module, name)
+
+    assert Unpickler(io.BytesIO(pickle.dumps(fitted))).load().n_features_in_ == 2
+    assert found <= {"SSWIMRegressor", "Recipe"}
+
+
+def test_names_shapes_and_other_attributes_survive() -> None:
+    frame = pd.DataFrame(X, columns=["east", "north"])
+    model = small().fit(frame, np.stack([Y, -Y], axis=1))
+    model.note = "ours"
+    again = pickle.loads(pickle.dumps(model))
+    assert again.feature_names_in_.tolist() == ["east", "north"]
+    assert again.predict(frame).shape == (60, 2)
+    assert again.note == "ours"
+
+
+def test_an_estimator_that_is_not_fitted_stays_so() -> None:
+    model = SSWIMRegressor(depth=2, recipe=Recipe(stacking=False))
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), clone(model)):
+        assert again.get_params() == model.get_params()
+        with pytest.raises(NotFittedError):
+            again.predict(X)
+
+
+def test_a_clone_is_not_fitted(simple: SSWIMRegressor) -> None:
+    again = clone(pickle.loads(pickle.dumps(simple)))
+    assert again.get_params() == simple.get_params()
+    assert not again.__sklearn_is_fitted__()
+
+
+def test_the_arrays_of_fit_are_left_out(simple: SSWIMRegressor) -> None:
+    assert np.isfinite(simple.loo_predict()).all()
+    for again in (pickle.loads(pickle.dumps(simple)), copy.deepcopy(simple)):
+        with pytest.raises(UserError, match=r"not kept after partial_fit, .* in a pickle"):
+            again.loo_predict()
+
+
+def keep_going(member: int, step: Step) -> None:
+    """Do nothing after a step."""
+
+
+def test_a_callback_of_a_module_survives_and_a_local_one_is_an_error_of_pickle() -> None:
+    model = small(callback=keep_going).fit(X, Y)
+    assert pickle.loads(pickle.dumps(model)).callback is keep_going
+    model.set_params(callback=lambda member, step: None)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(model)
+
+
+def test_parameters_set_after_a_fit_and_random_states_are_kept() -> None:
+    model = small(random_state=np.random.RandomState(3)).fit(X, Y).set_params(n_components=64)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.n_components == 64
+    assert again.random_state.randint(1000) == model.random_state.randint(1000)
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device exists on this machine")
+def test_a_model_of_a_missing_device_predicts_on_this_one(simple: SSWIMRegressor) -> None:
+    elsewhere = copy.deepcopy(simple).set_params(device="cuda:1")
+    again = pickle.loads(pickle.dumps(elsewhere))
+    assert again.device == "cuda:1"
+    assert np.array_equal(again.predict(X), simple.predict(X))
+
+
+def test_another_process_predicts_the_same(simple: SSWIMRegressor) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert np.array_equal(pool.apply(simple.predict, (X,)), simple.predict(X))
+
+
+def test_fitted_models_come_back_from_workers() -> None:
+    x, y = make_rows(60)
+    fits = joblib.Parallel(n_jobs=2)(joblib.delayed(small().fit)(x, y) for _ in range(2))
+    assert np.array_equal(fits[0].predict(x), small().fit(x, y).predict(x))
+
+
+def altered(state: dict[str, Any], change: Callable[[bytes], bytes]) -> dict[str, Any]:
+    return {**state, MODEL_BYTES: change(state[MODEL_BYTES])}
+
+
+def of_another_version(data: bytes) -> bytes:
+    return replace(MODEL, version=VERSION + 1).to_bytes(*MODEL.from_bytes(data, "it"))
+
+
+def of_fewer_members(data: bytes) -> bytes:
+    tensors, content = MODEL.from_bytes(data, "it")
+    return MODEL.to_bytes(tensors, content | {"history": []})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:-100], "The state of this estimator is not a sswim model, or it is"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "has been altered"),
+        (of_another_version, f"has model format {VERSION + 1}; this sswim reads format {VERSION}"),
+        (of_fewer_members, "state of this estimator is a sswim model file, but .* inconsistent"),
+    ],
+    ids=["truncated", "altered", "version", "inconsistent"],
+)
+def test_a_damaged_state_is_refused(
+    change: Callable[[bytes], bytes], message: str, simple: SSWIMRegressor
+) -> None:
+    state = altered(simple.__getstate__(), change)
+    with pytest.raises(ModelFileError, match=message):
+        SSWIMRegressor().__setstate__(state)

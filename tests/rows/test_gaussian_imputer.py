@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sswim.base.errors import UserError
+from sswim.rows import gaussian_imputer
+from sswim.rows.gaussian_imputer import GaussianImputer, learn_imputer
+
+Array = NDArray[np.float64]
+
+
+def random_covariance(n_inputs: int, seed: int = 0) -> Array:
+    """Return a covariance of correlated columns with different spreads."""
+    random = np.random.default_rng(seed)
+    loadings = random.normal(size=(n_inputs, 2))
+    correlated = loadings @ loadings.T + 0.3 * np.eye(n_inputs)
+    spread = 10.0 ** random.uniform(-3, 3, n_inputs)
+    covariance = correlated * np.outer(spread, spread)
+    return 0.5 * (covariance + covariance.T)
+
+
+def make_imputer(n_inputs: int, reach: float = 1e9) -> GaussianImputer:
+    covariance = random_covariance(n_inputs)
+    mean = np.random.default_rng(1).normal(size=n_inputs)
+    spread = np.sqrt(covariance.diagonal())
+    return GaussianImputer(mean, covariance, mean - reach * spread, mean + reach * spread)
+
+
+def remove(values: Array, rate: float, seed: int = 0) -> Array:
+    """Return values of which a share is missing at random."""
+    gone = np.random.default_rng(seed).random(values.shape) < rate
+    return np.where(gone, np.nan, values)
+
+
+def draw(mean: Array, covariance: Array, n_rows: int, seed: int = 2) -> Array:
+    return np.random.default_rng(seed).multivariate_normal(mean, covariance, n_rows)
+
+
+def fill_one_row(imputer: GaussianImputer, row: Array) -> tuple[Array, Array]:
+    """Condition a Gaussian on the observed cells of one row by its definition."""
+    m, o = np.flatnonzero(np.isnan(row)), np.flatnonzero(~np.isnan(row))
+    covariance, mean = imputer.covariance, imputer.mean
+    gain = covariance[np.ix_(m, o)] @ np.linalg.inv(covariance[np.ix_(o, o)])
+    filled, variance = row.copy(), np.zeros_like(row)
+    filled[m] = mean[m] + gain @ (row[o] - mean[o])
+    variance[m] = np.diag(covariance[np.ix_(m, m)] - gain @ covariance[np.ix_(o, m)])
+    return filled, variance
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 5])
+def test_missing_cells_are_conditional_gaussians(n_inputs: int) -> None:
+    imputer = make_imputer(n_inputs)
+    rows = remove(draw(imputer.mean, imputer.covariance, 50), 0.5)
+    rows[0] = np.nan
+    filled, variance = imputer.fill(rows)
+    expected = [fill_one_row(imputer, row) for row in rows]
+    spread = np.sqrt(imputer.covariance.diagonal())
+    means, variances = (np.array(parts) for parts in zip(*expected, strict=True))
+    np.testing.assert_allclose(filled / spread, means / spread, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(variance / spread**2, variances / spread**2, atol=1e-8)
+    np.testing.assert_allclose(filled[0], imputer.mean)
+    np.testing.assert_allclose(variance[0], imputer.covariance.diagonal())
+
+
+def test_observed_cells_stay_and_have_no_variance() -> None:
+    imputer = make_imputer(4, reach=0.1)
+    rows = draw(imputer.mean, imputer.covariance, 30)
+    given = rows.copy()
+    filled, variance = imputer.fill(rows)
+    np.testing.assert_array_equal(filled, given)
+    assert filled is not rows
+    assert not variance.any()
+    holes = remove(rows, 0.4)
+    filled, variance = imputer.fill(holes)
+    observed = ~np.isnan(holes)
+    np.testing.assert_array_equal(filled[observed], rows[observed])
+    assert not variance[observed].any()
+    assert (variance[~observed] > 0).all()
+    assert np.isfinite(filled).all()
+
+
+def test_filled_cells_stay_within_the_range_whatever_the_others_are() -> None:
+    imputer = make_imputer(3, reach=2.0)
+    rows = np.array([[1e300, np.nan, np.nan], [-1e300, 1e300, np.nan], [np.nan] * 3])
+    filled, variance = imputer.fill(rows)
+    gone = np.isnan(rows)
+    within = (filled >= imputer.low) & (filled <= imputer.high)
+    assert within[gone].all()
+    assert np.isfinite(variance).all()
+
+
+def test_no_rows_are_no_rows() -> None:
+    filled, variance = make_imputer(3).fill(np.empty((0, 3)))
+    assert filled.shape == variance.shape == (0, 3)
+
+
+def test_rows_in_small_chunks_are_filled_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    imputer = make_imputer(6)
+    rows = remove(draw(imputer.mean, imputer.covariance, 40), 0.5)
+    filled, variance = imputer.fill(rows)
+    monkeypatch.setattr(gaussian_imputer, "_ENTRIES", 20)
+    in_chunks, variance_in_chunks = imputer.fill(rows)
+    np.testing.assert_allclose(in_chunks, filled, rtol=1e-10)
+    np.testing.assert_allclose(variance_in_chunks, variance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.4])
+def test_em_recovers_the_gaussian_of_the_rows(rate: float) -> None:
+    truth = make_imputer(5)
+    rows = draw(truth.mean, truth.covariance, 1900)
+    spread = np.sqrt(truth.covariance.diagonal())
+    learnt = learn_imputer(remove(rows, rate))
+    np.testing.assert_allclose((learnt.mean - truth.mean) / spread, 0, atol=0.1)
+    correlations = (learnt.covariance - truth.covariance) / np.outer(spread, spread)
+    np.testing.assert_allclose(correlations, 0, atol=0.1)
+    if not rate:
+        weight = len(rows) / (len(rows) + gaussian_imputer.PRIOR_ROWS)
+        sample = np.cov(rows.T, bias=True) * weight
+        shrunk = sample + np.diag(sample.diagonal() * (1 - weight) / weight)
+        np.testing.assert_allclose(learnt.covariance, shrunk, rtol=1e-6)
+
+
+def test_em_corrects_for_cells_missing_by_an_observed_column() -> None:
+    random = np.random.default_rng(3)
+    first = random.normal(size=2000)
+    second = 0.9 * first + 0.3 * random.normal(size=2000)
+    rows = np.column_stack((first, np.where(first > 0, np.nan, second)))
+    assert np.nanmean(rows[:, 1]) < -0.6
+    assert abs(learn_imputer(rows).mean[1]) < 0.1
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5])
+def test_recovered_cells_are_better_than_the_mean_and_as_uncertain_as_said(rate: float) -> None:
+    truth = make_imputer(8)
+    rows = draw(truth.mean, truth.covariance, 2000)
+    train, test = remove(rows[:1000], rate), remove(rows[1000:], rate, seed=1)
+    imputer = learn_imputer(train)
+    filled, variance = imputer.fill(test)
+    gone = np.isnan(test)
+    spread = rows.std(0)
+    error = ((filled - rows[1000:]) / spread)[gone]
+    of_mean = ((np.nanmean(train, 0) - rows[1000:]) / spread)[gone]
+    assert np.mean(error**2) < 0.7 * np.mean(of_mean**2)
+    assert np.mean(error**2) == pytest.approx(np.mean((variance / spread**2)[gone]), rel=0.2)
+
+
+def test_one_wild_cell_does_not_rule() -> None:
+    truth = make_imputer(3)
+    rows = remove(draw(truth.mean, truth.covariance, 500), 0.1)
+    usual = learn_imputer(rows)
+    wild = rows.copy()
+    wild[7, 1] = 1e15
+    learnt = learn_imputer(wild)
+    spread = np.sqrt(usual.covariance.diagonal())
+    difference = (learnt.covariance - usual.covariance) / np.outer(spread, spread)
+    assert np.abs(difference).max() < 0.1
+    assert learnt.high[1] < usual.mean[1] + 20 * spread[1]
+
+
+def test_odd_columns_are_filled() -> None:
+    random = np.random.default_rng(4)
+    rows = random.normal(size=(200, 6))
+    rows[:, 1] = 3.7  # constant
+    rows[:, 2] = np.nan  # without any value
+    rows[:, 3] = np.nan  # one value
+    rows[5, 3] = 8.0
+    rows[:, 4] = (random.random(200) < 0.02).astype(float)  # rare ones
+    rows[:, 5] = rows[:, 0]  # a copy
+    holes = remove(rows, 0.3)
+    holes[5, 3] = 8.0
+    imputer = learn_imputer(holes)
+    filled, variance = imputer.fill(holes)
+    assert np.isfinite(filled).all()
+    assert np.isfinite(variance).all()
+    np.testing.assert_array_equal(filled[:, 1], 3.7)
+    np.testing.assert_array_equal(filled[:, 2], 0.0)
+    np.testing.assert_array_equal(filled[:, 3], 8.0)
+    assert not variance[:, 1:4].any()
+    copied = np.isnan(holes[:, 5]) & ~np.isnan(holes[:, 0])
+    np.testing.assert_allclose(filled[copied, 5], rows[copied, 0], atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_inputs"), [(1, 1), (1, 4), (2, 3), (10, 30), (60, 100), (150, 100)]
+)
+def test_few_rows_and_many_columns_are_enough(n_rows: int, n_inputs: int) -> None:
+    rows = np.random.default_rng(5).normal(size=(n_rows, n_inputs))
+    holes = remove(rows, 0.3)
+    holes[:, 0] = rows[:, 0]
+    holes[np.arange(n_rows), 1 + np.arange(n_rows) % max(1, n_inputs - 1) - (n_inputs == 1)] = (
+        np.nan
+    )
+    assert np.isnan(holes).any(1).all()
+    imputer = learn_imputer(holes)
+    filled, variance = imputer.fill(holes)
+    assert np.isfinite(filled).all()
+    assert (variance >= 0).all()
+    assert GaussianImputer.checked(*astuple(imputer)).mean.shape == (n_inputs,)
+
+
+def test_a_table_without_values_is_filled_with_zeros() -> None:
+    rows = np.full((4, 2), np.nan)
+    filled, variance = learn_imputer(rows).fill(rows)
+    assert not filled.any()
+    assert not variance.any()
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e-30, 1e30, 1e250])
+def test_extreme_units_are_no_problem(unit: float) -> None:
+    rows = remove(np.random.default_rng(6).normal(size=(50, 3)) * [1.0, unit, unit], 0.2)
+    imputer = learn_imputer(rows)
+    filled, variance = imputer.fill(rows)
+    assert np.isfinite(filled).all()
+    assert np.isfinite(variance).all()
+    GaussianImputer.checked(*astuple(imputer))
+
+
+def test_the_same_rows_give_the_same_imputer() -> None:
+    rows = remove(np.random.default_rng(7).normal(size=(3000, 3)), 0.2)
+    for first, second in zip(*(astuple(learn_imputer(rows)) for _ in range(2)), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_an_imputer_made_of_its_arrays_fills_the_same() -> None:
+    rows = remove(np.random.default_rng(8).normal(size=(60, 4)), 0.2)
+    imputer = learn_imputer(rows)
+    read = GaussianImputer.checked(*astuple(imputer))
+    for before, after in zip(imputer.fill(rows), read.fill(rows), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+VALID = {
+    "mean": [0.0, 1.0],
+    "covariance": [[1.0, 0.5], [0.5, 1.0]],
+    "low": [-1.0, -1.0],
+    "high": [1.0, 1.0],
+}
+
+
+def check(**changes: object) -> GaussianImputer:
+    arrays = {name: np.array(value) for name, value in (VALID | changes).items()}
+    return GaussianImputer.checked(**arrays)
+
+
+def test_valid_arrays_make_an_imputer() -> None:
+    imputer = check()
+    np.testing.assert_array_equal(imputer.covariance, VALID["covariance"])
+    assert check(mean=[0, 1]).mean.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mean": [0.0]},
+        {"mean": 0.0},
+        {"low": [-1.0, -1.0, -1.0]},
+        {"high": [float("nan"), 1.0]},
+        {"high": [-2.0, 1.0]},
+        {"covariance": [[1.0, 0.5]]},
+        {"covariance": [[1.0, 0.5], [0.4, 1.0]]},
+        {"covariance": [[1.0, 2.0], [2.0, 1.0]]},
+        {"covariance": [[-1.0, 0.0], [0.0, 1.0]]},
+        {"covariance": [[0.0, 0.5], [0.5, 1.0]]},
+        {"covariance": [[float("inf"), 0.0], [0.0, 1.0]]},
+    ],
+)
+def test_arrays_that_are_no_imputer_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(UserError, match="An imputer must have a mean"):
+        check(**changes)

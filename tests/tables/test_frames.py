@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sswim.tables.frames import MixedColumnWarning, array_table, as_table
+from sswim.tables.table_io import TableError
+
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), None]
+
+
+def test_frames_of_every_library_become_the_same_table() -> None:
+    content = {"n": [1, 2, 3], "f": [0.5, None, 2.5], "s": ["a", None, "c"], "d": DAYS}
+    expected = pa.table(content)
+    arrow = pa.record_batch(content)
+    for frame in (
+        expected,
+        arrow,
+        pa.RecordBatchReader.from_batches(arrow.schema, [arrow]),
+        pl.DataFrame(content),
+        pd.DataFrame(content).astype({"d": object}),
+        pd.DataFrame({name: pd.array(content[name], dtype="object") for name in content}),
+        expected.to_pandas(types_mapper=pd.ArrowDtype),
+    ):
+        found = as_table(frame)
+        assert found.column_names == ["n", "f", "s", "d"]
+        assert found.to_pylist() == expected.to_pylist()
+
+
+def test_string_views_of_polars_become_strings() -> None:
+    frame = pl.DataFrame(
+        {"s": ["a", "b"], "c": pl.Series(["a", "b"], dtype=pl.Categorical)},
+    )
+    types = as_table(frame).schema.types
+    assert types[0] == pa.large_string()
+    assert types[1].value_type == pa.large_string()
+
+
+def test_names_become_text_and_must_differ() -> None:
+    frame = pd.DataFrame([[1, 2, 3]], columns=[0, "b", ("c", 1)])
+    assert as_table(frame).column_names == ["0", "b", "('c', 1)"]
+    for repeated in (
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=["1", 1]),
+        pa.table([[1], [2]], names=["a", "a"]),
+    ):
+        with pytest.raises(TableError, match=r"Column names must be unique. Got several '"):
+            as_table(repeated)
+
+
+def test_the_index_of_a_frame_is_no_column() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index(["p", "q"], name="id"))
+    assert as_table(frame).to_pydict() == {"a": [1.0, 2.0]}
+    assert as_table(frame.iloc[::-1]).to_pydict() == {"a": [2.0, 1.0]}
+
+
+BERLIN = "Europe/Berlin"
+SERIES: dict[str, tuple[Any, pa.DataType | None, list[Any]]] = {
+    "missing float": (pd.Series([1.5, np.nan]), pa.float64(), [1.5, None]),
+    "half": (pd.Series([1.5, np.nan], dtype="float16"), pa.float16(), [1.5, None]),
+    "long double": (pd.Series(np.array([1.5, np.nan], np.longdouble)), pa.float64(), [1.5, None]),
+    "other byte order": (pd.Series(np.array([1.5, np.nan], ">f8")), pa.float64(), [1.5, None]),
+    "big integers": (pd.Series(np.array([1, 2], ">i4")), pa.int32(), [1, 2]),
+    "NA": (pd.Series([1, pd.NA], dtype="Int8"), pa.int8(), [1, None]),
+    "truth": (pd.Series([True, pd.NA], dtype="boolean"), pa.bool_(), [True, None]),
+    "sparse": (pd.Series(pd.arrays.SparseArray([0, 5, 0])), pa.int64(), [0, 5, 0]),
+    "sparse float": (
+        pd.Series(pd.arrays.SparseArray([np.nan, 5.0])),
+        pa.float64(),
+        [None, 5.0],
+    ),
+    "months": (
+        pd.Series(pd.PeriodIndex(["2020-03", None], freq="M")),
+        None,
+        [datetime.datetime(2020, 3, 1), None],
+    ),
+    "intervals": (
+        pd.Series(pd.arrays.IntervalArray.from_tuples([(0, 1), (1, 2)])),
+        pa.dictionary(pa.int8(), pa.large_string()),
+        ["(0, 1]", "(1, 2]"],
+    ),
+    "intervals of floats": (
+        pd.Series(pd.arrays.IntervalArray.from_tuples([(0.0, 1.05), None, (10.5, 20.0)])),
+        None,
+        ["(0, 1.05]", None, "(10.5, 20]"],
+    ),
+    "cut": (pd.Series(pd.cut([0.5, np.nan], [0, 1, 2])), None, ["(0, 1]", None]),
+    "period categories": (
+        pd.Series(pd.PeriodIndex(["2020-03", None], freq="M")).astype("category"),
+        None,
+        ["2020-03", None],
+    ),
+    "time zone": (
+        pd.Series(pd.to_datetime(["2020-01-01", None]).tz_localize(BERLIN)).dt.as_unit("us"),
+        pa.timestamp("us", BERLIN),
+        [pd.Timestamp("2020-01-01", tz=BERLIN).to_pydatetime(), None],
+    ),
+    "decimals": (pd.Series([Decimal("1.50"), None]), None, [Decimal("1.50"), None]),
+    "decimals and floats": (
+        pd.Series([Decimal("1.5"), 2, 2.5, None], dtype=object),
+        pa.float64(),
+        [1.5, 2.0, 2.5, None],
+    ),
+    "numbers": (pd.Series([1, 2.5, True, None], dtype=object), pa.float64(), [1, 2.5, 1, None]),
+    "huge": (pd.Series([10**30, 1], dtype=object), pa.float64(), [1e30, 1.0]),
+    "days": (pd.Series(DAYS, dtype=object), pa.date32(), DAYS),
+    "all missing": (pd.Series([None, np.nan, pd.NaT, pd.NA], dtype=object), pa.null(), [None] * 4),
+    "empty category": (pd.Series(pd.Categorical([None, None])), None, [None, None]),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_columns_of_pandas_keep_their_values(name: str) -> None:
+    series, dtype, values = SERIES[name]
+    column = as_table(pd.DataFrame({"x": series})).column("x")
+    assert column.to_pylist() == values
+    if dtype is not None:
+        assert column.type.equals(dtype) or pa.types.is_dictionary(dtype)
+
+
+def test_a_category_stays_one() -> None:
+    for values in (["a", "b"], [1, 2], [True, False], pd.to_datetime(["2020-01-01", "2020-01-02"])):
+        column = as_table(pd.DataFrame({"x": pd.Categorical(values)})).column("x")
+        assert pa.types.is_dictionary(column.type)
+
+
+@pytest.mark.parametrize("make", [lambda values: values, pd.Categorical])
+def test_a_mix_of_numbers_and_text_is_read_as_text_with_a_warning(make: Any) -> None:
+    values = pd.Series(make(pd.array([1, "a", 2.5, None, "a"], dtype="object")))
+    message = r"'my x' has values of several types \(float, int, str\): it is read as text"
+    with pytest.warns(MixedColumnWarning, match=message):
+        column = as_table(pd.DataFrame({"my x": values})).column("my x")
+    assert column.to_pylist() == ["1", "a", "2.5", None, "a"]
+    assert pa.types.is_dictionary(column.type) == (make is pd.Categorical)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([1j, 2j]), "complex128"),
+        (np.array([object(), object()]), "object"),
+        (np.array(["a", {1}], dtype=object), "object"),
+    ],
+    ids=["complex", "objects", "mix"],
+)
+def test_columns_that_arrow_does_not_know_are_named(values: Any, dtype: str) -> None:
+    with pytest.raises(TableError, match=f"Got column 'my x' of type {dtype}; leave it out"):
+        as_table(pd.DataFrame({"my x": values, "y": [1, 2]}))
+
+
+def test_a_type_of_polars_that_arrow_does_not_know_is_named() -> None:
+    frame = pl.DataFrame({"a": [1], "wide": pl.Series([1], dtype=pl.Int128)})
+    with pytest.raises(TableError, match="cannot be read as an Arrow table because of 'wide': "):
+        as_table(frame)
+
+
+def test_a_column_alone_is_no_frame() -> None:
+    with pytest.raises(TableError, match="cannot be read as an Arrow table"):
+        as_table(pa.chunked_array([[1, 2]]))
+
+
+NAMES = ["a", "b"]
+
+
+def test_arrays_have_the_columns_of_fit() -> None:
+    for array in (
+        np.array([[1.0, np.nan], [3.0, 4.0]]),
+        np.array([[1.0, np.nan], [3.0, 4.0]], np.float32, order="F"),
+        np.array([[1.0, np.nan], [3.0, 4.0]], ">f8"),
+        np.array([[1.0, np.nan], [3.0, 4.0]], np.longdouble),
+        np.array([[1, None], [3.0, 4]], dtype=object),
+        [[1.0, np.nan], [3.0, 4.0]],
+    ):
+        assert array_table(array, NAMES).to_pydict() == {"a": [1.0, 3.0], "b": [None, 4.0]}
+    texts = array_table(np.array([["p", "1"], ["q", "2"]]), NAMES)
+    assert texts.to_pydict() == {"a": ["p", "q"], "b": ["1", "2"]}
+    mixed = array_table(np.array([["p", 1.5], [None, np.nan]], dtype=object), NAMES)
+    assert mixed.to_pydict() == {"a": ["p", None], "b": [1.5, None]}
+    times = np.array([["2020-01-01", "NaT"]], dtype="datetime64[s]")
+    day = datetime.datetime(2020, 1, 1)
+    assert array_table(times, NAMES).to_pydict() == {"a": [day], "b": [None]}
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 2, 2), ()])
+def test_arrays_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(
+        TableError, match=r"array of 2 columns \('a', 'b'\), as in fit. Got X.shape="
+    ):
+        array_table(np.zeros(shape), NAMES)
+
+
+def test_arrays_of_other_things_are_refused() -> None:
+    with pytest.raises(TableError, match="Got column 'a' of type complex128"):
+        array_table(np.array([[1j, 2j]]), NAMES)
+    with pytest.raises(TableError, match="Got column 'b' of type object"):
+        array_table(np.array([[1, object()]], dtype=object), NAMES)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sswim.tables.text_formats import NUMBER_FORMATS, TIME_FORMATS, as_numbers
+
+
+def texts(*values: str | None) -> pa.Array:
+    return pa.array(values, pa.large_string())
+
+
+@pytest.mark.parametrize("marks", NUMBER_FORMATS)
+@given(number=st.floats(-1e9, 1e9), digits=st.integers(0, 4))
+def test_what_a_format_writes_it_reads(marks: str, number: float, digits: int) -> None:
+    """Python writes the number with groups of thousands, and the marks replace its own."""
+    written = f"{number:,.{digits}f}"
+    expected = float(written.replace(",", ""))
+    written = written.replace(",", "T").replace(".", "D")
+    written = written.replace("T", marks[1:]).replace("D", marks[0])
+    (found,) = NUMBER_FORMATS[marks].parse(texts(written)).to_pylist()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7.0),
+        (" 7 ", 7.0),
+        ("+4.5", 4.5),
+        ("-.5", -0.5),
+        ("5.", 5.0),
+        ("1e3", 1000.0),
+        ("-1.5E-3", -0.0015),
+        ("0", 0.0),
+        ("0.5", 0.5),
+        ("1e400", math.inf),
+        *((text, None) for text in ("00123", "007.5", "-01", "1,5", "1,234", "1 234", "12e")),
+        *((text, None) for text in ("", "-", ".", "e3", "1.2.3", "--1", "0x10", "1_000", "nan")),
+        *((text, None) for text in ("inf", "?", "n/a", "١", "1\n2")),
+        (None, None),
+    ],
+)
+def test_plain_numbers_have_a_point_and_no_leading_zero(
+    text: str | None, number: float | None
+) -> None:
+    assert NUMBER_FORMATS["."].parse(texts(text)).to_pylist() == [number]
+
+
+@pytest.mark.parametrize(
+    "text", ["1,23", "12,34", ",123", "1,2345", "1234,567", "01,234", "1,,234"]
+)
+def test_groups_of_thousands_have_three_digits(text: str) -> None:
+    assert NUMBER_FORMATS[".,"].parse(texts(text)).to_pylist() == [None]
+
+
+@given(time=st.datetimes(datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31)))
+def test_iso_times_are_those_of_python(time: datetime.datetime) -> None:
+    written = [time.isoformat(), time.isoformat(" "), time.isoformat(timespec="microseconds")]
+    found = TIME_FORMATS["ISO 8601"].parse(texts(*written))
+    assert found.type == pa.timestamp("us")
+    assert found.to_pylist() == [time] * 3
+    day, minute = (
+        TIME_FORMATS["ISO 8601"].parse(texts(written[0][:10], written[0][:16])).to_pylist()
+    )
+    assert day == datetime.datetime(time.year, time.month, time.day)
+    assert minute == time.replace(second=0, microsecond=0)
+
+
+@given(
+    time=st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 12, 31)),
+    minutes=st.integers(-14 * 60, 14 * 60),
+)
+def test_times_with_an_offset_are_returned_in_utc(time: datetime.datetime, minutes: int) -> None:
+    zone = datetime.timezone(datetime.timedelta(minutes=minutes))
+    local = time.replace(tzinfo=zone)
+    parse = TIME_FORMATS["ISO 8601 with offset"].parse
+    colon, plain, utc = parse(
+        texts(
+            local.isoformat(),
+            local.strftime("%Y-%m-%dT%H:%M:%S.%f%z"),
+            local.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z",
+        )
+    ).to_pylist()
+    assert colon == plain == utc == local
+
+
+@pytest.mark.parametrize(
+    "pattern", [pattern for pattern in TIME_FORMATS if pattern.startswith("%")]
+)
+@given(time=st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 12, 31)))
+def test_other_times_are_those_of_python(pattern: str, time: datetime.datetime) -> None:
+    written = time.strftime(pattern)
+    short = written.replace("/0", "/").replace(".0", ".").removeprefix("0")
+    expected = datetime.datetime.strptime(written, pattern)
+    assert TIME_FORMATS[pattern].parse(texts(written, short)).to_pylist() == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("ISO 8601", "2020-02-31"),
+        ("ISO 8601", "2020-01-01 24:01"),
+        ("ISO 8601", "20200101"),
+        ("ISO 8601", "2020-1-1"),
+        ("ISO 8601", "2020-01-01T00:00:00Z"),
+        ("ISO 8601 with offset", "2020-01-01T00:00:00"),
+        ("ISO 8601 with offset", "2020-02-31T00:00:00Z"),
+        ("%d.%m.%Y", "31.02.2020"),
+        ("%d.%m.%Y", "1.2.3"),
+        ("%d.%m.%Y", "1.2.20"),
+        ("%d.%m.%Y", "1.2.2020 10:00"),
+        ("%d/%m/%Y", "12/31/2020"),
+        ("%m/%d/%Y", "31/12/2020"),
+        ("%d/%m/%Y %H:%M", "1/2/2020 25:00"),
+    ],
+)
+def test_what_is_no_time_is_null_beside_others(pattern: str, text: str) -> None:
+    good = datetime.datetime(2020, 3, 4, tzinfo=datetime.UTC)
+    written = good.strftime(pattern) if pattern.startswith("%") else good.strftime("%Y-%m-%d %H:%M")
+    written += "Z" if pattern.endswith("offset") else ""
+    found = TIME_FORMATS[pattern].parse(texts(text, None, written))
+    assert found.null_count == 2
+    assert found[2].is_valid
+    assert TIME_FORMATS[pattern].parse(texts(text)).type == found.type
+
+
+def test_digits_beyond_microseconds_are_cut_off() -> None:
+    (found,) = TIME_FORMATS["ISO 8601"].parse(texts("2020-01-01 00:00:00.123456789")).to_pylist()
+    assert found.microsecond == 123456
+
+
+def test_numbers_of_any_type_become_floats_that_can_be_written_to() -> None:
+    for values in (
+        pa.array([1, None, 3], pa.uint8()),
+        pa.chunked_array([[1.0], [None, 3.0]]),
+        pa.array([Decimal(1), None, Decimal(3)]),
+    ):
+        numbers = as_numbers(values)
+        assert np.array_equal(numbers, [1.0, np.nan, 3.0], equal_nan=True)
+        numbers[0] = 5.0
+    assert as_numbers(pa.array([2**60 + 1])) == 2.0**60
+    assert np.isnan(as_numbers(pa.nulls(2))).all()
