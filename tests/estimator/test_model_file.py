@@ -164,8 +164,7 @@ def test_no_training_row_is_in_the_file(path: Path, x: np.ndarray) -> None:
     data = path.read_bytes()
     tensors, _ = MODEL.read(path)
     assert all(40 not in tensor.shape for tensor in tensors.values())
-    extremes = {*x.min(0), *x.max(0)}  # the range of imputed values
-    assert not any(value.tobytes() in data for value in x.ravel() if value not in extremes)
+    assert not any(value.tobytes() in data for value in x.ravel())
 
 
 def test_a_truncated_file_is_refused(path: Path, tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ def _sample_table(
     def read() -> Generator[None, None, None]:
         nonlocal n_rows
         table = open_table(path, memory, csv.for_model(schema.text_names))
-        for rows in read_rows(table, schema.used, schema.target, left_out, processes.share):
+        for rows in read_rows(
+            table, schema.used, schema.require_target(), left_out, processes.share
+        ):
             n_rows += len(rows.numbers)
             sample[:] = [_sample_rows([*sample, rows])]
             yield

@@ -116,7 +116,7 @@ def evaluate_table_blocks(
         say: Prints a line after each fit.
     """
     table = open_table(path, csv=csv.for_model(schema.text_names))
-    parts = list(read_rows(table, schema.used, schema.target, left_out))
+    parts = list(read_rows(table, schema.used, schema.require_target(), left_out))
     found = evaluate_blocks(
         regressor,
         pa.concat_tables([part.table for part in parts]),
