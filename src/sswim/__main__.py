@@ -1,6 +1,6 @@
 """``python -m sswim``, which is the command ``sswim``."""
 
-from sswim.cli.app import app
+from sswim.cli.entry import main
 
 if __name__ == "__main__":
-    app(prog_name="sswim")
+    main()

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from builders.models import unchecked
 
 from sswim.base.devices import available_device, resolve_device
+from sswim.base.errors import UserError
 
 
 def test_automatic_device() -> None:
@@ -22,7 +26,14 @@ def test_the_automatic_device_is_a_gpu_if_there_is_one(
 
 
 def test_a_device_is_returned_as_it_is() -> None:
-    assert resolve_device(torch.device("cuda", 3)) == torch.device("cuda:3")
+    assert resolve_device(torch.device("cpu", 0)) == torch.device("cpu:0")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:99", "meta", "", None, torch.device("cuda:99")])
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(name: Any) -> None:
+    message = r'device must be "auto" or a device that this machine has.* Got .*; there .*"cpu"'
+    with pytest.raises(UserError, match=message):
+        unchecked(resolve_device, device=name)
 
 
 def test_a_missing_device_is_replaced_by_the_automatic_one() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
 
 
@@ -34,3 +37,25 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         atomic_write(tmp_path / "missing" / "file"),
     ):
         pass
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    path, link = tmp_path / "folder" / "file", tmp_path / "link"
+    link.symlink_to("folder/file")
+    for text in ("first", "second"):  # the link leads nowhere, then to a file
+        with atomic_write(link) as temporary:
+            temporary.write_text(text)
+        assert link.is_symlink()
+        assert not path.is_symlink()
+        assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="a named pipe"), atomic_write(pipe):
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]

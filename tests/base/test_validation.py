@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
 import pytest
 
+from sswim.base.errors import UserError
 from sswim.base.validation import (
     require_choice,
     require_coverage,
     require_integer,
+    require_positive,
     require_restartable,
+    require_tail,
 )
 
 Colour = Literal["red", "blue"]
@@ -47,6 +51,22 @@ def test_coverages_between_zero_and_one_pass(coverage: float) -> None:
     require_coverage(coverage)
     with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
         require_coverage(1 + coverage)
+
+
+def test_tails_that_cannot_be_resolved_are_refused() -> None:
+    require_coverage(1 - 1e-14)
+    with pytest.raises(UserError, match=r"coverage must leave tails of at least 1e-15.* Got 0\.99"):
+        require_coverage(1 - 1e-16)
+    with pytest.raises(UserError, match=r"p must leave tails .* Got 1e-300, which leaves 1e-300"):
+        require_tail("p", 1e-300, 1e-300)
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, None, "much", True, 1j, [1.0]])
+def test_numbers_that_are_not_positive_are_refused(value: object) -> None:
+    require_positive("rate", np.float32(0.1))
+    require_positive("rate", 2)
+    with pytest.raises(UserError, match=r'rate must be positive and finite, or "auto". Got '):
+        require_positive("rate", value)
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90.0, float("nan")])

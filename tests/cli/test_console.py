@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from sswim.base.cholesky import FactorisationError
 from sswim.base.errors import UserError
 from sswim.cli.app import app
-from sswim.cli.console import user_errors
+from sswim.cli.console import user_errors, visible
 from sswim.distributed.processes import ProcessError
 from sswim.estimator.model_file import ModelFileError
 from sswim.tables.table_io import TableError, write_table
@@ -73,6 +73,32 @@ def test_errors_of_users_are_one_line(
     assert capsys.readouterr().err == "Error: choose [another]\n"
 
 
+ESCAPES = "red \x1b[31m, \x9b2J, \r, \x00, \u202e, é"
+SHOWN = r"red \x1b[31m, \x9b2J, \r, \x00, \u202e, é"
+
+
+def test_control_characters_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), user_errors():
+        raise UserError(ESCAPES)
+    with user_errors():
+        warnings.warn(ESCAPES, stacklevel=1)
+    assert capsys.readouterr().err == f"Error: {SHOWN}\nWarning: {SHOWN}\n"
+    assert visible("a\tb\nक्‍ष") == "a\tb\nक्‍ष"
+
+
+def test_names_of_columns_do_not_write_to_the_terminal(tmp_path: Path) -> None:
+    name = "x\x1b]0;owned\x07"
+    table = pa.table({name: [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
+    write_table(table, tmp_path / "t.parquet")
+    given = str(tmp_path / "t.parquet")
+    shown = [
+        invoke("info", given),
+        invoke("fit", given, "--target", "z", "--out", str(tmp_path / "m.sswim")),
+    ]
+    assert all("\x1b]" not in each.output and "\x07" not in each.output for each in shown)
+    assert all(r"\x1b" in each.output for each in shown)
+
+
 @pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, AssertionError])
 def test_bugs_keep_their_traceback(
     kind: type[Exception], capsys: pytest.CaptureFixture[str]
@@ -112,9 +138,10 @@ def test_a_bug_in_a_command_shows_a_traceback(
         ([*FIT, "--drop", "w"], "must have columns 'w'"),
         ([*FIT, "--depth", "-1"], "depth must be an integer of at least 0"),
         ([*FIT, "--length-scale", "0"], "length_scale must be positive"),
-        ([*FIT, "--depth", "1", "--learning-rate", "-1"], "learning_rate and noise_rate positive"),
+        ([*FIT, "--learning-rate", "nan"], "learning_rate must be positive and finite"),
+        ([*FIT, "--depth", "1", "--learning-rate", "-1"], "learning_rate must be positive"),
         ([*FIT, "--memory", "much"], "memory must be a number of bytes"),
-        ([*FIT, "--device", "tpu9"], "device must be auto, cpu, cuda"),
+        ([*FIT, "--device", "gpu"], 'device must be "auto" or a device that this machine has'),
         ([*FIT, "--resume"], "--checkpoint"),
         ([*FIT, "--checkpoint", "{folder}/c", "--every", "0"], "every must be an integer"),
         (["fit", "{folder}/none.csv", *FIT[2:]], "cannot be found"),
@@ -170,7 +197,7 @@ def test_a_setting_of_no_choice_is_one_line(tmp_path: Path) -> None:
         ),
         (
             ["fit", "{table}", "--target", "price", "--out", "{tmp}/m", "--learning-rate", "-1"],
-            "learning_rate and noise_rate positive",
+            "learning_rate must be positive",
         ),
         (["predict", "{table}", "{table}", "--out", "{tmp}/o.csv"], "not a sswim model"),
         (["predict", "{model}", "{table}", "--out", "{tmp}/o.xlsx"], "must end in"),

@@ -34,7 +34,7 @@ def test_checked_rows_hold_the_numbers_that_were_given() -> None:
     deviation, weight = np.array([0.1, 0.2]), np.arange(20.0)
     estimator = small()
     rows = check_rows(estimator, X, Y, weight, deviation, dtype=torch.float32, reset=True)
-    assert estimator.n_features_in_ == 2
+    assert not hasattr(estimator, "n_features_in_")  # until the fit is complete
     assert rows.inputs.mean.dtype == torch.float32
     assert np.allclose(rows.inputs.mean, X, rtol=1e-6)
     assert np.array_equal(rows.targets[:, 0], Y)
@@ -113,6 +113,83 @@ def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
     with pytest.raises(ValueError, match=message):
         regressor.fit(**{"X": X, "y": Y, **arguments})
     assert np.array_equal(regressor.predict(X), before)
+
+
+TENSORS: dict[str, tuple[torch.Tensor, str]] = {
+    "meta": (torch.ones(3, 2, device="meta"), "on the meta device, which has no values"),
+    "nested": (
+        torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "a nested tensor; use",
+    ),
+    "sparse": (torch.ones(3, 2).to_sparse(), "layout torch.sparse_coo; use tensor.to_dense"),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensors_without_plain_numbers_are_refused(name: str) -> None:
+    tensor, message = TENSORS[name]
+    with pytest.raises(UserError, match=message):
+        as_numpy(tensor)
+    with pytest.raises(UserError, match=message):
+        deviation_of(tensor, (3, 2))
+
+
+def test_tensors_of_any_kind_of_numbers_are_read() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int8):
+        assert as_numpy(torch.ones(2, dtype=dtype)).tolist() == [1.0, 1.0]
+    complex_ = torch.complex(torch.ones(2), torch.ones(2)).conj()
+    assert as_numpy(complex_).tolist() == [1 - 1j, 1 - 1j]
+    assert as_numpy(complex_.imag).tolist() == [-1.0, -1.0]
+
+
+def test_masked_cells_are_missing() -> None:
+    mask = np.zeros(X.shape, dtype=bool)
+    assert as_numpy(np.ma.masked_array(X, mask)).tolist() == X.tolist()
+    mask[3, 1] = True
+    holes = np.where(mask, np.nan, X)
+    assert np.array_equal(as_numpy(np.ma.masked_array(X, mask)), holes, equal_nan=True)
+    whole = np.ma.masked_array(np.arange(3), [False, True, False])
+    assert np.array_equal(as_numpy(whole), [0.0, np.nan, 2.0], equal_nan=True)
+    assert as_numpy(whole.astype(object)).tolist() == [0, None, 2]
+    assert as_numpy(whole.astype(str)).tolist() == ["0", None, "2"]
+    assert np.isnat(as_numpy(whole.astype("M8[s]"))).tolist() == [False, True, False]
+    expected = small().fit(holes, Y).predict(holes)
+    masked = np.ma.masked_array(X, mask)
+    assert np.array_equal(small().fit(masked, Y).predict(masked), expected)
+
+
+def test_masked_targets_and_weights_are_refused() -> None:
+    masked = np.ma.masked_array(Y, np.arange(20) == 2)
+    for inputs in (X, pd.DataFrame(X, columns=["a", "b"])):
+        with pytest.raises(UserError, match="Got 1 of 20 missing"):
+            small().fit(inputs, masked)
+        with pytest.raises(UserError, match="Got masked values in sample_weight"):
+            small().fit(inputs, Y, np.ma.masked_array(np.ones(20), masked.mask))
+
+
+def test_dates_are_not_taken_as_numbers() -> None:
+    days = np.full(20, np.datetime64("2020-01-01"))
+    with pytest.raises(UserError, match=r"y must hold numbers. Got datetime64; convert dates"):
+        check_targets(days)
+    days[1] = np.datetime64("NaT")
+    for targets in (days, days - days[0]):
+        with pytest.raises(UserError, match="Got 1 of 20 missing"):
+            check_targets(targets)
+    regressor = small(max_iter=1).fit(X, Y)
+    with pytest.raises(UserError, match=r"X must hold numbers. Got datetime64"):
+        regressor.predict(np.stack((days, days), axis=1))
+    things = X.astype(object)
+    things.flat[3] = np.datetime64("NaT")
+    assert np.array_equal(regressor.predict(things), regressor.predict(with_value(X, np.nan)))
+    assert np.isfinite(regressor.predict(things)).all()
+
+
+@pytest.mark.parametrize("X_std", [np.inf, 1e200, 1e-200])
+def test_deviations_whose_squares_are_no_numbers_are_refused(X_std: float) -> None:
+    with pytest.raises(UserError, match=r"X_std must be 0 or between 1e-150 and 1e.150"):
+        deviation_of(X_std, (2, 3))
+    with pytest.raises(UserError, match=r"X_std must hold numbers. Got 'much'"):
+        deviation_of("much", (2, 3))
 
 
 def test_missing_inputs_are_allowed_in_fit_and_later() -> None:

@@ -160,7 +160,7 @@ def test_targets_with_many_ties_are_not_warped() -> None:
         ({"n_output_terms": 0}, "n_output_terms must be an integer of at least 1. Got 0"),
         ({"n_output_terms": 2.0}, "n_output_terms must be an integer"),
         ({"n_output_terms": True}, "n_output_terms must be an integer"),
-        ({"learning_rate": 0.0}, "learning_rate and noise_rate positive"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"length_scale": -1.0}, "length_scale must be positive"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),

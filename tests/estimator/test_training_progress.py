@@ -8,7 +8,7 @@ from builders.clock import Clock
 
 from sswim.estimator import progress
 from sswim.estimator import training_progress as training_progress_module
-from sswim.estimator.training_progress import training_progress
+from sswim.estimator.training_progress import ProgressTracker, training_progress
 from sswim.training.history import Step
 
 
@@ -49,12 +49,14 @@ def test_lines_of_a_training_that_takes_long(
             clock.now += 21
             show(0, step(index, 21.0 * (index + 1), 2 - index / 100))
             if index == 0:
-                assert capsys.readouterr().err == (
-                    "training: the first step took 21 s; about 53 min for 150 steps of 1 member\n"
-                )
+                told = "training: 150 steps of 1 member; the first took 21 s\n"
+                assert capsys.readouterr().err == told
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "training: 8/150 steps, objective 1.9200, 4 min elapsed, 50 min left"
-    assert len(lines) == 18 + 1
+    assert lines[:2] == [
+        "training: 2/150 steps, objective 1.9800, 2 min elapsed, about 52 min left",
+        "training: 10/150 steps, objective 1.9000, 4 min elapsed, about 49 min left",
+    ]
+    assert len(lines) == 1 + 18 + 1
     assert lines[-1] == "training: 150/150 steps, objective 0.5000, took 53 min"
 
 
@@ -64,52 +66,93 @@ def test_a_short_training_has_two_lines(clock: Clock, capsys: pytest.CaptureFixt
             clock.now += 0.09
             show(0, step(index, 0.09 * (index + 1)))
     assert capsys.readouterr().err.splitlines() == [
-        "training: the first step took 0.1 s; about 9.1 s for 100 steps of 1 member",
+        "training: 100 steps of 1 member; the first took 0.1 s",
         "training: 100/100 steps, objective 1.0000, took 9.1 s",
     ]
+
+
+def test_a_slow_first_step_makes_no_estimate(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker = ProgressTracker(4, [100] * 4)
+    clock.now += 1.4
+    tracker.add(0, step(0, 1.4))
+    assert tracker.left == ""
+    for member in range(4):
+        for index in range(member == 0, 101):
+            clock.now += 0.01
+            tracker.add(member, step(index, 0.01))
+            if tracker.left:
+                left = 0.01 * (4 * 100 - tracker.n_done)
+                assert tracker.seconds_left == pytest.approx(left, rel=0.02, abs=0.02)
+    assert capsys.readouterr().err == ""
+
+
+def test_kinds_that_have_not_begun_make_the_estimate_a_bound(clock: Clock) -> None:
+    tracker = ProgressTracker(2, [50, 50], kinds=[0, 1])
+    for index in range(30):
+        clock.now += 1
+        tracker.add(0, step(index, index + 1.0))
+    assert not tracker.founded
+    assert tracker.left == "more than 21 s left"
+    for index in range(30, 51):
+        clock.now += 1
+        tracker.add(0, step(index, index + 1.0))
+    assert tracker.left == ""
+    for index in range(11):
+        clock.now += 0.1
+        tracker.add(1, step(index, 0.1))
+    assert tracker.left == "about 4.0 s left"
 
 
 def test_members_together_take_the_time_of_one(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with training_progress(3, 10) as show:
-        clock.now += 60
-        for member in range(3):
-            assert capsys.readouterr().err == ""
-            show(member, step(0, 60.0, float(member)))
-        assert capsys.readouterr().err == (
-            "training: the first step took 60 s; about 11 min for 10 steps of 3 members\n"
-        )
-        clock.now += 60
-        for member in range(3):
-            show(member, step(1, 120.0, float(member)))
-        told = "training: 2/30 steps, objective 1.0000, 2 min elapsed, 9 min left\n"
-        assert capsys.readouterr().err == told  # once for all
+        for index in range(3):
+            clock.now += 60
+            for member in range(3):
+                show(member, step(index, 60.0 * (index + 1), float(member)))
+        assert capsys.readouterr().err.splitlines() == [
+            "training: 10 steps of 3 members; the first took 60 s",
+            "training: 2/30 steps, objective 1.0000, 2 min elapsed",
+            "training: 4/30 steps, objective 1.0000, 3 min elapsed, about 9 min left",
+        ]
 
 
 @pytest.mark.parametrize("together", [1, 2])
-def test_members_one_after_another_add_up(
-    together: int, clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with training_progress(4, 9) as show:
-        for index in range(2):  # only the second tells how many there are at a time
-            clock.now += 60
-            for member in range(together):
-                show(member, step(index, 60.0 * (index + 1)))
-    whole = {1: "40 min", 2: "20 min"}[together]
-    forecast = f"training: the first step took 60 s; about {whole} for 9 steps of 4 members"
-    assert capsys.readouterr().err.splitlines()[0] == forecast
+def test_members_one_after_another_add_up(together: int, clock: Clock) -> None:
+    tracker = ProgressTracker(4, 9)
+    for index in range(3):
+        clock.now += 60
+        for member in range(together):
+            tracker.add(member, step(index, 60.0 * (index + 1)))
+    assert tracker.left == {1: "about 34 min left", 2: "about 16 min left"}[together]
 
 
-def test_members_side_by_side_share_the_time(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with training_progress(4, 9) as show:
-        for index in range(2):
-            clock.now += 60
-            for member in (3, 1):
-                show(member, step(index, 60.0 * (index + 1)))
-    assert "about 20 min for 9 steps of 4 members" in capsys.readouterr().err
+def test_members_of_different_speed_side_by_side_share_the_time(clock: Clock) -> None:
+    """Two cores, one with steps of 1 s and one with steps of 0.1 s, 20 s and 2 s in all."""
+    tracker = ProgressTracker(2, [20, 20], kinds=[0, 1])
+    for tick in range(21):
+        clock.now += 0.1
+        tracker.add(1, step(tick, 0.1))
+        if tick % 10 == 0:
+            tracker.add(0, step(tick // 10, 1.0))
+    assert not tracker.founded  # two steps of the slow member are too few
+    for index in range(3, 21):
+        clock.now += 1
+        tracker.add(0, step(index, 1.0))
+        if tracker.founded:
+            assert tracker.seconds_left == pytest.approx(20 - index, rel=0.15)
+
+
+def test_a_member_that_ended_early_has_nothing_left(clock: Clock) -> None:
+    tracker = ProgressTracker(2, [100, 100])
+    for member, n_steps in enumerate((30, 50)):
+        for index in range(n_steps + 1):
+            clock.now += 1
+            tracker.add(member, step(index, index + 1.0))
+    assert tracker.seconds_left == pytest.approx(50, rel=0.1)
 
 
 def test_a_resumed_training_goes_on_with_its_estimate(
@@ -120,23 +163,20 @@ def test_a_resumed_training_goes_on_with_its_estimate(
             clock.now += 21
             show(0, step(index, 21.0 * (index + 1)))
             if index == 60:
-                told = "training: resumed at 60/150 steps; about 32 min left\n"
-                assert capsys.readouterr().err == told
+                assert capsys.readouterr().err == "training: resumed at 60/150 steps\n"
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "training: 68/150 steps, objective 1.0000, 3 min elapsed, 29 min left"
+    assert lines[1] == "training: 70/150 steps, objective 1.0000, 4 min elapsed, about 28 min left"
     assert lines[-1] == "training: 150/150 steps, objective 1.0000, took 32 min"
 
 
-def test_a_deadline_bounds_the_estimates(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with training_progress(1, 150, deadline=clock.now + 600) as show:
-        for index in range(20):
-            clock.now += 20
-            show(0, step(index, 20.0 * (index + 1)))
-    first, second, *_ = capsys.readouterr().err.splitlines()
-    assert first.endswith("took 20 s; about 10 min for 150 steps of 1 member")
-    assert second.endswith(" left")
-    elapsed, left = (int(words.split()[0]) for words in second.split(", ")[2:])
-    assert elapsed + left == 10
+def test_a_deadline_bounds_the_estimates(clock: Clock) -> None:
+    tracker = ProgressTracker(1, 150, deadline=clock.now + 600)
+    for index in range(20):
+        clock.now += 20
+        tracker.add(0, step(index, 20.0 * (index + 1)))
+        if index == 0:
+            assert tracker.left == "at most 10 min left"
+    assert tracker.left == "about 3 min left"
 
 
 def test_members_that_an_earlier_run_has_finished_are_done(
@@ -145,11 +185,13 @@ def test_members_that_an_earlier_run_has_finished_are_done(
     with training_progress(3, 99) as show:
         show(0, step(99, 4000.0))
         show(1, step(99, 4000.0))
-        clock.now += 60
-        show(2, step(0, 60.0))
+        for index in range(3):
+            clock.now += 60
+            show(2, step(index, 60.0))
     assert capsys.readouterr().err.splitlines() == [
-        "training: resumed at 198/297 steps; about 1 h 39 min left",
-        "training: 198/297 steps, objective 1.0000, took 60 s",
+        "training: resumed at 198/297 steps",
+        "training: 200/297 steps, objective 1.0000, 3 min elapsed, about 1 h 37 min left",
+        "training: 200/297 steps, objective 1.0000, took 3 min",
     ]
 
 
@@ -161,7 +203,7 @@ def test_a_training_that_begins_again_counts_its_time(
             clock.now += 60
             show(0, step(index, 60.0))
     lines = capsys.readouterr().err.splitlines()
-    assert "training: 15/99 steps, objective 1.0000, 26 min elapsed, 84 min left" in lines
+    assert "training: 12/99 steps, objective 1.0000, 23 min elapsed, about 87 min left" in lines
     assert lines[-1] == "training: 29/99 steps, objective 1.0000, took 40 min"
 
 
@@ -180,16 +222,17 @@ def test_a_failure_is_not_told_as_an_end(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == ""
 
 
-def test_a_bar_shows_the_estimate_after_the_first_step(
+def test_a_bar_shows_the_estimate_once_it_is_founded(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = use_terminal(monkeypatch)
     with training_progress(1, 150) as show:
-        clock.now += 21
-        show(0, step(0, 21.0, 1.25))
+        for index in range(3):
+            clock.now += 21
+            show(0, step(index, 21.0 * (index + 1), 1.25))
         time.sleep(0.3)  # until it is drawn
         last = terminal.getvalue().splitlines()[-1]
-    for words in ("training", "0/150", "objective 1.2500", "about 52 min left"):
+    for words in ("training", "2/150", "objective 1.2500", "about 52 min left"):
         assert words in last
 
 

@@ -1,6 +1,8 @@
 """Sealed files: tensors and JSON in one safetensors file, with a version and a checksum.
 
-Loading a file executes no code: safetensors holds plain arrays, and the rest is JSON.
+Loading a file executes no code: safetensors holds plain arrays, and the rest is JSON. A checksum
+finds damage, but it is no signature: anyone can write a file with a right one. Readers therefore
+check what a file says before they use it; see :mod:`sswim.base.stored_tensors`.
 """
 
 from __future__ import annotations
@@ -8,6 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import reprlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +22,12 @@ from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
 from sswim.base.files import atomic_write
+
+UNREADABLE = (
+    *(ArithmeticError, LookupError, MemoryError, RecursionError, RuntimeError),
+    *(TypeError, ValueError),
+)
+"""Errors that content of a wrong type, shape or size can cause where it is read."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +77,11 @@ class SealedFormat:
         """
         name = repr(os.fspath(path))
         try:
+            if os.path.exists(path) and not os.path.isfile(path):  # a device has no end
+                raise OSError("it is not a regular file")
             with open(path, "rb") as file:
                 data = file.read()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a null character is a ValueError
             raise self.error(f"The {self.noun} file {name} cannot be read: {error}.") from error
         return self.from_bytes(data, name)
 
@@ -79,26 +92,41 @@ class SealedFormat:
             data: The bytes.
             name: Subject of the errors that :meth:`read` describes, such as a quoted path.
         """
-        try:
+        with self._readable(name):
             envelope = self._read_envelope(data)
-            tensors = parse_safetensors(data)
-        except (SafetensorError, ValueError, TypeError, AttributeError) as error:
-            raise self.error(
-                f"{name} is not a {self.key}, or it is damaged: {error}. {self.advice}"
-            ) from error
         if envelope is None:
             raise self.error(f"{name} is a safetensors file, but not a {self.key}.")
-        version, text = envelope.get("version"), str(envelope.get("content"))
-        if version != self.version:
+        version, text = envelope.get("version"), envelope.get("content")
+        if version != self.version or isinstance(version, bool):
             raise self.error(
-                f"{name} has {self.noun} format {version!r}; this sswim reads format "
+                f"{name} has {self.noun} format {reprlib.repr(version)}; this sswim reads format "
                 f"{self.version}. Use the version of sswim that wrote it, or a newer one."
             )
-        if _digest(tensors, text) != envelope.get("sha256"):
+        with self._readable(name):
+            tensors = parse_safetensors(data)
+            if not isinstance(text, str):
+                raise ValueError("its content is no text")
+            is_whole = _digest(tensors, text) == envelope.get("sha256")
+        if not is_whole:
             raise self.error(
                 f"{name} has been altered: its checksum does not match its content. {self.advice}"
             )
-        return tensors, json.loads(text)
+        with self._readable(name):
+            content = parse_json(text)
+            if not isinstance(content, dict):
+                raise ValueError("its content is no JSON object")
+        return tensors, content
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        """Raise an error of the format's type about bytes that cannot be parsed."""
+        try:
+            yield
+        except (SafetensorError, AttributeError, *UNREADABLE) as error:
+            reason = reprlib.repr(str(error))[1:-1]
+            raise self.error(
+                f"{name} is not a {self.key}, or it is damaged: {reason}. {self.advice}"
+            ) from error
 
     def _read_envelope(self, data: bytes) -> dict[str, Any] | None:
         """Return our part of a safetensors header; None if there is none.
@@ -107,11 +135,33 @@ class SealedFormat:
         JSON.
         """
         length = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8 : 8 + length])
+        if length > len(data) - 8:
+            raise ValueError("its header is longer than the file")
+        header = parse_json(data[8 : 8 + length].decode())
         if not isinstance(header, dict):
             raise ValueError("it has no safetensors header")
         text = header.get("__metadata__", {}).get(self.key)
-        return None if text is None else dict(json.loads(text))
+        return None if text is None else dict(parse_json(text))
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON from a file; refuse what has no one meaning or no end.
+
+    Raises:
+        ValueError: The text is no JSON, is nested too deeply, or has the same key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deeply") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; of two equal keys readers would each take another."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("its JSON has the same key twice")
+    return found
 
 
 def _digest(tensors: dict[str, Tensor], text: str) -> str:

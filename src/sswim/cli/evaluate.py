@@ -9,7 +9,7 @@ import typer
 
 from sswim.base.byte_size import as_bytes
 from sswim.base.errors import UserError
-from sswim.cli.console import messages, output, print_facts, say, say_left_out, user_errors
+from sswim.cli.console import cell, messages, output, print_facts, say, say_left_out, user_errors
 from sswim.cli.models import load_model
 from sswim.cli.options import (
     Coordinates,
@@ -106,7 +106,6 @@ def _show_importance(
     csv: CsvOptions,
 ) -> None:
     """Shuffle the columns of a table, and print how much worse predictions become."""
-    from rich.markup import escape
     from rich.table import Table
 
     from sswim.estimator.permutation import permutation_importance
@@ -130,7 +129,7 @@ def _show_importance(
         printed.add_column(score, justify="right", no_wrap=True)
     for column in found.columns:
         rises = [f"{rise.mean:+.3g} ± {rise.deviation:.1g}" for rise in (column.rmse, column.mnlp)]
-        printed.add_row(escape(column.name), *rises)
+        printed.add_row(cell(column.name), *rises)
     output.print(printed)
 
 
@@ -169,10 +168,9 @@ def _evaluate_blocks(
 
 def _print_side_by_side(title: str, found: BlockEvaluation, coverage: float) -> None:
     """Print the scores of blocks and of random rows as two columns."""
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table("", f"{found.n_blocks} blocks", "random rows", title=escape(title))
+    table = Table("", f"{found.n_blocks} blocks", "random rows", title=cell(title))
     by_blocks, at_random = (_as_texts(scores, coverage) for scores in (found.blocks, found.random))
     for name, text in by_blocks.items():
         table.add_row(name, text, at_random[name])

@@ -9,9 +9,9 @@ import typer
 
 from sswim.base.byte_size import as_bytes
 from sswim.base.errors import UserError
-from sswim.base.files import require_folder
+from sswim.base.outputs import check_output_file, require_replaceable, save_somewhere
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.interrupt import Interruption, stop_on_interrupt
+from sswim.cli.interrupt import STOPPED, Interruption, stop_on_interrupt
 from sswim.cli.options import (
     Coordinates,
     Decimal,
@@ -39,6 +39,9 @@ def fit(
     table: TablePath,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file that is no model.")
+    ] = False,
     drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
     text: KeepText = None,
     separator: Separator = None,
@@ -117,11 +120,24 @@ def fit(
         stop_on_interrupt() as interruption,
         join_launched(timeout, device) as processes,
     ):
-        require_folder(out)
+        with processes.shared_errors():
+            if processes.is_first:
+                _check_output(out, table, force)
         if resume and checkpoint is None:
             raise UserError("--resume needs the folder of the checkpoint: give --checkpoint.")
         place = None if checkpoint is None else (checkpoint, every, resume)
-        _fit(given, place, not quiet, interruption, processes)
+        stopped = _fit(given, place, not quiet, interruption, processes)
+    if stopped:
+        raise typer.Exit(STOPPED)
+
+
+def _check_output(out: Path, table: Path, force: bool) -> None:
+    """Raise before training if the model could not be written, or would replace something else."""
+    from sswim.estimator.model_file import MODEL
+
+    check_output_file(out, [table])
+    if not force:
+        require_replaceable(out, f'{{"__metadata__":{{"{MODEL.key}"'.encode(), MODEL.key)
 
 
 def _fit(
@@ -130,8 +146,8 @@ def _fit(
     verbose: bool,
     interruption: Interruption,
     processes: Processes,
-) -> None:
-    """Fit a table by the given options, and write the model."""
+) -> bool:
+    """Fit a table by the given options, and write the model; return whether it was stopped."""
     import torch
 
     from sswim.estimator.regressor import SSWIMRegressor
@@ -172,11 +188,15 @@ def _fit(
     )
     with processes.shared_errors():
         if processes.is_first:
-            regressor.save(given["out"], include_rows=given["include_rows"])
-    if checkpoints is not None and not interruption.requested:
+            save_somewhere(
+                lambda path: regressor.save(path, include_rows=given["include_rows"]), given["out"]
+            )
+    stopped = processes.any(interruption.stopped)
+    if checkpoints is not None and not stopped:
         checkpoints.remove()
-    if interruption.requested:
-        say(messages, f"Training ended after {regressor.n_iter_} steps.")
+    if stopped and processes.is_first:
+        say(messages, f"Training was stopped after {regressor.n_iter_} steps.")
     if processes.is_first:
         n_rows = round(regressor.n_samples_seen_)
         say(output, f"Learnt {given['target']!r} from {n_rows} rows and wrote {given['out']}.")
+    return stopped

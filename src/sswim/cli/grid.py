@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sswim.base.errors import UserError
-from sswim.base.files import require_folder
+from sswim.base.outputs import check_output_file
 from sswim.cli.console import messages, output, say, user_errors
 from sswim.cli.options import Coordinates, ModelPath, split_coordinates
 
@@ -52,7 +52,7 @@ def grid(
         from sswim.maps.grid_files import require_grid_suffix, write_grid
 
         require_grid_suffix(out)
-        require_folder(out)
+        check_output_file(out, [model])
         found = predict_grid(
             SSWIMRegressor.load(model),
             region,

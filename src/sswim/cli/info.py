@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.cli.console import messages, output, print_facts, say, user_errors
+from sswim.cli.console import cell, messages, output, print_facts, say, user_errors
 from sswim.cli.models import table_schema
 from sswim.cli.options import (
     Decimal,
@@ -50,11 +50,10 @@ def info(
 
 def _show_table(path: Path, found: TableDescription) -> None:
     """Print what would be read of a table."""
-    from rich.markup import escape
     from rich.table import Table
 
     rows = f"{found.n_rows:,} rows, {len(found.columns)} columns"
-    printed = Table(title=escape(f"{path} ({found.form})\n{rows}"))
+    printed = Table(title=cell(f"{path} ({found.form})\n{rows}"))
     for title in ("column", "kind", "values"):
         printed.add_column(title, overflow="fold")
     printed.add_column("missing", justify="right")
@@ -62,8 +61,7 @@ def _show_table(path: Path, found: TableDescription) -> None:
     for each in found.columns:
         missing = f"{each.n_missing:,}" if each.n_missing else ""
         examples = "; ".join(each.examples)
-        cells = (each.name, each.kind, each.values, missing, examples)
-        printed.add_row(*map(escape, cells))
+        printed.add_row(*map(cell, (each.name, each.kind, each.values, missing, examples)))
     output.print(printed)
     for note in found.notes:
         say(messages, f"Note: {note}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sswim.base.byte_size import as_bytes
-from sswim.base.files import require_folder
+from sswim.base.outputs import check_output_file, check_output_folder
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.models import load_model
 from sswim.cli.options import (
@@ -44,6 +44,13 @@ def predict(
     decimal: Decimal = None,
     encoding: Encoding = None,
     header: Header = None,
+    no_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--no-formulas",
+            help="CSV: put an apostrophe before text that a spreadsheet would run as a formula.",
+        ),
+    ] = False,
     memory: Memory = "2GiB",
     timeout: Timeout = 1800.0,
 ) -> None:
@@ -57,6 +64,8 @@ def predict(
     from sswim.tables.open_table import read_small_table
 
     with user_errors(), join_launched(timeout) as processes:
+        check_output = check_output_folder if table.is_dir() else check_output_file
+        processes.run_everywhere(lambda: check_output(out, [model, table]))
         regressor, schema = load_model(model)
         csv = csv_options(separator, decimal, encoding, header)
         small = None
@@ -64,7 +73,7 @@ def predict(
             small = read_small_table(table, as_bytes(memory))
         if small is not None:
             n_rows = _predict_small(
-                regressor, schema, small.table, out, coverage, prefix, drop_missing
+                regressor, schema, small.table, out, coverage, prefix, drop_missing, no_formulas
             )
         else:
             n_rows = predict_table(
@@ -76,6 +85,7 @@ def predict(
                 prefix=prefix,
                 drop_missing=drop_missing,
                 csv=csv,
+                no_formulas=no_formulas,
                 processes=processes,
                 say=lambda text: say(messages, text),
             )
@@ -91,9 +101,12 @@ def _predict_small(
     coverage: float,
     prefix: str,
     drop_missing: bool,
+    no_formulas: bool,
 ) -> int:
     """Write a table in memory with its predictions, in any format; return its number of rows."""
     from sswim.estimator.prediction_columns import predicted_columns
+    from sswim.tables.csv_text import is_csv
+    from sswim.tables.formulas import plain_table
     from sswim.tables.missing_values import complete_rows, keep_rows
     from sswim.tables.table_io import (
         append_columns,
@@ -103,12 +116,12 @@ def _predict_small(
     )
 
     require_writable_suffix(out)
-    require_folder(out)
     require_columns(table.schema, schema.used)
     rows = table
     if drop_missing:
         rows = keep_rows(table, complete_rows(table, schema.used))
         say_left_out(table.num_rows - rows.num_rows, table.num_rows)
     columns = predicted_columns(regressor, schema.encode(rows), coverage)
-    write_table(append_columns(rows, {prefix + name: columns[name] for name in columns}), out)
+    written = append_columns(rows, {prefix + name: columns[name] for name in columns})
+    write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
     return rows.num_rows

@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from sswim.base.errors import UserError
 from sswim.base.frame_kinds import is_frame, is_geo_frame, is_missing, is_pandas
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator.input_checks import as_numpy, check_rows, check_targets, deviation_of
+from sswim.estimator.input_checks import (
+    as_numpy,
+    check_rows,
+    check_targets,
+    check_weight,
+    deviation_of,
+)
 from sswim.rows.memory_source import MemorySource
 from sswim.rows.source import Source
 
@@ -155,7 +161,7 @@ def _frame_source(
         )
     weight = None
     if sample_weight is not None:
-        weight = _check_sample_weight(as_numpy(sample_weight), np.empty((table.num_rows, 1)))
+        weight = check_weight(sample_weight, table.num_rows)
     source = FrameSource(
         table,
         targets.reshape(len(targets), -1),

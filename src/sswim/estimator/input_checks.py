@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from sswim.base.errors import UserError
@@ -17,10 +18,82 @@ from sswim.base.frame_kinds import is_missing
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows, as_measure, as_rows
 
+_NO_TARGETS = "fit requires y to be passed, but the target y is None."
+
+LARGEST_STD = 1e150
+"""Largest standard deviation of an input, and one over the smallest: their squares are finite."""
+
 
 def as_numpy(values: Any) -> Any:
-    """Return tensors as arrays, and anything else as it is for scikit-learn to convert."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    """Return tensors as arrays, masked cells as missing values, and anything else as it is.
+
+    scikit-learn converts the rest.
+    """
+    if isinstance(values, Tensor):
+        return _tensor_array(values)
+    if isinstance(values, np.ma.MaskedArray):
+        return _without_mask(values)
+    return values
+
+
+def _tensor_array(tensor: Tensor) -> np.ndarray:
+    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
+    trouble, cure = None, "pass a dense tensor or an array"
+    if tensor.is_nested:
+        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
+    elif tensor.is_meta:
+        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
+    elif tensor.layout != torch.strided:
+        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
+    if trouble is not None:
+        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
+    return tensor.numpy()
+
+
+def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
+    """Return an array in which masked cells are missing: NaN, NaT or None."""
+    if not np.ma.is_masked(values):
+        return np.asarray(values.data)
+    array = np.array(values.data)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "UST":
+        array = array.astype(object)
+    missing: Any = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
+    array[np.ma.getmaskarray(values)] = missing.get(array.dtype.kind)
+    return array
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"]:
+    """Return the weights of rows as numbers; raise an error about masked ones."""
+    if np.ma.is_masked(sample_weight):
+        raise UserError(
+            "Every row must have a weight. Got masked values in sample_weight; set the weight of "
+            "rows that do not count to 0."
+        )
+    return _check_sample_weight(as_numpy(sample_weight), np.empty((n_rows, 1)), dtype=np.float64)
+
+
+def without_times(name: str, values: Any) -> Any:
+    """Return an array whose missing objects are NaN; raise an error if it has dates or times.
+
+    Where only numbers are read, they would become numbers of an unknown unit.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "MmO":
+        return values
+    if values.dtype == object:
+        missing = np.array([is_missing(each) for each in values.flat], dtype=bool)
+        values = np.where(missing.reshape(values.shape), np.nan, values)
+    times = (np.datetime64, np.timedelta64, date, timedelta)
+    if kinds := {type(each).__name__ for each in values.flat if isinstance(each, times)}:
+        raise UserError(
+            f"{name} must hold numbers. Got {', '.join(sorted(kinds))}; convert dates and times to "
+            "numbers, as in (times - start) / np.timedelta64(1, 'D')."
+        )
+    return values
 
 
 def check_rows(
@@ -46,16 +119,17 @@ def check_rows(
             ``fit``; else they are checked against these.
     """
     if reset:
-        if y is not None:
-            require_known_targets(y)
-        inputs, targets = validate_data(
-            estimator,
+        if y is None:
+            raise UserError(_NO_TARGETS)
+        require_known_targets(y)
+        inputs, targets = check_X_y(
             as_numpy(X),
             as_numpy(y),
             dtype=np.float64,
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=2,
+            estimator=estimator,
         )
         variance = variance_of(X_std, inputs.shape)
     else:
@@ -65,7 +139,7 @@ def check_rows(
         inputs, variance = encoded.inputs, encoded.variance
         targets = check_targets(y)
     if sample_weight is not None:
-        sample_weight = _check_sample_weight(as_numpy(sample_weight), inputs)
+        sample_weight = check_weight(sample_weight, len(inputs))
     rows = as_rows(inputs, targets, sample_weight, variance, dtype)
     if not reset and rows.targets.shape[1] != estimator.n_targets_:
         raise UserError(
@@ -85,7 +159,7 @@ def check_inputs(
 def check_targets(y: Any) -> Float64[np.ndarray, " N"] | Float64[np.ndarray, "N T"]:
     """Return targets as numbers; raise an error that counts those that are missing."""
     if y is None:
-        raise UserError("fit requires y to be passed, but the target y is None.")
+        raise UserError(_NO_TARGETS)
     require_known_targets(y)
     targets = check_array(as_numpy(y), dtype=np.float64, ensure_2d=False, input_name="y")
     if targets.ndim not in (1, 2):
@@ -102,20 +176,25 @@ def require_known_targets(y: Any) -> None:
     missing = np.zeros(values.shape, dtype=bool)
     if values.dtype == object:
         missing = np.array([[is_missing(each) for each in row] for row in values])
-    elif values.dtype.kind == "f":
-        missing = np.isnan(values)
+    elif values.dtype.kind in "fMm":
+        missing = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
     if n_missing := int(missing.any(axis=1).sum()):
         raise UserError(
             f"Every row must have a target. Got {n_missing} of {len(array)} missing (NaN) in y; "
             "leave these rows out first."
         )
+    without_times("y", values)
 
 
 def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
     """Return standard deviations, given as a number, (D,) or (N, D), for every value."""
     if X_std is None:
         return None
-    deviation = np.asarray(as_numpy(X_std), dtype=np.float64)
+    values = as_numpy(X_std)
+    try:
+        deviation = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"X_std must hold numbers. Got {X_std!r}.") from error
     try:
         deviation = np.broadcast_to(deviation, shape)
     except ValueError as error:
@@ -125,6 +204,15 @@ def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D
         ) from error
     if not np.all(deviation >= 0):
         raise UserError("X_std must hold standard deviations: no NaN, none negative.")
+    if np.any(deviation > LARGEST_STD) or np.any((deviation > 0) & (deviation < 1 / LARGEST_STD)):
+        wrong = (
+            deviation.max() if np.any(deviation > LARGEST_STD) else deviation[deviation > 0].min()
+        )
+        raise UserError(
+            f"X_std must be 0 or between {1 / LARGEST_STD:.0e} and {LARGEST_STD:.0e}, so that its "
+            f"square is a number. Got {wrong:.4g}; multiply X and X_std by a constant, and make "
+            "inputs of which nothing is known NaN."
+        )
     return deviation
 
 

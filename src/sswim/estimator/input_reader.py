@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from sswim.base.errors import UserError
 from sswim.base.frame_kinds import is_frame, is_geo_frame
-from sswim.estimator.input_checks import as_numpy, deviation_of
+from sswim.estimator.input_checks import as_numpy, deviation_of, without_times
 from sswim.rows.encoded import Encoded, impute
 from sswim.rows.gaussian_imputer import GaussianImputer, learn_imputer
 from sswim.rows.rows import Rows
@@ -76,7 +76,7 @@ class InputReader:
                 )
             inputs = validate_data(
                 estimator,
-                as_numpy(X),
+                without_times("X", as_numpy(X)),
                 dtype=np.float64,
                 reset=False,
                 ensure_all_finite="allow-nan",

@@ -16,6 +16,18 @@ from torch import Tensor
 from sswim.base.errors import UserError
 from sswim.base.record import Record, RecordT
 from sswim.base.sealed_files import SealedFormat
+from sswim.base.stored_tensors import require_form
+from sswim.estimator.model_checks import (
+    check_cost,
+    check_ensemble,
+    check_model,
+    check_names,
+    check_rows,
+    check_scaling,
+    check_sizes,
+    check_statistics,
+    check_weights,
+)
 from sswim.model.architecture import Architecture
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
@@ -90,29 +102,51 @@ def pack(
 def unpack(
     tensors: dict[str, Tensor], architectures: Sequence[Architecture], device: torch.device
 ) -> tuple[list[SSWIM], Ensemble]:
-    """Restore what :func:`pack` returned, given the architectures of the stored members."""
+    """Restore what :func:`pack` returned, given the architectures of the stored members.
+
+    Raises:
+        ValueError: The tensors are not those of the architectures; no memory is taken before.
+    """
+    n_inputs, n_targets = check_scaling(tensors)
+    check_weights(tensors["weights"], len(architectures))
+    check_names(tensors, len(architectures))
+    check_sizes(tensors, architectures, n_inputs, n_targets)
+    n_rows = check_rows(tensors, n_inputs, n_targets)
+    parts = [
+        _part(tensors, f"members.{number}.statistics.") for number in range(len(architectures))
+    ]
+    check_cost(architectures, [bool(part) for part in parts], n_rows, n_inputs)
     scaling = _restored(Scaling, tensors, "scaling", device)
-    if len(architectures) != len(tensors["weights"]):
-        raise ValueError(f"{len(tensors['weights'])} weights for {len(architectures)} members")
     rows = _restored_rows(tensors, device)
     models: list[SSWIM] = []
     members: list[Predictor] = []
-    for number, architecture in enumerate(architectures):
-        model = SSWIM(architecture, len(scaling.input_mean), len(scaling.target_mean))
-        prefix = f"members.{number}.model."
-        model.load_state_dict({name: tensors[prefix + name] for name in model.state_dict()})
+    for number, (architecture, part) in enumerate(zip(architectures, parts, strict=True)):
+        model = SSWIM(architecture, n_inputs, n_targets)
+        state = _part(tensors, f"members.{number}.model.")
+        check_model(state, model)
+        model.load_state_dict(state)
         models.append(model.to(device))
+        if part:
+            check_statistics(part, architecture, n_inputs, n_targets)
         statistics = _restored_statistics(tensors, f"members.{number}.statistics", device)
         members.append(_conditioned(model, statistics, rows))
-    return models, Ensemble(scaling, tuple(members), tensors["weights"].to(device), rows)
+    ensemble = Ensemble(scaling, tuple(members), tensors["weights"].to(device), rows)
+    check_ensemble(ensemble)
+    return models, ensemble
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)
+    }
 
 
 def _conditioned(model: SSWIM, statistics: Statistics | None, rows: Rows | None) -> Predictor:
     """Condition a model on statistics if they were stored, else on rows."""
-    if statistics is not None and not model.architecture.n_neighbors:
+    if statistics is not None:
         return condition_on_statistics(model, statistics)
-    if rows is None:
-        raise ValueError("members without statistics, but no rows")
+    assert rows is not None
     if model.architecture.n_neighbors:
         return condition_on_rows(model, rows)
     return condition_by_features(model, rows)
@@ -168,16 +202,12 @@ def _restored_rows(tensors: dict[str, Tensor], device: torch.device) -> Rows | N
     """Restore the rows, if there are any."""
     if "rows.inputs" not in tensors:
         return None
-    found = {
-        name: tensors[f"rows.{name}"].to(device)
+    inputs, variance, targets, weight = (
+        tensors[f"rows.{name}"].to(device) if f"rows.{name}" in tensors else None
         for name in ("inputs", "input_variance", "targets", "weight")
-        if f"rows.{name}" in tensors
-    }
-    inputs, targets, weight = found["inputs"], found["targets"], found.get("weight")
-    variance = found.get("input_variance")
-    others = [tensor for tensor in (weight, variance) if tensor is not None]
-    if any(len(tensor) != len(targets) for tensor in (inputs, *others)):
-        raise ValueError("rows of different lengths")
+    )
+    assert inputs is not None
+    assert targets is not None
     return Rows(Measure(inputs, input_variance=variance), targets, weight)
 
 
@@ -190,4 +220,7 @@ def pack_imputer(imputer: GaussianImputer) -> dict[str, Tensor]:
 def unpack_imputer(tensors: dict[str, Tensor]) -> GaussianImputer:
     """Restore an imputer, and check it."""
     names = [field.name for field in dataclasses.fields(GaussianImputer)]
+    for name in names:
+        tensor = tensors[f"imputer.{name}"]
+        require_form(f"imputer.{name}", tensor, tensor.shape, torch.float64)
     return GaussianImputer.checked(*(tensors[f"imputer.{name}"].cpu().numpy() for name in names))

@@ -18,6 +18,15 @@ from torch import Tensor
 
 from sswim.base.devices import available_device
 from sswim.base.random_state import RandomState
+from sswim.base.sealed_files import UNREADABLE
+from sswim.estimator.content_checks import (
+    check_keys,
+    read_flag,
+    read_history,
+    read_kinds,
+    read_names,
+    read_parameters,
+)
 from sswim.estimator.input_reader import InputReader, read_schema
 from sswim.estimator.model_file import (
     MODEL,
@@ -42,6 +51,9 @@ FITTED = (
     *("n_features_in_", "feature_names_in_", "input_names_", "_reader"),
 )
 """Attributes of a fitted estimator that follow from those bytes, or are left out."""
+
+LONGEST_REASON = 1000
+"""Largest number of characters that an error quotes of a file."""
 
 EstimatorT = TypeVar("EstimatorT", bound="Persistence")
 
@@ -75,12 +87,8 @@ class Persistence(PredictionMethods):
         """Read a model that ``save`` wrote. Nothing in the file is executed."""
         tensors, content = MODEL.read(path)
         with _consistent(repr(os.fspath(path))):
-            parameters = content["parameters"]
-            if parameters["recipe"] is not None:
-                parameters["recipe"] = Recipe.from_dict(parameters["recipe"])
-            if parameters["coordinates"] is not None:
-                parameters["coordinates"] = tuple(parameters["coordinates"])
-            regressor = cls(**parameters)
+            check_keys(content)
+            regressor = cls(**read_parameters(content["parameters"]))
             check_settings(regressor)
             regressor._restore(tensors, content)
         return regressor
@@ -104,6 +112,7 @@ class Persistence(PredictionMethods):
             name = "The state of this estimator"
             tensors, content = MODEL.from_bytes(state[MODEL_BYTES], name)
             with _consistent(name):
+                check_keys(content)
                 self._restore(tensors, content)
 
     def _pack(self, *, include_rows: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -128,25 +137,29 @@ class Persistence(PredictionMethods):
     def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
         """Set the attributes of a fitted estimator from what :meth:`_pack` returned."""
         device = available_device(self.device)
-        self.history_ = [np.array(values) for values in content["history"]]
-        self.recipe_ = tuple(FittedKind(**each) for each in content["recipe"])
         architectures = [Architecture(**each) for each in content["architectures"]]
-        self._models, self._ensemble = unpack(tensors, architectures, device)
-        if len(self.history_) != len(self._models):
-            raise ValueError(f"{len(self.history_)} histories for {len(self._models)} members")
-        self._fitted_rows = None
-        self._flat_targets = bool(content["flat_targets"])
-        self.n_iter_ = max(len(values) - 1 for values in self.history_)
+        history = read_history(content["history"], len(architectures))
+        recipe = read_kinds(content["recipe"])
+        flat_targets = read_flag(content["flat_targets"], "flat_targets")
+        columns, inputs = (read_names(content[key], key) for key in ("columns", "inputs"))
         schema = read_schema(content["table_schema"])
-        columns, inputs = (
-            None if content[key] is None else tuple(map(str, content[key]))
-            for key in ("columns", "inputs")
-        )
+        models, ensemble = unpack(tensors, architectures, device)
         reader = InputReader(unpack_imputer(tensors), columns, inputs, schema)
-        n_inputs = len(self._ensemble.scaling.input_mean)
+        n_inputs, n_targets = (
+            len(mean) for mean in (ensemble.scaling.input_mean, ensemble.scaling.target_mean)
+        )
         if reader.n_inputs != n_inputs:
             raise ValueError(f"a schema of {reader.n_inputs} inputs for a model of {n_inputs}")
-        self._set_reader(reader)
+        for names, size in ((columns, reader.n_columns), (inputs, n_inputs)):
+            if names is not None and len(names) != size:
+                raise ValueError(f"{len(names)} names for {size} columns or inputs")
+        if flat_targets and n_targets != 1:
+            raise ValueError(f"{n_targets} targets cannot be flat")
+        self._models, self._ensemble = models, ensemble
+        self.history_, self.recipe_, self._flat_targets = history, recipe, flat_targets
+        self._fitted_rows = None
+        self.n_iter_ = max(len(values) - 1 for values in history)
+        self._set_fitted(reader)
 
     def _settings(self) -> dict[str, Any]:
         """Return the JSON-able arguments that decide what is learnt."""
@@ -167,7 +180,9 @@ def _consistent(name: str) -> Iterator[None]:
     """Raise a :class:`ModelFileError` about errors of a model file's content."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+    except UNREADABLE as error:
+        text = str(error)
+        reason = text if len(text) < LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
         raise ModelFileError(
-            f"{name} is a sswim model file, but its content is inconsistent: {error}."
+            f"{name} is a sswim model file, but its content is inconsistent: {reason}."
         ) from error

@@ -25,6 +25,6 @@ def predicted_columns(
     require_coverage(coverage)
     mixture = regressor.predict_distribution(inputs)
     lower, upper = (mixture.quantile(0.5 * (1 + sign * coverage)) for sign in (-1, 1))
-    deviation = mixture.observation_variance.sqrt()
+    deviation = mixture.standard_deviation
     values = (mixture.mean, deviation, mixture.quantile(0.5), lower, upper)
     return {name: each.cpu().numpy()[:, 0] for name, each in zip(NAMES, values, strict=True)}

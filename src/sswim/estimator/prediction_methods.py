@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState, draw_generator
-from sswim.base.validation import require_coverage, require_integer
+from sswim.base.validation import require_coverage, require_integer, require_tail
 from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
 from sswim.estimator.input_reader import InputReader
 from sswim.estimator.member import Member
@@ -65,8 +65,13 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         mean = self._as_output(mixture.mean)
         if return_std:
             spread = mixture if include_noise else mixture.without_noise()
-            return mean, self._as_output(spread.observation_variance.sqrt())
+            return mean, self._as_output(spread.standard_deviation)
         covariance = self._ensemble.covariance(inputs, include_noise=include_noise)
+        if not covariance.isfinite().all():
+            raise UserError(
+                "A covariance must be finite in float64. Got targets whose squares are not: use "
+                "return_std=True, or divide y by a constant before fit."
+            )
         joint = covariance.permute(1, 2, 0).cpu().numpy()
         return mean, joint[..., 0] if self._flat_targets else joint
 
@@ -109,12 +114,14 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
             raise UserError(
                 f"probabilities must be one or more numbers between 0 and 1. Got {probabilities}."
             )
+        for level in levels.tolist():
+            require_tail("probabilities", min(level, 1 - level), level)
         mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
         return self._as_output(mixture.quantiles(levels.tolist()))
 
     def predict_noise(self, X: Any, *, X_std: Any = None) -> Array:
         """Return the standard deviation of the noise alone, in the shape of the mean."""
-        return self._as_output(self.predict_distribution(X, X_std=X_std).noise_variance.sqrt())
+        return self._as_output(self.predict_distribution(X, X_std=X_std).noise_deviation)
 
     def log_density(self, X: Any, y: Any, *, X_std: Any = None) -> Array:
         """Return log p(y) of observations, in the shape of y."""
@@ -162,7 +169,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         mean = self._as_output(mixture.mean)
         if not return_std:
             return mean
-        return mean, self._as_output(mixture.observation_variance.sqrt())
+        return mean, self._as_output(mixture.standard_deviation)
 
     def warp(
         self, X: Any, *, X_std: Any = None, member: int | None = None
@@ -284,17 +291,19 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         members = self._ensemble_of_fit().members
         return any(isinstance(member, NeighbourPredictor) for member in members)
 
-    def _set_reader(self, reader: InputReader) -> None:
-        """Set how later rows are read, and what is public of it."""
-        for name in ("feature_names_in_", "input_names_"):
-            if hasattr(self, name):
-                delattr(self, name)  # from an earlier fit
-        self._reader = reader
-        self.n_features_in_ = reader.n_columns
+    def _set_fitted(self, reader: InputReader, **others: Any) -> None:
+        """Set how later rows are read, what is public of it, and other attributes of a fit.
+
+        All change in one assignment: no error and no interrupt leaves half of an earlier fit.
+        """
+        new = {"_reader": reader, "n_features_in_": reader.n_columns, **others}
         if reader.columns is not None:
-            self.feature_names_in_ = np.array(reader.columns, dtype=object)
+            new["feature_names_in_"] = np.array(reader.columns, dtype=object)
         if reader.inputs is not None:
-            self.input_names_ = list(reader.inputs)
+            new["input_names_"] = list(reader.inputs)
+        earlier = vars(self).items()
+        names = ("feature_names_in_", "input_names_")
+        self.__dict__ = {name: each for name, each in earlier if name not in names} | new
 
     @property
     def table_schema_(self) -> dict[str, Any]:

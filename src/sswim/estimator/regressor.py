@@ -33,7 +33,7 @@ from sswim.recipe.plan import Plan
 from sswim.recipe.recipe import Recipe
 from sswim.rows.memory_source import MemorySource
 from sswim.rows.summary import Summary, describe, summarise
-from sswim.rows.target_checks import has_ties, warn_about_targets
+from sswim.rows.target_checks import has_ties, require_like_targets, warn_about_targets
 from sswim.rows.training_rows import read_training_rows
 from sswim.training.checkpoints import Checkpoints, begin_fit
 from sswim.training.history import MemberCallback
@@ -250,26 +250,30 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
             [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
             self.callback,
             deadline,
+            [number for number, kind in enumerate(plan.kinds) for _ in range(kind.n_members)],
         ) as callback:
             members = fit_members(plan, rows, random, callback, checkpoints)
         combined = members.combined
-        self.recipe_ = members.kinds
-        self._models = combined.models
-        scaling = summary.scaling.to(device=device)
-        self._ensemble = make_ensemble(
-            scaling,
+        ensemble = make_ensemble(
+            summary.scaling.to(device=device),
             combined.predictors,
             combined.weights,
             rows.device_sample if rows.complete else None,
         )
-        self._set_reader(learn_reader(source, summary.sample))
-        self._flat_targets = source.flat_targets
-        self._fitted_rows = None
-        if isinstance(source, MemorySource):
-            self._fitted_rows = source.rows.to(device=device)
-        histories = [training.history for training in combined.trainings]
-        self.history_ = [np.array([step.value for step in history]) for history in histories]
-        self.n_iter_ = max(len(values) - 1 for values in self.history_)
+        arrays = source.rows.to(device=device) if isinstance(source, MemorySource) else None
+        history = [
+            np.array([step.value for step in training.history]) for training in combined.trainings
+        ]
+        self._set_fitted(
+            learn_reader(source, summary.sample),
+            _models=combined.models,
+            _ensemble=ensemble,
+            _flat_targets=source.flat_targets,
+            _fitted_rows=arrays,
+            recipe_=members.kinds,
+            history_=history,
+            n_iter_=max(len(values) - 1 for values in history),
+        )
         return self
 
     def _plan(self, summary: Summary) -> Plan:
@@ -289,8 +293,9 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, X_std=X_std)
         rows = self._check_rows(X, y, X_std, sample_weight)
-        self._ensemble = self._ensemble.update(rows)
-        self._fitted_rows = None
+        require_like_targets(rows, self.scaling_)
+        ensemble = self._ensemble.update(rows)
+        self.__dict__.update(_ensemble=ensemble, _fitted_rows=None)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from sswim.base.errors import UserError
-from sswim.base.validation import require_choice, require_integer
+from sswim.base.validation import require_choice, require_integer, require_positive
 from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
@@ -85,9 +85,10 @@ def check_settings(settings: Settings) -> None:
     for name in ("growing", "local_amplitude"):
         if not isinstance(getattr(settings, name), bool | np.bool_):
             raise UserError(f"{name} must be True or False. Got {getattr(settings, name)!r}.")
-    length_scale = settings.length_scale
-    if length_scale != "auto" and (isinstance(length_scale, str | None) or not length_scale > 0):
-        raise UserError(f'length_scale must be positive or "auto". Got {length_scale!r}.')
+    for name in ("learning_rate", "length_scale"):
+        value = getattr(settings, name)
+        if not (isinstance(value, str) and value == "auto"):
+            require_positive(name, value)
     _check_coordinates(settings.coordinates)
     if settings.recipe is not None and settings.depth != "auto":
         raise UserError(

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sswim.base.files import require_folder
+from sswim.base.files import require_folder, resolve_link
 from sswim.base.validation import require_coverage
 from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
@@ -53,6 +53,7 @@ class TablePrediction:
     coverage: float
     prefix: str
     drop_missing: bool
+    no_formulas: bool = False
 
     @property
     def used(self) -> list[str]:
@@ -97,6 +98,7 @@ def predict_table(
     prefix: str,
     drop_missing: bool,
     csv: CsvOptions = AS_FOUND,
+    no_formulas: bool = False,
     processes: Processes = ALONE,
     say: Callable[[str], object],
 ) -> int:
@@ -115,11 +117,12 @@ def predict_table(
         prefix: Prefix of the names of the new columns.
         drop_missing: Whether to leave out rows with missing values; else these are imputed.
         csv: How CSV files are read.
+        no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
         processes: The processes that call this together; each predicts some of the files.
         say: Prints a line of progress; called in the first process only.
     """
     require_coverage(coverage)
-    prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing)
+    prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing, no_formulas)
     jobs: list[Job] = []
     processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
     sizes = [file.size for file, _ in jobs]
@@ -193,7 +196,7 @@ def _predict_file(
     """Write one file, a chunk at a time, and count predicted and left-out rows."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with (
-        copy_file(file, out, prediction.names) as copy,
+        copy_file(file, out, prediction.names, no_formulas=prediction.no_formulas) as copy,
         closing(prefetched(file.table.chunks(prediction.used))) as chunks,
     ):
         for chunk in chunks:
@@ -211,7 +214,7 @@ def _make_folder(path: Path) -> None:
             "The predictions of a folder must go to a folder that is empty or does not exist. Got "
             f"{str(path)!r}, which is {'not empty' if path.is_dir() else 'a file'}; choose another."
         )
-    path.mkdir(parents=True, exist_ok=True)
+    resolve_link(path).mkdir(parents=True, exist_ok=True)
 
 
 def _ignore(text: str) -> None:

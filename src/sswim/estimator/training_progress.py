@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sswim.estimator.progress import LineInterval, in_words
+from sswim.estimator.progress import LINE_SECONDS, LineInterval, in_words
+from sswim.estimator.step_pace import StepPace
 from sswim.training.history import MemberCallback, Step
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def show_progress(
     n_steps: Sequence[int],
     callback: MemberCallback | None,
     deadline: float = math.inf,
+    kinds: Sequence[int] = (),
 ) -> Iterator[MemberCallback]:
     """Yield a callback that shows progress if verbose, and calls the user's callback.
 
@@ -32,6 +34,7 @@ def show_progress(
         n_steps: Number of steps of every member, or of those of all processes.
         callback: The user's callback; returning True ends the training.
         deadline: Value of ``perf_counter`` after which training ends.
+        kinds: Number of the kind of each member; by default all members are of one kind.
     """
     callback = callback or (lambda member, step: None)
 
@@ -41,7 +44,7 @@ def show_progress(
     if not verbose:
         yield call
         return
-    with training_progress(n_members, n_steps, deadline) as show:
+    with training_progress(n_members, n_steps, deadline, kinds) as show:
 
         def show_and_call(member: int, step: Step) -> object:
             show(member, step)
@@ -52,7 +55,10 @@ def show_progress(
 
 @contextmanager
 def training_progress(
-    n_members: int, n_steps: int | Sequence[int], deadline: float = math.inf
+    n_members: int,
+    n_steps: int | Sequence[int],
+    deadline: float = math.inf,
+    kinds: Sequence[int] = (),
 ) -> Iterator[Callable[[int, Step], None]]:
     """Show steps, the members' mean objective and the time left on the standard error stream.
 
@@ -60,7 +66,7 @@ def training_progress(
     """
     from rich.console import Console  # noqa: PLC0415 (only this needs rich)
 
-    tracker = ProgressTracker(n_members, n_steps, deadline)
+    tracker = ProgressTracker(n_members, n_steps, deadline, kinds)
     console = Console(stderr=True)
     # rich may be told to colour what goes to a file, which is still not a terminal.
     moving = console.is_jupyter or (console.is_interactive and console.file.isatty())
@@ -71,13 +77,16 @@ def training_progress(
 class ProgressTracker:
     """The steps of a training so far, and an estimate of the time left.
 
-    Members may be trained one after another, in batches or in parallel, so the time of one step is
-    the time of all steps over their number. The estimate is better after a few steps, and if all
-    members are alike.
+    The first steps take longer than others, and kinds of members differ. So there is no estimate
+    until every kind was measured; see :class:`~sswim.estimator.step_pace.StepPace`.
     """
 
     def __init__(
-        self, n_members: int, n_steps: int | Sequence[int], deadline: float = math.inf
+        self,
+        n_members: int,
+        n_steps: int | Sequence[int],
+        deadline: float = math.inf,
+        kinds: Sequence[int] = (),
     ) -> None:
         """Begin to count.
 
@@ -85,6 +94,7 @@ class ProgressTracker:
             n_members: Number of members that this process trains.
             n_steps: Number of steps of every member; one number if it is the same for all.
             deadline: Value of ``perf_counter`` after which training ends.
+            kinds: Number of the kind of each member; by default all members are of one kind.
         """
         self.n_members = n_members
         self.n_steps = [n_steps] if isinstance(n_steps, int) else list(n_steps)
@@ -94,11 +104,9 @@ class ProgressTracker:
         self.settled = False
         """Whether every member that is trained at the same time has reported a step."""
         self._resumed = False
-        self._opened = self._began = self._time = perf_counter()
+        self._opened = perf_counter()
         self._latest: dict[int, Step] = {}
-        self._n_made = 0
-        self._moment = 0.0
-        self._pace = 0.0
+        self._pace = StepPace(n_members, self.n_steps, kinds or [0] * len(self.n_steps))
 
     def add(self, member: int, step: Step) -> None:
         """Record a step; the first step of a resumed run has an index above 0."""
@@ -107,19 +115,10 @@ class ProgressTracker:
         self.n_members = max(self.n_members, len(self._latest))
         self.settled = self.settled or again or len(self._latest) >= self.n_members
         self._resumed = self._resumed or (step.index > 0 and not again)
-        if step.index == self.n_steps[member % len(self.n_steps)] > 0 and not again:
-            return  # an earlier run has finished this member
-        now = perf_counter()
-        if self.first is None:
+        self._pace.add(member, step.index, perf_counter())
+        finished_before = step.index == self.n_steps[member % len(self.n_steps)] > 0 and not again
+        if self.first is None and not finished_before:
             self.first = step
-            self._began = now - step.seconds / (step.index + 1)
-        if not again:
-            self._pace = (now - self._began) / (self._n_made + 1)
-        elif step.seconds != self._moment:
-            # Members of a batch report together: others may still report this step.
-            self._pace = (self._time - self._began) / self._n_made
-        self._n_made += 1
-        self._time, self._moment = now, step.seconds
 
     @property
     def seconds(self) -> float:
@@ -127,11 +126,24 @@ class ProgressTracker:
         return perf_counter() - self._opened
 
     @property
+    def founded(self) -> bool:
+        """Whether enough steps of every kind were measured for an estimate."""
+        return self._pace.founded
+
+    @property
     def seconds_left(self) -> float:
-        """Estimated seconds to the end."""
-        # The objective is evaluated before a member's first step, and after each.
-        n_left = self.n_all + self.n_members - self.n_done - len(self._latest)
-        return max(0.0, min(self._pace * n_left, self.deadline - perf_counter()))
+        """Estimated seconds to the end, once this is founded."""
+        return max(0.0, min(self._pace.seconds_left(), self.deadline - perf_counter()))
+
+    @property
+    def left(self) -> str:
+        """Text with the time left, or with what is known of it; empty if nothing is."""
+        if self.founded:
+            return f"about {in_words(self.seconds_left)} left"
+        if math.isfinite(self.deadline):
+            return f"at most {in_words(max(0.0, self.deadline - perf_counter()))} left"
+        measured = self.seconds_left
+        return f"more than {in_words(measured)} left" if measured >= 1 else ""
 
     @property
     def n_done(self) -> int:
@@ -160,21 +172,15 @@ class ProgressTracker:
         return f"{sum(step.value for step in self._latest.values()) / len(self._latest):.4f}"
 
     @property
-    def forecast(self) -> str:
-        """Text with the estimate from the first steps."""
+    def beginning(self) -> str:
+        """Text with the size of the training, and how long its first step took."""
         assert self.first is not None
         if self._resumed:
-            left = in_words(self.seconds_left)
-            return f"resumed at {self.n_done}/{self.n_all} steps; about {left} left"
-        whole = self._pace * (self.n_all + self.n_members)
-        whole = min(whole, self.deadline - self._opened)
+            return f"resumed at {self.n_done}/{self.n_all} steps"
         members = "1 member" if self.n_members == 1 else f"{self.n_members} members"
         same = len(set(self.n_steps)) == 1
         steps = f"{self.n_steps[0] if same else f'{self.n_all:,}'} steps of {members}"
-        return (
-            f"the first step took {in_words(self.first.seconds)}; "
-            f"about {in_words(whole)} for {steps}"
-        )
+        return f"{steps}; the first took {in_words(self.first.seconds)}"
 
 
 @contextmanager
@@ -199,8 +205,8 @@ def _bar(tracker: ProgressTracker, console: Console) -> Iterator[Callable[[int, 
 
         def show(member: int, step: Step) -> None:
             tracker.add(member, step)
-            time = f"about {in_words(tracker.seconds_left)} left"
-            bar.update(task, completed=tracker.n_done, objective=tracker.objective, time=time)
+            objective, time = tracker.objective, tracker.left
+            bar.update(task, completed=tracker.n_done, objective=objective, time=time)
 
         yield show
         bar.update(task, completed=tracker.n_all, time=f"took {in_words(tracker.seconds)}")
@@ -208,18 +214,25 @@ def _bar(tracker: ProgressTracker, console: Console) -> Iterator[Callable[[int, 
 
 @contextmanager
 def _lines(tracker: ProgressTracker) -> Iterator[Callable[[int, Step], None]]:
-    interval, forecast_printed = LineInterval(), False
+    interval, begun, estimated = LineInterval(), False, False
 
     def show(member: int, step: Step) -> None:
-        nonlocal forecast_printed
+        nonlocal begun, estimated
         tracker.add(member, step)
-        if not forecast_printed and tracker.settled and tracker.first is not None:
-            forecast_printed = True
+        if not begun:
+            if tracker.settled and tracker.first is not None:
+                begun = True
+                interval.restart(tracker.share)
+                _print(tracker.beginning)
+            return
+        # The first estimate is not kept waiting, if there is time to read it.
+        due = not estimated and tracker.founded and tracker.seconds_left >= LINE_SECONDS
+        if due:
             interval.restart(tracker.share)
-            _print(tracker.forecast)
-        elif forecast_printed and interval.over(tracker.share):
-            times = f"{in_words(tracker.seconds)} elapsed, {in_words(tracker.seconds_left)} left"
-            _print(f"{tracker.state}, {times}")
+        if due or interval.over(tracker.share):
+            estimated = estimated or tracker.founded
+            times = filter(None, (f"{in_words(tracker.seconds)} elapsed", tracker.left))
+            _print(", ".join((tracker.state, *times)))
 
     yield show
     _print(f"{tracker.state}, took {in_words(tracker.seconds)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sswim.base.errors import UserError
-from sswim.base.validation import require_choice
+from sswim.base.validation import require_choice, require_flag, require_integer
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.pseudo_gp import PseudoPrior
 from sswim.model.spectrum import Draw, Kernel
@@ -14,6 +14,19 @@ from sswim.model.spectrum import Draw, Kernel
 NoiseName = Literal["constant", "input-dependent"]
 InputsName = Literal["standardised", "normal-scores"]
 WarpsName = Literal["joint", "separate"]
+
+LARGEST = 2**31 - 1
+"""Largest size of anything."""
+
+_SMALLEST = {
+    "depth": 0,
+    "n_frequencies": 1,
+    "n_pseudo": 1,
+    "n_output_terms": 1,
+    "n_noise_frequencies": 1,
+    "n_neighbors": 0,
+}
+"""Smallest value of every integer."""
 
 
 @dataclass(frozen=True)
@@ -69,29 +82,17 @@ class Architecture:
     def __post_init__(self) -> None:
         require_choice("output_warp", self.output_warp, OutputWarpName)
         require_choice("noise", self.noise, NoiseName)
-        if self.n_output_terms < 1 or self.n_noise_frequencies < 1:
-            raise UserError(
-                "n_output_terms and n_noise_frequencies must be at least 1. "
-                f"Got n_output_terms={self.n_output_terms}, "
-                f"n_noise_frequencies={self.n_noise_frequencies}."
-            )
         require_choice("kernel", self.kernel, Kernel)
         require_choice("draw", self.draw, Draw)
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
         require_choice("inputs", self.inputs, InputsName)
         require_choice("warps", self.warps, WarpsName)
-        if self.depth < 0 or self.n_frequencies < 1 or self.n_pseudo < 1:
-            raise UserError(
-                "depth must be at least 0, n_frequencies and n_pseudo at least 1. "
-                f"Got depth={self.depth}, n_frequencies={self.n_frequencies}, "
-                f"n_pseudo={self.n_pseudo}."
-            )
-        if self.warp_frequencies < 1:
-            raise UserError(
-                f"n_warp_frequencies must be at least 1, or None. Got {self.n_warp_frequencies}."
-            )
-        if self.n_neighbors < 0:
-            raise UserError(f"n_neighbors must not be negative. Got {self.n_neighbors}.")
+        for name, smallest in _SMALLEST.items():
+            require_integer(name, getattr(self, name), smallest, LARGEST)
+        if self.n_warp_frequencies is not None:
+            require_integer("n_warp_frequencies", self.n_warp_frequencies, 1, LARGEST)
+        for name in ("local_amplitude", "expected_kernel", "linear"):
+            require_flag(name, getattr(self, name))
         if self.linear and self.n_neighbors:
             raise UserError("Linear features belong to Fourier features. Got n_neighbors as well.")
         if self.linear and self.depth > 0:

@@ -19,6 +19,9 @@ NODE_VALUES = {"cpu": 2**17, "cuda": 2**24}
 """Number of values at all nodes of the quadrature that are computed together; it limits the memory,
 and on a CPU keeps them in the cache."""
 
+_FARTHEST = 1e300
+"""Largest standardised target; a large target over a small spread would be infinite."""
+
 
 @dataclass(frozen=True)
 class Density(Record):
@@ -113,7 +116,8 @@ class Density(Record):
 
     def _warp(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return z, and the log slope of z as a function of y."""
-        warped, log_slope = self.output.forward(self.scaling.targets(targets))
+        standard = self.scaling.targets(targets).clamp(-_FARTHEST, _FARTHEST)
+        warped, log_slope = self.output.forward(standard)
         return warped, log_slope - self.scaling.target_spread.log()
 
     def _standardised_at_normal(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:

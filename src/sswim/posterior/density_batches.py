@@ -50,7 +50,8 @@ class DensityBatches(Record):
 
     def cdf(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return the probability that an observation is at most y."""
-        return self._average([density.cdf(targets) for density in self.densities])
+        # Rounded weights may add up to a little more than one.
+        return self._average([density.cdf(targets) for density in self.densities]).clamp(0, 1)
 
     def quantiles(self, probabilities: Float64[Tensor, " Q"]) -> Float64[Tensor, "N T Q"]:
         """Return the values that an observation stays below with given probabilities.
@@ -68,7 +69,7 @@ class DensityBatches(Record):
             [density.at_normal(scores[:, 0, 0]) for density in self.densities], dim=1
         )  # (Q, members, N, T)
         if of_members.shape[1] == 1:
-            return of_members[:, 0].permute(1, 2, 0)
+            return _ordered(of_members[:, 0], probabilities).permute(1, 2, 0)
 
         def error_and_step(targets: Tensor) -> tuple[Tensor, Tensor]:
             tail, density = self._tail_and_density(targets, sign)
@@ -84,7 +85,7 @@ class DensityBatches(Record):
             of_members.amax(1),
             lambda targets: 4 * torch.finfo(torch.float64).eps * targets.abs(),
         )
-        return found.permute(1, 2, 0)
+        return _ordered(found, probabilities).permute(1, 2, 0)
 
     def _tail_and_density(
         self, targets: Float64[Tensor, "Q N T"], sign: Float64[Tensor, "Q 1 1"]
@@ -121,6 +122,14 @@ def batch_densities(
         ),
         tuple(weights[numbers] for numbers in batches.values()),
     )
+
+
+def _ordered(
+    quantiles: Float64[Tensor, "Q N T"], probabilities: Float64[Tensor, " Q"]
+) -> Float64[Tensor, "Q N T"]:
+    """Return quantiles that do not fall with the probability, as rounding may let them."""
+    order = probabilities.argsort(stable=True)
+    return quantiles[order].cummax(0).values[order.argsort()]
 
 
 def _form(density: Density) -> tuple[object, ...]:

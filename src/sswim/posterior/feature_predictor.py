@@ -43,6 +43,9 @@ limits the memory."""
 ROWS_PER_FEATURE = 4
 """Largest number of rows per feature of which the statistics are quickly computed again."""
 
+MAX_QUICK_ENTRIES = 2**26
+"""Largest number of entries of a Gram matrix that is computed again rather than stored: 512 MiB."""
+
 
 @dataclass(frozen=True)
 class FeaturePredictor(Predictor):
@@ -65,7 +68,8 @@ class FeaturePredictor(Predictor):
 
     def is_quick(self, rows: Rows) -> bool:
         """Return whether the statistics of rows are computed quickly."""
-        return len(rows) <= ROWS_PER_FEATURE * self.statistics.gram.shape[-1]
+        n_features = self.statistics.gram.shape[-1]
+        return n_features**2 <= MAX_QUICK_ENTRIES and len(rows) <= ROWS_PER_FEATURE * n_features
 
     def follows_from(self, rows: Rows) -> bool:
         """Return whether rows are those of the statistics, and these are computed quickly.

@@ -16,6 +16,9 @@ from sswim.posterior.density import Density, rows_together
 from sswim.posterior.density_batches import DensityBatches, batch_densities
 from sswim.posterior.prediction import Prediction
 
+_SMALL_SPREAD = 1e-100
+"""Spread of targets below which, or above the inverse of which, variances may not be numbers."""
+
 
 @dataclass(frozen=True)
 class _MixtureRows(Record):
@@ -51,6 +54,16 @@ class Mixture(Record):
         """Variance of a new observation: within the members, and between their means."""
         return self._moments[..., 1]
 
+    @property
+    def standard_deviation(self) -> Float64[Tensor, "N T"]:
+        """Standard deviation of a new observation, also where the variance over- or underflows."""
+        return self._root(lambda mixture: mixture.observation_variance)
+
+    @property
+    def noise_deviation(self) -> Float64[Tensor, "N T"]:
+        """Standard deviation of the noise alone, also where its variance over- or underflows."""
+        return self._root(lambda mixture: mixture.noise_variance)
+
     def without_noise(self) -> Mixture:
         """Return the mixture of the members' densities of the function itself."""
         return Mixture(tuple(member.without_noise() for member in self.members), self.weights)
@@ -81,6 +94,28 @@ class Mixture(Record):
     def _moments(self) -> Float64[Tensor, "N T 2"]:
         """Mean and variance of an observation; cached, because quadrature takes time."""
         return self._map_rows(lambda batches, _: batches.moments())
+
+    def _root(self, variance_of: Callable[[Mixture], Tensor]) -> Float64[Tensor, "N T"]:
+        """Return the root of a variance, in units of the spread where that is very large or small.
+
+        Args:
+            variance_of: Returns the variance of a mixture.
+        """
+        spread = self.members[0].scaling.target_spread
+        if bool(((spread > _SMALL_SPREAD) & (spread < 1 / _SMALL_SPREAD)).all()):
+            return variance_of(self).sqrt()
+        members = tuple(
+            replace(
+                member,
+                scaling=replace(
+                    member.scaling,
+                    target_mean=member.scaling.target_mean / spread,
+                    target_spread=torch.ones_like(spread),
+                ),
+            )
+            for member in self.members
+        )
+        return variance_of(Mixture(members, self.weights)).sqrt() * spread
 
     def _map_rows(
         self,

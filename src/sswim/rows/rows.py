@@ -14,6 +14,9 @@ from sswim.base.errors import UserError
 from sswim.base.record import Record
 from sswim.rows.measure import Measure
 
+_LARGEST_RATIO = 1e100
+"""Largest ratio of two weights; noise is divided by weights and must stay finite."""
+
 
 @dataclass(frozen=True)
 class Rows(Record):
@@ -82,6 +85,13 @@ def as_rows(
             )
         if (weight < 0).any() or weight.sum() == 0:
             raise UserError("Weights must be non-negative, and at least one must be positive.")
+        positive = weight[weight > 0]
+        if positive.max() / positive.min() > _LARGEST_RATIO:
+            raise UserError(
+                f"The largest weight must be at most {_LARGEST_RATIO:.0e} times the smallest. Got "
+                f"{positive.min().item():.2g} and {positive.max().item():.2g}; set the weight of "
+                "rows that hardly count to 0."
+            )
     return Rows(inputs, targets, weight)
 
 

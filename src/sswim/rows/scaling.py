@@ -17,6 +17,13 @@ from sswim.rows.rows import Rows
 _CONSTANT = 1e-14
 """A column is constant if its spread is below this fraction of its largest absolute value."""
 
+_FARTHEST = 1e4
+"""Largest distance of an input from the mean, in spreads: beyond it nothing more is known, and
+distances between neighbours would be lost in rounding."""
+
+_WIDEST = 1e4
+"""Largest standard deviation of an input, in spreads: such an input is not known at all."""
+
 
 @dataclass(frozen=True)
 class Scaling(Record):
@@ -34,12 +41,16 @@ class Scaling(Record):
     """Larger inputs are taken as this; see :mod:`sswim.rows.wild_inputs`."""
 
     def inputs(self, measure: Measure) -> Measure:
-        """Standardise inputs to zero mean and unit spread."""
+        """Standardise inputs to zero mean and unit spread.
+
+        Absurd distances and standard deviations are limited, so that their squares stay finite.
+        """
         tame = measure.mean.to(torch.float64).clamp(self.input_low, self.input_high)
-        mean = (tame - self.input_mean) / self.input_spread
+        mean = ((tame - self.input_mean) / self.input_spread).clamp(-_FARTHEST, _FARTHEST)
         variance = measure.input_variance
         if variance is not None:
-            variance = variance / self.input_spread.square()
+            # Not divided by the square of the spread, which may overflow or vanish.
+            variance = (variance / self.input_spread / self.input_spread).clamp(max=_WIDEST**2)
         return Measure(mean, input_variance=variance).to(dtype=measure.mean.dtype)
 
     def original_warps(self, measure: Measure) -> Measure:
@@ -118,7 +129,9 @@ def _scaling(
 
 
 def _scale(moments: Moments) -> Float64[Tensor, " C"]:
-    return torch.where(_is_constant(moments), 1.0, moments.spread)
+    # The values of a constant column differ from their mean by its rounding, however large.
+    rounding = (_CONSTANT * moments.unit).clamp(min=1.0)
+    return torch.where(_is_constant(moments), rounding, moments.spread)
 
 
 def _is_constant(moments: Moments) -> Bool[Tensor, " C"]:

@@ -22,6 +22,7 @@ from sswim.rows.row_sample import RowSampler
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling, scaling_of, share_spreads
 from sswim.rows.source import Chunk, Source
+from sswim.rows.target_checks import require_moderate_targets
 from sswim.rows.weight_unit import weight_unit
 from sswim.rows.wild_inputs import tame
 
@@ -106,6 +107,7 @@ def summarise(
     if n_rows < MIN_ROWS and not source.in_memory:  # arrays were checked before copies merged
         raise UserError(f"There must be at least {MIN_ROWS} rows that count. Got {n_rows}.")
     total = reduce(add, found)
+    require_moderate_targets(total.targets.largest)
     chunk = sampler.sample(readers)
     sample = as_rows(chunk.inputs, chunk.targets, chunk.weight, chunk.input_variance)
     if len(sample) == n_rows:

@@ -9,7 +9,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.base.errors import UserError
 from sswim.rows.rows import Rows
+from sswim.rows.scaling import Scaling
 
 _TIED_SHARE = 0.25
 """Share of equal targets above which they are ties; rounded real data have up to 0.15."""
@@ -20,6 +22,37 @@ _FAR = 1e4
 
 _ROUNDING = 1e-9
 """Distance of equal values after conversions of units, as a share of the range."""
+
+
+_LARGEST = 1e280
+"""Largest absolute value of a target: its predicted quantiles, far beyond it, are still numbers."""
+
+_FARTHEST = 1e100
+"""Largest distance of a later target from the mean of ``fit``, in spreads; its square is finite."""
+
+
+def require_moderate_targets(largest: Float64[Tensor, " T"]) -> None:
+    """Raise an error about targets that are almost too large for numbers.
+
+    Args:
+        largest: Largest absolute value of every target.
+    """
+    if bool((largest > _LARGEST).any()):
+        raise UserError(
+            f"Targets must not exceed {_LARGEST:.0e}, so that predictions are finite. Got "
+            f"{largest.max().item():.4g} in y; divide y by a constant."
+        )
+
+
+def require_like_targets(rows: Rows, scaling: Scaling) -> None:
+    """Raise an error about rows whose targets cannot be those of the model."""
+    farthest = scaling.targets(rows.targets).abs().max().item()
+    if farthest > _FARTHEST:
+        raise UserError(
+            "Targets of partial_fit must be in the units of those of fit. Got one that is "
+            f"{farthest:.2g} times as far from their mean as they are spread; correct it, or fit "
+            "a new model."
+        )
 
 
 def has_ties(rows: Rows) -> bool:

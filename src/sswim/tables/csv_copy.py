@@ -1,6 +1,7 @@
 """Copies of CSV files with further cells at the end of each record.
 
-All that a file has is copied byte for byte: quotes, line ends, encoding and byte-order mark.
+All that a file has is copied byte for byte: quotes, line ends, encoding and byte-order mark. Cells
+that a spreadsheet would run are changed on request only.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from sswim.tables.csv_file import CsvFile
 from sswim.tables.csv_options import BLANKS
 from sswim.tables.csv_records import is_empty, line_end, split_records
 from sswim.tables.csv_text import blocks, is_gzip, open_bytes
+from sswim.tables.formulas import plain_name, plain_record
 from sswim.tables.table_errors import TableError
 
 
 @contextmanager
-def copy_csv(file: CsvFile, out: str | Path, names: Sequence[str]) -> Iterator[CsvCopy]:
+def copy_csv(
+    file: CsvFile, out: str | Path, names: Sequence[str], *, no_formulas: bool = False
+) -> Iterator[CsvCopy]:
     """Write a copy of a CSV file with new columns; on failure an older file is kept.
 
     Args:
         file: The file to copy.
         out: The file to write. It is compressed if its name ends in ``.gz``.
         names: Names of the new columns.
+        no_formulas: Whether cells that a spreadsheet would run become plain text; else all that the
+            file has stays byte for byte.
     """
     compression = "gzip" if is_gzip(out) else None
     try:
@@ -41,7 +47,7 @@ def copy_csv(file: CsvFile, out: str | Path, names: Sequence[str]) -> Iterator[C
             atomic_write(out) as temporary,
             pa.output_stream(str(temporary), compression=compression) as target,
         ):
-            copy = CsvCopy(file, _raw_text(source, file.dialect), target, names)
+            copy = CsvCopy(file, _raw_text(source, file.dialect), target, names, no_formulas)
             yield copy
             copy.finish()
     except (OSError, pa.ArrowException) as error:
@@ -56,11 +62,18 @@ class CsvCopy:
         text: Its text in bytes, in which ASCII characters are single bytes.
         out: Where the copy is written.
         names: Names of the new columns.
+        no_formulas: Whether cells that a spreadsheet would run become plain text.
     """
 
     def __init__(
-        self, file: CsvFile, text: Iterator[bytes], out: pa.NativeFile, names: Sequence[str]
+        self,
+        file: CsvFile,
+        text: Iterator[bytes],
+        out: pa.NativeFile,
+        names: Sequence[str],
+        no_formulas: bool = False,
     ) -> None:
+        self._no_formulas = no_formulas
         self._file = file
         self._out = out
         self._names = names
@@ -70,7 +83,8 @@ class CsvCopy:
         self._records = split_records(text, file.dialect.separator)
         self._write([mark])
         if file.n_skipped:
-            self._write(self._with_cells([_header_cells(names, file.dialect)]))
+            shown = [plain_name(name) for name in names] if no_formulas else names
+            self._write(self._with_cells([_header_cells(shown, file.dialect)]))
 
     def append(
         self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
@@ -104,7 +118,7 @@ class CsvCopy:
             else:
                 raise self._changed("fewer")
             if each is not None:
-                yield body + each + end
+                yield (plain_record(body, separator) if self._no_formulas else body) + each + end
 
     def _changed(self, how: str) -> TableError:
         return TableError(

@@ -62,13 +62,17 @@ def split_cells(record: bytes, separator: str) -> list[str]:
     if separator == BLANKS:
         return [_unquoted(cell).decode() for cell in record.split()]
     text = without_line_end(record)
-    cells, start = [], 0
+    return [_unquoted(text[start:end]).decode() for start, end in cell_spans(text, separator)]
+
+
+def cell_spans(text: bytes, separator: str) -> Iterator[tuple[int, int]]:
+    """Yield where each cell of a record without line end begins and ends, with its quotes."""
+    start = 0
     while start <= len(text):
         found = _cell(separator).match(text, start)
         end = found.end() if found else len(text)  # the last quote may be open
-        cells.append(_unquoted(text[start:end]).decode())
+        yield start, end
         start = end + len(separator)
-    return cells
 
 
 def is_empty(record: bytes, separator: str) -> bool:

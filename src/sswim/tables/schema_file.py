@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sswim.tables.columns import (
     CYCLES,
     CategoryColumn,
@@ -112,6 +115,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_zone(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        if value:
+            pc.local_timestamp(pa.array([0], pa.timestamp("s", value)))
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -131,7 +145,7 @@ def _are_numbers(value: Any) -> bool:
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
     "reason": _is_text,
-    "zone": _is_text,
+    "zone": _is_zone,
     "has_missing": _is_flag,
     "has_other": _is_flag,
     "is_time_of_day": _is_flag,

@@ -47,17 +47,20 @@ def require_copy(source: str | Path, out: str | Path) -> None:
 
 
 @contextmanager
-def copy_file(file: FileTable, out: Path, names: Sequence[str]) -> Iterator[TableCopy]:
+def copy_file(
+    file: FileTable, out: Path, names: Sequence[str], *, no_formulas: bool = False
+) -> Iterator[TableCopy]:
     """Write a copy of a file; an older file is replaced when the copy is complete.
 
     Args:
         file: The file to copy.
         out: The file to write. If both are CSV files, the bytes of the first are kept.
         names: Names of the new columns.
+        no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
     """
     if isinstance(file.table, CsvTable) and is_csv(out):
         (source,) = file.table.files
-        with copy_csv(source, out, names) as copy:
+        with copy_csv(source, out, names, no_formulas=no_formulas) as copy:
             yield copy
     else:
         with _copy_with_types(file.as_written(), out, names) as typed_copy:

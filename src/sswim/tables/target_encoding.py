@@ -147,8 +147,11 @@ def _means_of(
         targets: Moments of the targets of each fold.
     """
     total = sums.sum(1)
-    variance = reduce(add, targets).spread.square().numpy()
-    return _shrunk_means(total, total.sum(0), shrinkage_rows(total, variance))
+    spread = reduce(add, targets).spread.numpy()
+    # A power of two, so that squares are finite for targets of any unit and rounding is the same.
+    unit = np.exp2(np.rint(np.log2(np.where(spread > 0, spread, 1.0))))
+    standard = np.concatenate((total[:, :1], total[:, 1:] / unit), axis=1)
+    return _shrunk_means(total, total.sum(0), shrinkage_rows(standard, np.square(spread / unit)))
 
 
 def shrinkage_rows(

@@ -20,17 +20,15 @@ import numpy as np
 from sswim.base.errors import UserError
 from sswim.base.files import atomic_write
 from sswim.base.mapping_diff import differences
-from sswim.base.sealed_files import SealedFormat
+from sswim.base.sealed_files import UNREADABLE, SealedFormat, parse_json
 from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes
-from sswim.training.training_state import TrainingState
+from sswim.training.training_state import CheckpointError, TrainingState
+
+__all__ = ["CHECKPOINT", "CheckpointError", "CheckpointFile", "Checkpoints", "begin_fit"]
 
 VERSION = 1
 RUN = "run.json"
-
-
-class CheckpointError(UserError):
-    """A checkpoint that cannot be used."""
 
 
 CHECKPOINT = SealedFormat(
@@ -109,9 +107,10 @@ class Checkpoints:
         if not self.run_file.exists():
             return None
         try:
-            run = json.loads(self.run_file.read_text(encoding="utf-8"))
-            return {**run, "seed": int(run["seed"])}
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            run = dict(parse_json(self.run_file.read_text(encoding="utf-8")))
+            require_integer("seed", run["seed"], 0, 2**32 - 1)
+            return run
+        except (OSError, *UNREADABLE) as error:
             raise CheckpointError(
                 f"{str(self.run_file)!r} was not written by a fit: {error}. Delete the folder and "
                 "start again."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,36 @@ class MemberSteps:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> MemberSteps:
-        """Restore what ``to_dict`` returned."""
-        best = content["best"]
-        return cls(
-            [Step(*step) for step in content["history"]],
-            None if best is None else Step(*best),
-            (int(content["progress"][0]), float(content["progress"][1])),
-            content["ended"],
-        )
+        """Check and restore what ``to_dict`` returned.
+
+        Raises:
+            ValueError: The content comes from something else.
+        """
+        history = [_step(step) for step in content["history"]]
+        best, ended = content["best"], content["ended"]
+        last, value = content["progress"]
+        if [step.index for step in history] != list(range(len(history))):
+            raise ValueError("the steps of a history must be numbered from 0")
+        if ended not in (None, *get_args(Ending)):
+            raise ValueError(f"training cannot end by {ended!r}")
+        if not isinstance(last, int) or not 0 <= last <= len(history) or math.isnan(value):
+            raise ValueError("the last improvement must be one of the steps")
+        if best is not None and _step(best) not in history:
+            raise ValueError("the best step must be one of the steps")
+        return cls(history, None if best is None else _step(best), (last, float(value)), ended)
 
     def training(self) -> Training:
         """Return the finished training."""
         assert self.best is not None
         return Training(tuple(self.history), self.best, self.ended or "steps")
+
+
+def _step(content: Any) -> Step:
+    """Check and restore one step."""
+    step = Step(*content)
+    numbers = (step.value, step.gradient_norm, step.seconds)
+    if not isinstance(step.index, int) or not all(
+        isinstance(number, int | float) and math.isfinite(number) for number in numbers
+    ):
+        raise ValueError("a step must have an index and three finite numbers")
+    return step

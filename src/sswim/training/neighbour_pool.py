@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import Record, concatenate, map_chunks, rows_at_once
+from sswim.base.stored_tensors import require_form, require_that
 from sswim.distributed.processes import ALONE, Processes
 from sswim.model.observations import kernel_points
 from sswim.model.sswim import SSWIM, Factors
@@ -49,6 +50,22 @@ class Pool(Record):
     neighbours: Int64[Tensor, "P m"]
     present: Bool[Tensor, "P m"]
     """False for the place of a missing neighbour."""
+
+
+def require_pool(pool: Pool, n_rows: int) -> None:
+    """Raise unless the rows of a pool from a checkpoint exist."""
+    n_own = len(pool.own)
+    require_form("own", pool.own, (n_own,), torch.int64)
+    for name, tensor, dtype in (
+        ("neighbours", pool.neighbours, torch.int64),
+        ("present", pool.present, torch.bool),
+    ):
+        require_form(name, tensor, (n_own, *pool.neighbours.shape[1:2]), dtype)
+    for numbers in (pool.own, pool.neighbours):
+        require_that(
+            "a pool must have numbers of rows",
+            holds=((numbers >= 0) & (numbers < n_rows)).all(),
+        )
 
 
 class PoolSource:

@@ -27,11 +27,13 @@ from sswim.rows.rows import Rows
 from sswim.training.history import MemberCallback, MemberSteps, Step, Training
 from sswim.training.neighbour_objective import neighbour_objective
 from sswim.training.neighbour_pool import Pool, PoolSource, step_of
+from sswim.training.neighbour_state import read_neighbour_state
 from sswim.training.training_state import (
     StateStore,
     TrainingState,
     load_optimiser,
     pack_optimiser,
+    resuming,
 )
 
 
@@ -58,7 +60,7 @@ class MiniBatches:
     """Number of times that training goes back to shorter steps before it gives up."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.learning_rate <= 0:
+        if self.steps < 0 or not 0 < self.learning_rate < math.inf:
             raise UserError(f"steps must not be negative, and learning_rate positive. Got {self}.")
 
 
@@ -229,19 +231,17 @@ class NeighbourRun:
         return TrainingState(tensors, content) | pack_optimiser(self.optimiser, self.schedule)
 
     def resume(self, saved: TrainingState) -> None:
-        """Continue from the state of another run."""
-        device = self.rows.targets.device
-        self.model.load_state_dict(_part(saved.tensors, "model."))
-        best = {name: t.to(device) for name, t in _part(saved.tensors, "best.").items()}
-        self.best = (float(saved.content["best"]), best)
-        pool = _part(saved.tensors, "pool.")
-        if pool:
-            self.pool = Pool(**pool).to(device=device)
-        self.steps = int(saved.content["steps"])
-        self.rate, self.failures = saved.content["rate"], int(saved.content["failures"])
-        self.member = MemberSteps.from_dict(saved.content["members"][0])
-        self.began -= self.member.history[-1].seconds
+        """Continue from the state of another run; nothing changes if it is not one of this.
+
+        Raises:
+            ValueError: The state is not one of this training.
+        """
+        found = read_neighbour_state(saved, self.model, len(self.rows), self.settings.retries)
         load_optimiser(saved, self.optimiser, self.schedule)
+        self.model.load_state_dict(found.model)
+        self.best, self.pool, self.member = found.best, found.pool, found.member
+        self.rate, self.failures, self.steps = found.rate, found.failures, len(found.member.history)
+        self.began -= found.member.history[-1].seconds
 
 
 def train_by_neighbours(
@@ -272,7 +272,8 @@ def train_by_neighbours(
     run = NeighbourRun(model, rows, settings, prior_weight, seed, processes)
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
-        run.resume(saved)
+        with resuming():
+            run.resume(saved)
     if run.member.ended is not None and callback is not None:
         callback(0, run.member.history[-1])
     while run.member.ended is None:
@@ -292,8 +293,3 @@ def train_by_neighbours(
             checkpoint.save(run.state())
     model.zero_grad()
     return run.member.training()
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix, without it."""
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -16,7 +16,7 @@ from sswim.rows.rows import Rows
 from sswim.training.optimisers import LBFGS, Adam
 from sswim.training.row_schedule import growing
 from sswim.training.training_run import TrainingRun
-from sswim.training.training_state import StateStore, load_optimiser, pack_optimiser
+from sswim.training.training_state import StateStore, load_optimiser, pack_optimiser, resuming
 
 
 def run_adam(run: TrainingRun, settings: Adam, checkpoint: StateStore | None) -> None:
@@ -37,8 +37,9 @@ def run_adam(run: TrainingRun, settings: Adam, checkpoint: StateStore | None) ->
 
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
-        run.resume(saved)
-        load_optimiser(saved, optimiser, schedule)
+        with resuming():
+            run.resume(saved)
+            load_optimiser(saved, optimiser, schedule)
         if all(member.ended for member in run.members):
             run.report_last_steps()
             return

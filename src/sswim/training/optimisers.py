@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sswim.base.errors import UserError
@@ -20,7 +21,8 @@ class Adam:
     """Whether the first steps use few rows (:mod:`sswim.training.row_schedule`); needs memory."""
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or self.learning_rate <= 0 or self.noise_rate <= 0:
+        rates = (self.learning_rate, self.noise_rate)
+        if self.steps < 0 or not all(0 < rate < math.inf for rate in rates):
             raise UserError(
                 f"steps must not be negative, learning_rate and noise_rate positive. Got {self}."
             )

@@ -12,6 +12,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
+from sswim.base.stored_tensors import require_tensors
 from sswim.distributed.processes import Processes
 from sswim.model.sswim import SSWIM
 from sswim.rows.rows import Rows
@@ -175,17 +176,30 @@ class TrainingRun:
         return TrainingState(tensors, {"steps": self.steps, "members": members})
 
     def resume(self, saved: TrainingState) -> None:
-        """Continue from the saved state of another run."""
+        """Continue from the saved state of another run; nothing changes if it is not one of this.
+
+        Raises:
+            ValueError: The state is not one of this training.
+        """
+        expected = self.state().tensors
+        others = {n: t for n, t in saved.tensors.items() if not n.startswith("optimiser.")}
+        infinite = [name for name, tensor in expected.items() if tensor.isinf().any()]
+        require_tensors(others, expected, infinite)
+        members = [MemberSteps.from_dict(each) for each in saved.content["members"]]
+        steps = saved.content["steps"]
+        if len(members) != len(self.members):
+            raise ValueError(f"{len(members)} members in place of {len(self.members)}")
+        if steps != max(len(member.history) for member in members):
+            raise ValueError(f"{steps!r} steps, but a history of others")
         prefix = "model."
         state = {
             name.removeprefix(prefix): tensor
-            for name, tensor in saved.tensors.items()
+            for name, tensor in others.items()
             if name.startswith(prefix)
         }
         self.model.load_state_dict(state)
         self.best_position = saved.tensors["best_position"].to(self.best_position.device)
-        self.members = [MemberSteps.from_dict(each) for each in saved.content["members"]]
-        self.steps = int(saved.content["steps"])
+        self.members, self.steps = members, int(steps)
         self.began -= max(member.history[-1].seconds for member in self.members)
 
     def restore_best(self) -> None:

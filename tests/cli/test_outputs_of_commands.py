@@ -1,0 +1,155 @@
+"""Where commands may write, and what they refuse before they begin to work."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders.commands import fit_prices, invoke, prices, write_price_model, write_prices
+from typer.testing import Result
+
+from sswim import SSWIMRegressor
+from sswim.tables.table_io import write_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_prices(tmp_path)
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(*_: object, **__: object) -> None:
+        raise AssertionError("training began")
+
+    monkeypatch.setattr(SSWIMRegressor, "fit", fit)
+
+
+def require_refused(result: Result, words: str) -> None:
+    assert result.exit_code == 1
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("no_training")
+def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
+    before, link = table.read_bytes(), tmp_path / "link.sswim"
+    link.symlink_to(table)
+    for out in (table, link):
+        for force in ((), ("--force",)):
+            require_refused(fit_prices(table, out, *force), "must not replace an input")
+    require_refused(fit_prices(tmp_path, tmp_path / "m.sswim"), "which is in")
+    assert table.read_bytes() == before
+
+
+@pytest.mark.usefixtures("no_training")
+def test_fit_refuses_outputs_before_training(table: Path, tmp_path: Path) -> None:
+    pipe, data, locked = tmp_path / "pipe", tmp_path / "notes.txt", tmp_path / "locked"
+    os.mkfifo(pipe)
+    for path in (data, locked):
+        path.write_text("mine")
+    locked.chmod(0o444)
+    for out, words in {
+        pipe: "which is a named pipe",
+        Path(os.devnull): "which is a device",
+        tmp_path: "which is a folder",
+        locked: "which is read-only",
+        tmp_path / "missing" / "m.sswim": "Make the folder",
+        data: "give --force to replace it",
+    }.items():
+        require_refused(fit_prices(table, out), words)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert data.read_text() == locked.read_text() == "mine"
+
+
+def test_fit_replaces_models_empty_files_and_others_by_force(table: Path, tmp_path: Path) -> None:
+    out, old, link = tmp_path / "m.sswim", tmp_path / "old.txt", tmp_path / "link"
+    out.touch()
+    old.write_text("old")
+    link.symlink_to(out)
+    for path, options in ((out, ()), (link, ()), (old, ("--force",))):
+        fitted = fit_prices(table, path, *options)
+        assert fitted.exit_code == 0, fitted.stderr
+        assert SSWIMRegressor.load(path).n_iter_ == 3
+    assert link.is_symlink()
+    assert not out.is_symlink()
+
+
+def test_a_model_that_cannot_be_saved_is_kept_elsewhere(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, spare, save = tmp_path / "m.sswim", tmp_path / "spare", SSWIMRegressor.save
+    spare.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spare))
+
+    def save_elsewhere(self: SSWIMRegressor, path: Path, *, include_rows: bool) -> None:
+        if path == out:
+            raise OSError(28, "No space left on device")
+        save(self, path, include_rows=include_rows)
+
+    monkeypatch.setattr(SSWIMRegressor, "save", save_elsewhere)
+    result = fit_prices(table, out, "--checkpoint", str(tmp_path / "checkpoint"))
+    require_refused(result, "No space left on device")
+    (kept,) = spare.glob("*/m.sswim")
+    assert str(kept) in result.stderr.replace("\n", "")
+    assert SSWIMRegressor.load(kept).n_iter_ == 3
+    assert not out.exists()
+    assert (tmp_path / "checkpoint").exists()
+
+
+def predicted(model: Path, table: Path, out: Path) -> Result:
+    return invoke("predict", model, table, "--out", out)
+
+
+def mapped(model: Path, table: Path, out: Path) -> Result:
+    return invoke("grid", model, "--out", out)
+
+
+@pytest.mark.parametrize("command", [predicted, mapped])
+def test_predictions_refuse_outputs_before_they_are_made(
+    command: Callable[[Path, Path, Path], Result],
+    table: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, suffix = write_price_model(tmp_path), ".parquet" if command is predicted else ".tif"
+    pipe, folder, link = (tmp_path / f"{name}{suffix}" for name in ("pipe", "folder", "link"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to(model)
+    bytes_before = model.read_bytes(), table.read_bytes()
+
+    def load(path: Path) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(SSWIMRegressor, "load", load)
+    for out, words in {
+        pipe: "which is a named pipe",
+        folder: "which is a folder",
+        link: "must not replace an input",
+        tmp_path / "missing" / f"out{suffix}": "Make the folder",
+    }.items():
+        require_refused(command(model, table, out), words)
+    if command is predicted:
+        require_refused(command(model, table, table), "must not replace an input")
+    assert (model.read_bytes(), table.read_bytes()) == bytes_before
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_is_not_predicted_into_itself(tmp_path: Path) -> None:
+    model, folder = write_price_model(tmp_path), tmp_path / "tables"
+    folder.mkdir()
+    write_table(prices(), folder / "a.parquet")
+    for out in (folder, folder / "predicted"):
+        require_refused(predicted(model, folder, out), "must not replace an input")
+    assert list(folder.iterdir()) == [folder / "a.parquet"]
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "out")
+    for out in (link, tmp_path / "new" / "newer"):
+        made = predicted(model, folder, out)
+        assert made.exit_code == 0, made.stderr
+        assert (out / "a.parquet").exists()
+    assert link.is_symlink()

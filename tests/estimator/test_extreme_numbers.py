@@ -1,0 +1,131 @@
+"""Numbers that are very large or small: predictions are finite and ordered, or refused."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.estimators import (
+    Array,
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    small,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sswim import SSWIMRegressor
+from sswim.base.errors import UserError
+
+X, Y = make_rows(16)
+TINY: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 2}
+MODELS: dict[str, dict[str, Any]] = {
+    "stationary": {"depth": 0},
+    "warped": {"depth": 1, "output_warp": "sinh-arcsinh"},
+    "normal scores": {"depth": 1, "inputs": "normal-scores"},
+    "neighbours": {"depth": 1, "n_neighbors": 4},
+}
+PROBABILITIES = (1e-15, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 2e-15)
+
+
+def require_sane(regressor: SSWIMRegressor, x: Any, y: Array, X_std: Any = None) -> None:
+    """Check that predictions are finite, intervals and quantiles ordered, and cdf monotone."""
+    mean, std = regressor.predict(x, return_std=True, X_std=X_std)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std > 0).all()
+    quantiles = regressor.predict_quantiles(x, PROBABILITIES, X_std=X_std)
+    assert np.isfinite(quantiles).all()
+    assert (np.diff(quantiles, axis=-1) >= 0).all()
+    for coverage in (1e-16, 0.9, 1 - 3e-15):
+        lower, upper = regressor.predict_interval(x, coverage, X_std=X_std)
+        assert np.isfinite(lower).all()
+        assert np.isfinite(upper).all()
+        assert (lower <= upper).all()
+    values = np.sort(np.r_[np.linspace(y.min(), y.max(), 5), -1e300, 0.0, 1e300])
+    cdf = np.array([regressor.cdf(x, np.full(len(mean), value), X_std=X_std) for value in values])
+    assert ((cdf >= 0) & (cdf <= 1)).all()
+    assert (np.diff(cdf, axis=0) >= -1e-15).all()
+
+
+def fit(model: dict[str, Any], x: Any, y: Array, **options: Any) -> SSWIMRegressor:
+    """Fit a tiny model; warnings about wild values are right."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return small(**(TINY | model)).fit(x, y, **options)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_extreme_inputs_are_predicted(model: dict[str, Any]) -> None:
+    regressor = fit(model, X, Y)
+    far = X.copy()
+    far[3, 0], far[4] = 1e300, -1.7e308
+    require_sane(regressor, far, Y)
+    for X_std in (1e8, 1e150):
+        require_sane(regressor, X, Y, X_std)
+        require_sane(fit(model, X, Y, X_std=X_std), X, Y)
+    constant = X.copy()
+    constant[:, 1] = 1e300
+    for inputs in (1e300 * X, 1e-300 * X, constant):
+        require_sane(fit(model, inputs, Y), inputs, Y)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_extreme_targets_are_predicted(model: dict[str, Any]) -> None:
+    for scale in (1e200, 1e-200):
+        require_sane(fit(model, X, scale * Y), X, scale * Y)
+    require_sane(fit(model, X, np.full(16, 1e200)), X, Y)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_extreme_frames_are_predicted(model: dict[str, Any]) -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "text": [f"level {n}" for n in range(16)]})
+    frame.loc[::5, "b"] = np.nan
+    regressor = fit(model, frame, 1e200 * Y)
+    require_sane(regressor, frame.assign(a=1e300), 1e200 * Y)
+    wild = frame.assign(a=frame["a"].where(frame.index != 2, 1e300), b=1e300 * frame["b"])
+    require_sane(fit(model, wild, Y), wild, Y)
+
+
+def test_the_default_predicts_extreme_inputs() -> None:
+    regressor = fit({"depth": "auto", "n_members": 1}, X, 1e200 * Y)
+    far = X.copy()
+    far[3, 0], far[4] = 1e300, -1.7e308
+    require_sane(regressor, far, 1e200 * Y)
+    require_sane(regressor, X, 1e200 * Y, 1e8)
+
+
+def test_numbers_that_cannot_be_are_refused() -> None:
+    regressor = fit({}, X, Y)
+    with pytest.raises(UserError, match=r"Targets must not exceed 1e.280.*divide y by a constant"):
+        fit({}, X, 1e300 * Y)
+    with pytest.raises(UserError, match=r"must be in the units of those of fit. Got one that is"):
+        regressor.partial_fit(X, 1e200 * Y)
+    with pytest.raises(UserError, match=r"largest weight must be at most 1e.100 times"):
+        fit({}, X, Y, sample_weight=np.r_[1e-200, np.full(15, 1e200)])
+    with pytest.raises(UserError, match="coverage must leave tails"):
+        regressor.predict_interval(X, 1 - 1e-16)
+    for probability in (1e-300, 1 - 1e-16):
+        with pytest.raises(UserError, match="probabilities must leave tails"):
+            regressor.predict_quantiles(X, [0.5, probability])
+    with pytest.raises(UserError, match="A covariance must be finite"):
+        fit({}, X, 1e200 * Y).predict(X, return_cov=True)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    model=st.sampled_from(list(MODELS.values())),
+    x_scale=st.sampled_from([1e-300, 1e-8, 1.0, 1e8, 1e300]),
+    y_scale=st.sampled_from([1e-200, 1.0, 1e200]),
+    X_std=st.sampled_from([None, 0.0, 1e-100, 0.1, 1e100]),
+    seed=st.integers(0, 100),
+)
+def test_any_numbers_give_finite_and_ordered_predictions(
+    model: dict[str, Any], x_scale: float, y_scale: float, X_std: float | None, seed: int
+) -> None:
+    x, y = make_rows(8, seed=seed)
+    regressor = fit(model, x_scale * x, y_scale * y, X_std=X_std)
+    require_sane(regressor, x_scale * x, y_scale * y, X_std)

@@ -1,0 +1,127 @@
+"""A fit that fails leaves the estimator as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.estimators import (
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    small,
+)
+
+from sswim import SSWIMRegressor
+from sswim.posterior.ensemble import Ensemble
+
+X, Y = make_rows(24)
+FRAME = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": ["a", "b", "c"] * 8})
+
+STAGES = (
+    *("check_settings", "resolve_device", "as_source", "summarise", "describe", "make_fit_plan"),
+    *("warn_about_targets", "begin_fit", "read_training_rows", "show_progress", "fit_members"),
+    *("make_ensemble", "learn_reader"),
+)
+"""What ``fit`` calls, in order."""
+
+
+def fail(error: BaseException) -> Callable[..., Any]:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        raise error
+
+    return failing
+
+
+def fail_after(function: Callable[..., Any], error: BaseException) -> Callable[..., Any]:
+    def failing(*arguments: Any, **options: Any) -> Any:
+        function(*arguments, **options)
+        raise error
+
+    return failing
+
+
+def require_same(regressor: SSWIMRegressor, before: dict[str, Any], predicted: Any) -> None:
+    """Check that every attribute is the object that it was."""
+    after = vars(regressor)
+    assert list(after) == list(before)
+    assert [name for name in before if after[name] is not before[name]] == []
+    assert np.array_equal(regressor.predict(X), predicted)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_refit_that_fails_at_any_stage_changes_nothing(
+    stage: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sswim.estimator import regressor as module  # noqa: PLC0415 (its names are patched)
+
+    regressor = small(max_iter=2).fit(X, Y)
+    before, predicted = dict(vars(regressor)), regressor.predict(X)
+    # Both before and after the stage, and with other columns, names and numbers of targets.
+    for failing in (fail(error), fail_after(getattr(module, stage), error)):
+        for inputs, targets in ((X[:, :1], Y), (FRAME, Y), (X, np.stack((Y, Y), axis=1))):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, stage, failing)
+                with pytest.raises(type(error)):
+                    regressor.fit(inputs, targets)
+            require_same(regressor, before, predicted)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_first_fit_that_fails_leaves_nothing(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sswim.estimator import regressor as module  # noqa: PLC0415 (its names are patched)
+
+    regressor = small(max_iter=2)
+    before = dict(vars(regressor))
+    monkeypatch.setattr(module, stage, fail_after(getattr(module, stage), ValueError("bad")))
+    with pytest.raises(ValueError, match="bad"):
+        regressor.fit(X, Y)
+    assert vars(regressor) == before
+    assert not regressor.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"n_neighbors": 4}, {"depth": "auto", "n_components": 8, "n_pseudo": 3, "n_members": 1}],
+    ids=["features", "neighbours", "ensemble"],
+)
+def test_a_callback_that_fails_changes_nothing(
+    settings: dict[str, Any], error: BaseException
+) -> None:
+    regressor = small(**({"max_iter": 2} | settings)).fit(X, Y)
+    regressor.callback = fail(error)
+    before, predicted = dict(vars(regressor)), regressor.predict(X)
+    with pytest.raises(type(error)):
+        regressor.fit(X[:, :1], Y)
+    require_same(regressor, before, predicted)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 4])
+def test_a_partial_fit_that_fails_changes_nothing(
+    n_neighbors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regressor = small(max_iter=2, n_neighbors=n_neighbors, n_members=2).fit(X, Y)
+    before, predicted = dict(vars(regressor)), regressor.predict(X)
+    for bad in ({"y": Y * np.nan}, {"X": X[:, :1]}, {"y": Y[:3]}, {"sample_weight": -np.ones(24)}):
+        with pytest.raises(ValueError, match=r"\w"):
+            regressor.partial_fit(**{"X": X, "y": Y, **bad})
+        require_same(regressor, before, predicted)
+    for error in (ValueError("bad"), KeyboardInterrupt()):
+        with monkeypatch.context() as patch:
+            patch.setattr(Ensemble, "update", fail_after(Ensemble.update, error))
+            with pytest.raises(type(error)):
+                regressor.partial_fit(X, Y)
+        require_same(regressor, before, predicted)
+
+
+def test_names_of_an_earlier_fit_are_gone_after_one_of_arrays() -> None:
+    regressor = small(max_iter=1).fit(FRAME, Y)
+    assert list(regressor.feature_names_in_) == ["east", "north", "kind"]
+    regressor.fit(X, Y)
+    assert regressor.n_features_in_ == 2
+    assert not hasattr(regressor, "feature_names_in_")
+    assert not hasattr(regressor, "input_names_")

@@ -1,0 +1,212 @@
+"""Model files by strangers: any content under a right checksum, refused quickly or usable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from builders.estimators import (
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    small,
+)
+from builders.forgeries import NONSENSE, changed, forge, forged_tensors, leaves
+from safetensors.torch import save
+
+from sswim import SSWIMRegressor
+from sswim.estimator.model_file import MODEL, ModelFileError
+
+SECONDS = 1.0
+"""Time in which a forged file is refused; more on a busy machine."""
+
+KINDS: dict[str, dict[str, Any]] = {
+    "features": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
+    "statistics": {"n_components": 4, "n_members": 2},
+    "neighbours": {"n_neighbors": 8, "inputs": "normal-scores"},
+}
+SIZE: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 1}
+
+
+@pytest.fixture(scope="module", params=[*KINDS.values()], ids=[*KINDS])
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return the bytes of a valid model."""
+    path = tmp_path_factory.mktemp("models") / "model"
+    x, y = make_rows(50)
+    frame = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 0, "yes", "no")})
+    small(**(SIZE | request.param)).fit(frame, y).save(path)
+    return path.read_bytes()
+
+
+def read(data: bytes) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    return MODEL.from_bytes(data, "it")
+
+
+def refused(path: Path) -> bool:
+    """Return whether a file is refused, in time and with a short message."""
+    begin = time.perf_counter()
+    try:
+        SSWIMRegressor.load(path)
+    except ModelFileError as error:
+        assert time.perf_counter() - begin < 5 * SECONDS
+        return len(str(error)) < 3000
+    return False
+
+
+def test_no_value_of_the_content_ends_in_another_error(data: bytes, tmp_path: Path) -> None:
+    tensors, content = read(data)
+    paths = [*leaves(content)][1:]
+    assert len(paths) > 60
+    random = np.random.default_rng(0)
+    for path in paths:
+        value = NONSENSE[int(random.integers(len(NONSENSE)))]
+        forge(MODEL, tmp_path / "model", tensors, changed(content, path, value))
+        refused(tmp_path / "model")
+
+
+@pytest.mark.parametrize("value", [10**9, 10**30, -1, 0.5, "1", None, [1]])
+def test_absurd_sizes_are_refused(data: bytes, value: Any, tmp_path: Path) -> None:
+    tensors, content = read(data)
+    for name in ("depth", "n_frequencies", "n_pseudo"):
+        if name == "n_frequencies" and content["architectures"][0]["n_neighbors"]:
+            continue  # the exact kernel has none
+        forge(
+            MODEL,
+            tmp_path / "model",
+            tensors,
+            changed(content, ("architectures", 0, name), value),
+        )
+        assert refused(tmp_path / "model"), name
+
+
+def test_no_tensor_of_another_form_is_taken(data: bytes, tmp_path: Path) -> None:
+    tensors, content = read(data)
+    for name in [*tensors][::6]:
+        tensor = tensors[name]
+        for forged in forged_tensors(tensor):
+            is_wrong = forged.shape != tensor.shape or forged.dtype != tensor.dtype
+            forge(MODEL, tmp_path / "model", {**tensors, name: forged}, content)
+            was_refused = refused(tmp_path / "model")
+            assert was_refused or not (is_wrong or forged.isnan().any()), name
+
+
+def test_missing_and_additional_tensors_are_refused(data: bytes, tmp_path: Path) -> None:
+    tensors, content = read(data)
+    for name in [*tensors][::4]:
+        others = {each: tensors[each] for each in tensors if each != name}
+        forge(MODEL, tmp_path / "model", others, content)
+        assert refused(tmp_path / "model"), name
+        for more in (f"{name}.more", f"{name}1", f"members.7.{name}", f"more.{name}", ""):
+            forge(MODEL, tmp_path / "model", {**tensors, more: torch.zeros(2)}, content)
+            assert refused(tmp_path / "model"), more
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scaling.input_spread", 0.0),
+        ("scaling.target_spread", -1.0),
+        ("scaling.weight_unit", 0.0),
+        ("scaling.input_low", torch.inf),
+        ("weights", 0.3),
+        ("weights", -1.0),
+        ("imputer.covariance", -1.0),
+        ("members.0.model.log_noise", 400.0),
+        ("members.0.model.log_signal", -1e5),
+        ("members.0.model.spectrum.log_length_scales", 1e5),
+    ],
+)
+def test_values_outside_their_range_are_refused(
+    data: bytes, name: str, value: float, tmp_path: Path
+) -> None:
+    tensors, content = read(data)
+    forged = {**tensors, name: torch.full_like(tensors[name], value)}
+    forge(MODEL, tmp_path / "model", forged, content)
+    assert refused(tmp_path / "model")
+
+
+def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
+    """Few numbers per feature or pseudo-point, but a matrix of all pairs of them."""
+    x, y = make_rows(30, 1)
+    path = tmp_path / "model"
+    small(n_components=40, n_pseudo=3, max_iter=1).fit(x, y).save(path)
+    tensors, content = MODEL.read(path)
+    assert "rows.inputs" in tensors
+    many = 200_000
+    for field, part in (("n_pseudo", ".pseudo_"), ("n_frequencies", "unit_frequencies")):
+        forged = {
+            name: tensor[:1].repeat(many, 1) if part in name else tensor
+            for name, tensor in tensors.items()
+        }
+        forge(MODEL, path, forged, changed(content, ("architectures", 0, field), many))
+        begin = time.perf_counter()
+        with pytest.raises(ModelFileError, match=r"8 GiB|few features"):
+            SSWIMRegressor.load(path)
+        assert time.perf_counter() - begin < 5 * SECONDS
+
+
+def test_a_gram_matrix_that_is_none_is_refused(tmp_path: Path) -> None:
+    x, y = make_rows(200)
+    path = tmp_path / "model"
+    small(n_components=4, n_pseudo=3, max_iter=1).fit(x, y).save(path)
+    tensors, content = MODEL.read(path)
+    name = "members.0.statistics.gram"
+    forge(MODEL, path, {**tensors, name: -1e6 * tensors[name].abs()}, content)
+    with pytest.raises(ModelFileError, match="inconsistent"):
+        SSWIMRegressor.load(path)
+
+
+def sealed(text: str) -> bytes:
+    """Return a model file without tensors, with any text as its content."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    envelope = {"version": MODEL.version, "content": text, "sha256": digest}
+    return save({}, {MODEL.key: json.dumps(envelope)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "[" * 100_000 + "]" * 100_000,
+        '{"parameters":' * 100_000,
+        '{"parameters": {}, "parameters": {}}',
+        "[]",
+        "7",
+        "{",
+        "1" * 10_000,
+        '{"parameters": ' + "1" * 10_000 + "}",
+        '{"parameters": ' + "[" * 900 + "]" * 900 + "}",
+    ],
+    ids=["open", "deep", "object", "twice", "list", "number", "cut", "long", "digits", "nested"],
+)
+def test_json_that_is_no_model_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(sealed(text))
+    assert refused(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (2**60).to_bytes(8, "little") + b"{}",
+        (2**63 + 5).to_bytes(8, "little") + b"{}",
+        (10**6).to_bytes(8, "little") + b"[" * 10**6,
+        (4).to_bytes(8, "little") + b"\xff\xfe{}",
+    ],
+    ids=["2^60", "2^63", "deep", "no text"],
+)
+def test_headers_that_are_none_are_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(data)
+    assert refused(path)
+
+
+def test_a_device_is_no_file() -> None:
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        SSWIMRegressor.load("/dev/zero")
