@@ -45,7 +45,7 @@ class Way:
     """A way to give missing cells to the estimator."""
 
     fill: Literal["mean", "gaussian", "none"]
-    """What fills them in; nothing if the estimator gets them as NaN."""
+    """Method that fills the cells in; with "none" the estimator gets NaN."""
     indicators: Literal["none", "all", "selected"] = "none"
     std_at_fit: bool = False
     std_at_predict: bool = False

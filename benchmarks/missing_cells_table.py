@@ -85,7 +85,7 @@ def _pairs(
     for name in dict.fromkeys(key[0] for key in found):
         lines = {d: found.get((name, *column, method, d)) for d in ("cpu", "cuda")}
         device, line = next(((d, each) for d, each in lines.items() if each), ("", None))
-        # Of the same device if it was measured there: fits differ a little between devices.
+        # Fits differ a little between devices, so the reference is of the same device if possible.
         bases = (found.get((name, *column, reference, d)) for d in (device, "cpu"))
         base = next(filter(None, bases), None)
         if line is not None and base is not None:

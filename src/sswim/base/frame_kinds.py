@@ -1,4 +1,4 @@
-"""Which objects are data frames, found out without importing any library of frames."""
+"""Tests whether an object is a data frame; they do not import pandas, polars or the like."""
 
 from __future__ import annotations
 

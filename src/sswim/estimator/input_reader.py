@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InputReader:
-    """What the rows of ``fit`` say about how later rows are read."""
+    """Reads rows of later calls in the way in which the rows of ``fit`` were read."""
 
     imputer: GaussianImputer
     """Fills in missing inputs."""

@@ -51,7 +51,7 @@ class GridColumns:
     def rows(self, points: Float64[np.ndarray, "n 2"]) -> pa.Table | Float64[np.ndarray, "n D"]:
         """Return the rows of some cells: a table, or an array for a model of arrays."""
         if self.geographic:
-            # The same place, in the range that rows usually have.
+            # Longitudes from −180 to 180, as most tables have them; the place stays the same.
             points = np.stack([np.mod(points[:, 0] + 180, 360) - 180, points[:, 1]], axis=-1)
         varying = dict(zip(self.coordinates, points.T, strict=True))
         if isinstance(self.names[0], int):

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from sswim.base.errors import UserError
+from sswim.rows.column_width import column_width
 
 MAX_ROWS = 2000
 """Number of rows that the covariance is learnt from."""
@@ -33,9 +34,6 @@ PRIOR_ROWS = 3.0
 
 REACH = 5.0
 """Distance from the median, in widths of the column, from which values are clipped."""
-
-_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
-"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
 
 _CONSTANT = 1e-12
 """A column is constant if its spread is below this fraction of its largest absolute value."""
@@ -228,12 +226,10 @@ def _limits(
             continue
         low[number], high[number] = values.min(), values.max()
         middle = np.median(values)
-        for lower, upper in _WIDTHS:
-            width = float(np.quantile(values, upper) - np.quantile(values, lower))
-            if width > 0:
-                low[number] = max(low[number], middle - REACH * width)
-                high[number] = min(high[number], middle + REACH * width)
-                break
+        width = column_width(values)
+        if width is not None:
+            low[number] = max(low[number], middle - REACH * width)
+            high[number] = min(high[number], middle + REACH * width)
     return low, high
 
 

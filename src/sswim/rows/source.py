@@ -58,7 +58,7 @@ class Source(ABC):
     """How the columns of a table become numbers; None if the rows do not come from a table."""
 
     imputer: GaussianImputer | None = None
-    """What fills in missing inputs of predictions; None to learn it from a sample of the rows."""
+    """Imputer of missing inputs; if it is None, ``fit`` learns one from a sample of the rows."""
 
     isotropic: tuple[tuple[int, ...], ...] = ()
     """Groups of inputs that share a unit, so that they are scaled alike."""

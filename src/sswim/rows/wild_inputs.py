@@ -16,15 +16,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.rows.column_width import column_width
 from sswim.rows.moments import moments
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling, scaling_of
 
 _FAR = 1e4
 """Distance of a wild value from the median, in widths of the column."""
-
-_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
-"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
 
 
 def tame(
@@ -83,13 +81,8 @@ def _range(
     They are as far from the median on both sides as the farthest such value of the sample.
     """
     middle = float(np.median(column))
-    for lower, upper in _WIDTHS:
-        width = float(np.quantile(column, upper) - np.quantile(column, lower))
-        if width > 0:
-            break
-    else:
-        return None
-    if max(highest - middle, middle - lowest) <= _FAR * width:
+    width = column_width(column)
+    if width is None or max(highest - middle, middle - lowest) <= _FAR * width:
         return None
     usual = column[np.abs(column - middle) <= _FAR * width]
     reach = float(np.abs(usual - middle).max())

@@ -106,7 +106,7 @@ class TimeColumn:
     name: str
     has_missing: bool = False
     cycles: tuple[str, ...] = ()
-    """Which of ``CYCLES``."""
+    """Cycles whose phases are inputs, by their names in ``CYCLES``."""
     zone: str = ""
     """Time zone of the column in ``fit``, if it had one."""
     text_format: str = ""

@@ -1,0 +1,21 @@
+"""The width of a column: how far apart its middle values are."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
+"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
+
+
+def column_width(values: Float64[np.ndarray, " N"]) -> float | None:
+    """Return the width of a column without missing values; None if almost all are equal.
+
+    Unlike the standard deviation it does not grow with a few values far away.
+    """
+    for lower, upper in _WIDTHS:
+        width = float(np.quantile(values, upper) - np.quantile(values, lower))
+        if width > 0:
+            return width
+    return None
