@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow coverage two-hosts lint types format wheel clean
+.PHONY: demo test test-slow fuzz coverage two-hosts lint types format wheel clean
 
 demo: $(READY)
 	$(BIN)/sswim demo
@@ -15,6 +15,13 @@ test: lint types
 
 test-slow: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --numprocesses auto --dist worksteal
+
+# Random tables, settings, files and interruptions; see docs/fuzzing.md. SCALE=1 takes two
+# hours of one core. Shapes are checked by `make test`.
+SCALE ?= 0.03
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 SSWIM_FUZZ_SCALE=$(SCALE) SSWIM_FUZZ_RESULTS=results/fuzz.jsonl \
+		$(BIN)/python -m pytest tests/fuzz -o addopts=-ra --numprocesses auto --dist worksteal
 
 # Line coverage of the fast tests.
 coverage: $(READY)

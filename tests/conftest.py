@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import jaxtyping
@@ -29,6 +31,15 @@ class FirstCalls(type(jaxtyping.config)):  # type: ignore[misc]
 
 
 jaxtyping.config.__class__ = FirstCalls
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count examples of the fuzz tests, in the process that hears of every test."""
+    results = os.environ.get("SSWIM_FUZZ_RESULTS")
+    if results and not hasattr(config, "workerinput"):
+        from builders.fuzz_counts import FuzzCounts  # noqa: PLC0415 (it imports the package)
+
+        config.pluginmanager.register(FuzzCounts(Path(results)))
 
 
 @pytest.fixture(autouse=True)

@@ -128,6 +128,12 @@ sys.meta_path.insert(0, Finder())
     assert (ended.returncode, ended.stdout, ended.stderr) == (CODES[number], "", LINES[number])
 
 
+@SIGNALS
+def test_at_exit_nothing_changes(number: signal.Signals) -> None:
+    ended = run("import atexit\natexit.register(send)", number, "--version")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("number", "module", "name"),
     [

@@ -46,21 +46,26 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_training")
-def test_fit_refuses_outputs_before_training(table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pipe", "which is a named pipe"),
+        (os.devnull, "which is a device"),
+        ("", "which is a folder"),
+        ("locked", "which is read-only"),
+        ("missing/m.sswim", "Make the folder"),
+        ("notes.txt", "give --force to replace it"),
+    ],
+)
+def test_fit_refuses_outputs_before_training(
+    name: str, words: str, table: Path, tmp_path: Path
+) -> None:
     pipe, data, locked = tmp_path / "pipe", tmp_path / "notes.txt", tmp_path / "locked"
     os.mkfifo(pipe)
     for path in (data, locked):
         path.write_text("mine")
     locked.chmod(0o444)
-    for out, words in {
-        pipe: "which is a named pipe",
-        Path(os.devnull): "which is a device",
-        tmp_path: "which is a folder",
-        locked: "which is read-only",
-        tmp_path / "missing" / "m.sswim": "Make the folder",
-        data: "give --force to replace it",
-    }.items():
-        require_refused(fit_prices(table, out), words)
+    require_refused(fit_prices(table, tmp_path / name), words)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert data.read_text() == locked.read_text() == "mine"
 

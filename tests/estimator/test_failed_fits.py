@@ -16,6 +16,7 @@ from builders.estimators import (
 
 from sswim import SSWIMRegressor
 from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.pending_updates import PendingUpdates
 
 X, Y = make_rows(24)
 FRAME = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": ["a", "b", "c"] * 8})
@@ -112,10 +113,24 @@ def test_a_partial_fit_that_fails_changes_nothing(
         require_same(regressor, before, predicted)
     for error in (ValueError("bad"), KeyboardInterrupt()):
         with monkeypatch.context() as patch:
-            patch.setattr(Ensemble, "update", fail_after(Ensemble.update, error))
+            patch.setattr(PendingUpdates, "add", fail_after(PendingUpdates.add, error))
             with pytest.raises(type(error)):
                 regressor.partial_fit(X, Y)
         require_same(regressor, before, predicted)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 4])
+def test_rows_that_wait_survive_an_interrupt(
+    n_neighbors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regressor = small(max_iter=2, n_neighbors=n_neighbors).fit(X, Y).partial_fit(X + 0.1, Y)
+    before = dict(vars(regressor))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ensemble, "update", fail_after(Ensemble.update, KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            regressor.predict(X)
+    require_same(regressor, before, regressor.predict(X))
+    assert regressor.n_samples_seen_ == 48
 
 
 def test_names_of_an_earlier_fit_are_gone_after_one_of_arrays() -> None:

@@ -134,9 +134,12 @@ def test_tensors_without_plain_numbers_are_refused(name: str) -> None:
         deviation_of(tensor, (3, 2))
 
 
-def test_tensors_of_any_kind_of_numbers_are_read() -> None:
-    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int8):
-        assert as_numpy(torch.ones(2, dtype=dtype)).tolist() == [1.0, 1.0]
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8])
+def test_tensors_of_any_kind_of_numbers_are_read(dtype: torch.dtype) -> None:
+    assert as_numpy(torch.ones(2, dtype=dtype)).tolist() == [1.0, 1.0]
+
+
+def test_tensors_that_are_views_with_another_sign_are_read() -> None:
     complex_ = torch.complex(torch.ones(2), torch.ones(2)).conj()
     assert as_numpy(complex_).tolist() == [1 - 1j, 1 - 1j]
     assert as_numpy(complex_.imag).tolist() == [-1.0, -1.0]
@@ -171,17 +174,22 @@ def test_dates_are_not_taken_as_numbers() -> None:
     days = np.full(20, np.datetime64("2020-01-01"))
     with pytest.raises(UserError, match=r"y must hold numbers. Got datetime64; convert dates"):
         check_targets(days)
+    with pytest.raises(UserError, match=r"X must hold numbers. Got datetime64"):
+        small(max_iter=1).fit(X, Y).predict(np.stack((days, days), axis=1))
+
+
+def test_nat_is_a_missing_value() -> None:
+    days = np.full(20, np.datetime64("2020-01-01"))
     days[1] = np.datetime64("NaT")
     for targets in (days, days - days[0]):
         with pytest.raises(UserError, match="Got 1 of 20 missing"):
             check_targets(targets)
-    regressor = small(max_iter=1).fit(X, Y)
-    with pytest.raises(UserError, match=r"X must hold numbers. Got datetime64"):
-        regressor.predict(np.stack((days, days), axis=1))
-    things = X.astype(object)
-    things.flat[3] = np.datetime64("NaT")
-    assert np.array_equal(regressor.predict(things), regressor.predict(with_value(X, np.nan)))
-    assert np.isfinite(regressor.predict(things)).all()
+    regressor, things = small(max_iter=1).fit(X, Y), X.astype(object)
+    expected = regressor.predict(with_value(X, np.nan))
+    assert np.isfinite(expected).all()
+    for nothing in (np.datetime64("NaT"), pd.NaT):
+        things.flat[3] = nothing
+        assert np.array_equal(regressor.predict(things), expected)
 
 
 @pytest.mark.parametrize("X_std", [np.inf, 1e200, 1e-200])

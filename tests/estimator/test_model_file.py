@@ -389,7 +389,7 @@ def test_an_imputer_comes_back_to_the_last_bit() -> None:
     imputer = learn_imputer(random.normal(size=(50, 3)))
     tensors = pack_imputer(imputer)
     again = unpack_imputer(tensors)
-    for name in ("mean", "covariance", "low", "high"):
+    for name in ("mean", "spread", "correlation", "low", "high"):
         assert np.array_equal(getattr(again, name), getattr(imputer, name))
     for name, tensor in tensors.items():
         with pytest.raises(UserError):

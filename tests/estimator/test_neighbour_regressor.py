@@ -25,6 +25,7 @@ from sswim.estimator.model_file import MODEL
 from sswim.estimator.settings import check_settings
 from sswim.posterior.ensemble import make_ensemble
 from sswim.posterior.neighbour_predictor import NeighbourPredictor, condition_on_rows
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.rows import ArraySource, summary
 from sswim.training.checkpoints import Checkpoints
 from sswim.training.history import Step
@@ -132,7 +133,9 @@ def test_partial_fit_equals_conditioning_on_all_rows(density: dict[str, Any]) ->
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:20], y[:20], None))
     members = tuple(condition_on_rows(model, first) for model in pieces._models)
     whole_ensemble = pieces._ensemble
-    pieces._ensemble = make_ensemble(whole_ensemble.scaling, members, whole_ensemble.weights, first)
+    pieces._updates = PendingUpdates(
+        make_ensemble(whole_ensemble.scaling, members, whole_ensemble.weights, first)
+    )
     pieces.partial_fit(x[20:45], y[20:45]).partial_fit(x[45:], y[45:])
     assert pieces.n_samples_seen_ == 60
     for ask in (

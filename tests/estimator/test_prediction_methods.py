@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 from sswim import SSWIMRegressor
 from sswim.posterior.conditioning import condition
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.rows.rows import as_measure
 
 DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
@@ -268,8 +269,8 @@ def test_leave_one_out_with_warped_targets_against_models_of_the_others(
         others = np.arange(30) != row
         kept = scaling.rows(regressor._check_rows(x[others], y[others], None))
         refitted = copy.copy(regressor)
-        refitted._ensemble = replace(
-            regressor._ensemble, members=(condition(regressor._models[0], kept),)
+        refitted._updates = PendingUpdates(
+            replace(regressor._ensemble, members=(condition(regressor._models[0], kept),))
         )
         expected = refitted.predict(x[row : row + 1], return_std=True)
         assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)

@@ -31,6 +31,7 @@ from sswim.model.architecture import NoiseName
 from sswim.model.observations import observe
 from sswim.model.output_warp import OutputWarpName
 from sswim.posterior.feature_predictor import condition_on_statistics
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.posterior.statistics import statistics
 from sswim.recipe.recipe import KINDS
 from sswim.training.history import Step
@@ -235,7 +236,7 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:6], y[:6], None))
     start = condition_on_statistics(pieces._models[0], statistics(observe(member.factors, first)))
-    pieces._ensemble = replace(pieces._ensemble, members=(start,))
+    pieces._updates = PendingUpdates(replace(pieces._ensemble, members=(start,)))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])
     ours, theirs = (m.predict(x, return_std=True) for m in (pieces, whole))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -161,7 +162,10 @@ def test_targets_with_many_ties_are_not_warped() -> None:
         ({"n_output_terms": 2.0}, "n_output_terms must be an integer"),
         ({"n_output_terms": True}, "n_output_terms must be an integer"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"learning_rate": math.nan}, "learning_rate must be positive and finite.* Got nan"),
         ({"length_scale": -1.0}, "length_scale must be positive"),
+        ({"length_scale": math.inf}, "length_scale must be positive and finite.* Got inf"),
+        ({"device": "gpu"}, 'device must be "auto" or a device that this machine has'),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
         ({"growing": "no"}, "growing must be True or False. Got 'no'"),

@@ -88,6 +88,20 @@ def test_a_slow_first_step_makes_no_estimate(
     assert capsys.readouterr().err == ""
 
 
+def test_a_slow_first_step_is_not_multiplied(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first step of 400 takes a second, and the others a second in all."""
+    with training_progress(4, 100) as show:
+        for member in range(4):
+            for index in range(101):
+                clock.now += 0.0025 if member or index else 1.0
+                show(member, step(index, 0.0025))
+    told = capsys.readouterr().err
+    assert "min" not in told
+    assert "about" not in told
+
+
 def test_kinds_that_have_not_begun_make_the_estimate_a_bound(clock: Clock) -> None:
     tracker = ProgressTracker(2, [50, 50], kinds=[0, 1])
     for index in range(30):

@@ -50,3 +50,12 @@ def test_maps_of_several_dates_follow_the_truth() -> None:
         assert error < 0.3 * grid["truth"].std()
     assert example["describe"](grids[0]).startswith("2023-02-10: RMSE of the mean")
     assert len(example["figure"](rows, grids).axes) == 12
+
+
+def test_a_failing_sensor_is_noticed() -> None:
+    example = load_example("drift.py")
+    report = example["watch"]()
+    assert example["FAILURE"] <= report.alarm_row < example["FAILURE"] + 200
+    assert abs(report.change_row - example["FAILURE"]) < 50
+    assert [alarm.part for alarm in report.alarms] == ["targets"]
+    assert len(example["draw"](report).axes) == 4

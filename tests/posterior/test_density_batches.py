@@ -77,6 +77,16 @@ def test_batches_are_the_members_one_by_one(
     assert torch.allclose(batches.log_density(y), density.log(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_members", [9, 42, 57])
+def test_no_probability_is_above_one(n_members: int, densities: list[Density]) -> None:
+    weights = torch.full((n_members,), 1 / n_members, dtype=torch.float64)  # a sum above one
+    batches = batch_densities(densities[5:6] * n_members, weights)
+    for far, probability in ((-1e300, 0.0), (1e300, 1.0)):
+        cdf = batches.cdf(torch.full((N_ROWS, 2), far, dtype=torch.float64))
+        assert ((cdf >= 0) & (cdf <= 1)).all()
+        assert cdf[0, 0].item() == pytest.approx(probability)
+
+
 def test_quantiles_invert_the_cumulative(batches: DensityBatches) -> None:
     levels = torch.tensor([1e-12, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6], dtype=torch.float64)
     for value, level in zip(batches.quantiles(levels).unbind(-1), levels.tolist(), strict=True):

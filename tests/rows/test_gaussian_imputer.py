@@ -27,7 +27,13 @@ def make_imputer(n_inputs: int, reach: float = 1e9) -> GaussianImputer:
     covariance = random_covariance(n_inputs)
     mean = np.random.default_rng(1).normal(size=n_inputs)
     spread = np.sqrt(covariance.diagonal())
-    return GaussianImputer(mean, covariance, mean - reach * spread, mean + reach * spread)
+    correlation = covariance / np.outer(spread, spread)
+    np.fill_diagonal(correlation, 1.0)
+    return GaussianImputer(mean, spread, correlation, mean - reach * spread, mean + reach * spread)
+
+
+def covariance_of(imputer: GaussianImputer) -> Array:
+    return imputer.correlation * np.outer(imputer.spread, imputer.spread)
 
 
 def remove(values: Array, rate: float, seed: int = 0) -> Array:
@@ -43,7 +49,7 @@ def draw(mean: Array, covariance: Array, n_rows: int, seed: int = 2) -> Array:
 def fill_one_row(imputer: GaussianImputer, row: Array) -> tuple[Array, Array]:
     """Condition a Gaussian on the observed cells of one row by its definition."""
     m, o = np.flatnonzero(np.isnan(row)), np.flatnonzero(~np.isnan(row))
-    covariance, mean = imputer.covariance, imputer.mean
+    covariance, mean = covariance_of(imputer), imputer.mean
     gain = covariance[np.ix_(m, o)] @ np.linalg.inv(covariance[np.ix_(o, o)])
     filled, variance = row.copy(), np.zeros_like(row)
     filled[m] = mean[m] + gain @ (row[o] - mean[o])
@@ -54,21 +60,21 @@ def fill_one_row(imputer: GaussianImputer, row: Array) -> tuple[Array, Array]:
 @pytest.mark.parametrize("n_inputs", [1, 2, 5])
 def test_missing_cells_are_conditional_gaussians(n_inputs: int) -> None:
     imputer = make_imputer(n_inputs)
-    rows = remove(draw(imputer.mean, imputer.covariance, 50), 0.5)
+    rows = remove(draw(imputer.mean, covariance_of(imputer), 50), 0.5)
     rows[0] = np.nan
     filled, variance = imputer.fill(rows)
     expected = [fill_one_row(imputer, row) for row in rows]
-    spread = np.sqrt(imputer.covariance.diagonal())
+    spread = imputer.spread
     means, variances = (np.array(parts) for parts in zip(*expected, strict=True))
     np.testing.assert_allclose(filled / spread, means / spread, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(variance / spread**2, variances / spread**2, atol=1e-8)
     np.testing.assert_allclose(filled[0], imputer.mean)
-    np.testing.assert_allclose(variance[0], imputer.covariance.diagonal())
+    np.testing.assert_allclose(variance[0], imputer.spread**2)
 
 
 def test_observed_cells_stay_and_have_no_variance() -> None:
     imputer = make_imputer(4, reach=0.1)
-    rows = draw(imputer.mean, imputer.covariance, 30)
+    rows = draw(imputer.mean, covariance_of(imputer), 30)
     given = rows.copy()
     filled, variance = imputer.fill(rows)
     np.testing.assert_array_equal(filled, given)
@@ -100,7 +106,7 @@ def test_no_rows_are_no_rows() -> None:
 
 def test_rows_in_small_chunks_are_filled_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     imputer = make_imputer(6)
-    rows = remove(draw(imputer.mean, imputer.covariance, 40), 0.5)
+    rows = remove(draw(imputer.mean, covariance_of(imputer), 40), 0.5)
     filled, variance = imputer.fill(rows)
     monkeypatch.setattr(gaussian_imputer, "_ENTRIES", 20)
     in_chunks, variance_in_chunks = imputer.fill(rows)
@@ -111,17 +117,17 @@ def test_rows_in_small_chunks_are_filled_the_same(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.4])
 def test_em_recovers_the_gaussian_of_the_rows(rate: float) -> None:
     truth = make_imputer(5)
-    rows = draw(truth.mean, truth.covariance, 1900)
-    spread = np.sqrt(truth.covariance.diagonal())
+    rows = draw(truth.mean, covariance_of(truth), 1900)
+    spread = truth.spread
     learnt = learn_imputer(remove(rows, rate))
     np.testing.assert_allclose((learnt.mean - truth.mean) / spread, 0, atol=0.1)
-    correlations = (learnt.covariance - truth.covariance) / np.outer(spread, spread)
+    correlations = (covariance_of(learnt) - covariance_of(truth)) / np.outer(spread, spread)
     np.testing.assert_allclose(correlations, 0, atol=0.1)
     if not rate:
         weight = len(rows) / (len(rows) + gaussian_imputer.PRIOR_ROWS)
         sample = np.cov(rows.T, bias=True) * weight
         shrunk = sample + np.diag(sample.diagonal() * (1 - weight) / weight)
-        np.testing.assert_allclose(learnt.covariance, shrunk, rtol=1e-6)
+        np.testing.assert_allclose(covariance_of(learnt), shrunk, rtol=1e-6)
 
 
 def test_em_corrects_for_cells_missing_by_an_observed_column() -> None:
@@ -136,7 +142,7 @@ def test_em_corrects_for_cells_missing_by_an_observed_column() -> None:
 @pytest.mark.parametrize("rate", [0.05, 0.2, 0.5])
 def test_recovered_cells_are_better_than_the_mean_and_as_uncertain_as_said(rate: float) -> None:
     truth = make_imputer(8)
-    rows = draw(truth.mean, truth.covariance, 2000)
+    rows = draw(truth.mean, covariance_of(truth), 2000)
     train, test = remove(rows[:1000], rate), remove(rows[1000:], rate, seed=1)
     imputer = learn_imputer(train)
     filled, variance = imputer.fill(test)
@@ -150,13 +156,13 @@ def test_recovered_cells_are_better_than_the_mean_and_as_uncertain_as_said(rate:
 
 def test_one_wild_cell_does_not_rule() -> None:
     truth = make_imputer(3)
-    rows = remove(draw(truth.mean, truth.covariance, 500), 0.1)
+    rows = remove(draw(truth.mean, covariance_of(truth), 500), 0.1)
     usual = learn_imputer(rows)
     wild = rows.copy()
     wild[7, 1] = 1e15
     learnt = learn_imputer(wild)
-    spread = np.sqrt(usual.covariance.diagonal())
-    difference = (learnt.covariance - usual.covariance) / np.outer(spread, spread)
+    spread = usual.spread
+    difference = (covariance_of(learnt) - covariance_of(usual)) / np.outer(spread, spread)
     assert np.abs(difference).max() < 0.1
     assert learnt.high[1] < usual.mean[1] + 20 * spread[1]
 
@@ -219,6 +225,26 @@ def test_extreme_units_are_no_problem(unit: float) -> None:
     GaussianImputer.checked(*astuple(imputer))
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
+def test_columns_of_any_unit_are_filled_alike(unit: float) -> None:
+    rows = np.random.default_rng(6).normal(size=(50, 3))
+    rows[:, 2] += 3 * rows[:, 1]
+    rows, units = remove(rows, 0.2), np.array([1.0, unit, unit])
+    imputer = learn_imputer(units * rows)
+    filled, variance = imputer.fill(units * rows)
+    np.testing.assert_allclose(filled / units, learn_imputer(rows).fill(rows)[0], rtol=1e-8)
+    assert np.isfinite(variance).all()
+    GaussianImputer.checked(*astuple(imputer))
+
+
+def test_the_largest_numbers_are_filled() -> None:
+    largest = np.finfo(np.float64).max
+    rows = remove(np.random.default_rng(6).choice([-largest, largest], size=(50, 2)), 0.2)
+    filled, variance = learn_imputer(rows).fill(rows)
+    assert np.isfinite(filled).all()
+    assert np.isfinite(variance).all()
+
+
 def test_the_same_rows_give_the_same_imputer() -> None:
     rows = remove(np.random.default_rng(7).normal(size=(3000, 3)), 0.2)
     for first, second in zip(*(astuple(learn_imputer(rows)) for _ in range(2)), strict=True):
@@ -235,7 +261,8 @@ def test_an_imputer_made_of_its_arrays_fills_the_same() -> None:
 
 VALID = {
     "mean": [0.0, 1.0],
-    "covariance": [[1.0, 0.5], [0.5, 1.0]],
+    "spread": [1.0, 2.0],
+    "correlation": [[1.0, 0.5], [0.5, 1.0]],
     "low": [-1.0, -1.0],
     "high": [1.0, 1.0],
 }
@@ -248,7 +275,7 @@ def check(**changes: object) -> GaussianImputer:
 
 def test_valid_arrays_make_an_imputer() -> None:
     imputer = check()
-    np.testing.assert_array_equal(imputer.covariance, VALID["covariance"])
+    np.testing.assert_array_equal(imputer.correlation, VALID["correlation"])
     assert check(mean=[0, 1]).mean.dtype == np.float64
 
 
@@ -260,12 +287,16 @@ def test_valid_arrays_make_an_imputer() -> None:
         {"low": [-1.0, -1.0, -1.0]},
         {"high": [float("nan"), 1.0]},
         {"high": [-2.0, 1.0]},
-        {"covariance": [[1.0, 0.5]]},
-        {"covariance": [[1.0, 0.5], [0.4, 1.0]]},
-        {"covariance": [[1.0, 2.0], [2.0, 1.0]]},
-        {"covariance": [[-1.0, 0.0], [0.0, 1.0]]},
-        {"covariance": [[0.0, 0.5], [0.5, 1.0]]},
-        {"covariance": [[float("inf"), 0.0], [0.0, 1.0]]},
+        {"spread": [1.0]},
+        {"spread": [-1.0, 1.0]},
+        {"spread": [0.0, 1.0]},
+        {"spread": [float("inf"), 1.0]},
+        {"correlation": [[1.0, 0.5]]},
+        {"correlation": [[1.0, 0.5], [0.4, 1.0]]},
+        {"correlation": [[1.0, 2.0], [2.0, 1.0]]},
+        {"correlation": [[-1.0, 0.0], [0.0, 1.0]]},
+        {"correlation": [[0.9, 0.5], [0.5, 1.0]]},
+        {"correlation": [[float("inf"), 0.0], [0.0, 1.0]]},
     ],
 )
 def test_arrays_that_are_no_imputer_are_refused(changes: dict[str, object]) -> None:

@@ -22,7 +22,7 @@ Y = np.arange(6.0)
         ({"y": Y.reshape(6, 1, 1)}, r"y must have shape \(N,\) or \(N, T\)"),
         ({"x": np.where(X == 3, np.nan, X)}, "x must be finite in float64. Got 1 NaN"),
         ({"y": np.where(Y > 3, np.inf, Y)}, "y must be finite in float64. Got 2"),
-        ({"x": X * 1e300, "dtype": torch.float32}, "x must be finite in float32"),
+        ({"x": (1 + X) * 1e300, "dtype": torch.float32}, "Got 12 too large values; use float64"),
         ({"x": [["a", "b"]] * 6}, "x must be an array of numbers"),
         ({"x": [[1.0, 2.0], [3.0]]}, "x must be an array of numbers"),
         ({"weight": Y - 1}, "non-negative"),

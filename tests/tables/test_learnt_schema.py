@@ -65,7 +65,7 @@ def test_the_imputer_is_that_of_the_inputs_that_are_values(learnt: LearntSchema)
     values = learnt.schema.encode(rows()).inputs[:, ~learnt.schema.indicators]
     expected = learn_imputer(values)
     assert np.array_equal(learnt.imputer.mean, expected.mean)
-    assert np.array_equal(learnt.imputer.covariance, expected.covariance)
+    assert np.array_equal(learnt.imputer.correlation, expected.correlation)
 
 
 def test_rows_of_training_have_means_without_their_fold(learnt: LearntSchema) -> None:

@@ -85,7 +85,7 @@ def learned_by(
         assert isinstance(other, LearntSchema)
         assert other.schema == first.schema
         assert other.notes == first.notes
-        assert np.array_equal(other.imputer.covariance, first.imputer.covariance)
+        assert np.array_equal(other.imputer.correlation, first.imputer.correlation)
     return first
 
 
@@ -102,7 +102,7 @@ def assert_same(ours: LearntSchema, theirs: LearntSchema) -> None:
         else:
             assert one == other
     assert np.allclose(ours.imputer.mean, theirs.imputer.mean)
-    assert np.allclose(ours.imputer.covariance, theirs.imputer.covariance)
+    assert np.allclose(ours.imputer.correlation, theirs.imputer.correlation)
 
 
 def many_levels(n_rows: int) -> pa.Table:

@@ -75,6 +75,15 @@ def test_no_tensor_of_another_form_is_taken(begun: Path, settings: dict[str, Any
             assert resume(begun, settings) is None, name
 
 
+def test_no_state_of_the_optimiser_ends_the_process(begun: Path, settings: dict[str, Any]) -> None:
+    """Fused Adam reads as many numbers as the parameter has, wherever they are."""
+    file = member_file(begun)
+    tensors, content = CHECKPOINT.read(file)
+    for name in ("optimiser.0.exp_avg", "optimiser.1.exp_avg_sq"):
+        forge(CHECKPOINT, file, {**tensors, name: tensors[name].new_zeros(0)}, content)
+        assert resume(begun, settings) is None, name
+
+
 def test_additional_and_missing_tensors_are_refused(begun: Path, settings: dict[str, Any]) -> None:
     file = member_file(begun)
     tensors, content = CHECKPOINT.read(file)

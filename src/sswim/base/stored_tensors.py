@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor
 
+MAX_NUMBER = 1e150
+"""Largest size of numbers whose squares are still finite."""
+
 
 def require_tensors(
     found: Mapping[str, Tensor],
@@ -48,6 +51,24 @@ def require_finite(name: str, tensor: Tensor, *, infinite: bool = False) -> None
     is_wrong = tensor.isnan() if infinite else ~tensor.isfinite()
     if is_wrong.any():
         raise ValueError(f"the tensor {name!r} has NaN{'' if infinite else ' or infinite'} values")
+
+
+def require_moderate(name: str, tensor: Tensor, largest: float = MAX_NUMBER) -> None:
+    """Raise if a tensor has numbers of more than the largest size."""
+    require_that(
+        f"the tensor {name!r} must have numbers of at most {largest:g}",
+        holds=(tensor.abs() <= largest).all(),
+    )
+
+
+def require_ordered(tensors: Mapping[str, Tensor], prefix: str) -> None:
+    """Raise unless ranges have a lower and an upper end, of which only one side is infinite."""
+    separator = "" if prefix.endswith(".") else "_"
+    low, high = (tensors[f"{prefix}{separator}{end}"] for end in ("low", "high"))
+    require_that(
+        f"the lower end of a range must not exceed the upper one: {prefix}",
+        holds=((low <= high) & (low < torch.inf) & (high > -torch.inf)).all(),
+    )
 
 
 def require_that(rule: str, *, holds: bool | Tensor) -> None:

@@ -12,12 +12,14 @@ import typer
 
 from sswim.base.version import __version__
 from sswim.cli.bench import app as bench
+from sswim.cli.calibrate import calibrate
 from sswim.cli.datasets import datasets
 from sswim.cli.demo import demo
 from sswim.cli.evaluate import evaluate
 from sswim.cli.fit import fit
 from sswim.cli.grid import grid
 from sswim.cli.info import info
+from sswim.cli.monitor import monitor
 from sswim.cli.predict import predict
 from sswim.cli.reproduce import reproduce
 
@@ -26,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, evaluate, grid, info, demo, datasets, reproduce):
+for command in (fit, predict, evaluate, calibrate, monitor, grid, info, demo, datasets, reproduce):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

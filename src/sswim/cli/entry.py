@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 WORDS = {signal.SIGINT: "Interrupted.", signal.SIGTERM: "Terminated."}
 """The only line that a command prints when such a signal ends it."""
 
-Handler = Callable[[int, FrameType | None], Any]
+Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
 
 
 class Interrupted(KeyboardInterrupt):
@@ -31,6 +31,7 @@ def main() -> None:
     try:
         app(prog_name="sswim")
     except BaseException:
+        handle_signals(signal.SIG_IGN)  # it has ended: no signal changes the exit code
         number = Interrupted.received
         if number is None:
             raise

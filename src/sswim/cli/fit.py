@@ -9,9 +9,10 @@ import typer
 
 from sswim.base.byte_size import as_bytes
 from sswim.base.errors import UserError
-from sswim.base.outputs import check_output_file, require_replaceable, save_somewhere
+from sswim.base.outputs import save_somewhere
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.interrupt import STOPPED, Interruption, stop_on_interrupt
+from sswim.cli.models import check_model_output
 from sswim.cli.options import (
     Coordinates,
     Decimal,
@@ -19,6 +20,7 @@ from sswim.cli.options import (
     DropMissing,
     DropMissingTarget,
     Encoding,
+    Force,
     Header,
     KeepIndex,
     KeepText,
@@ -39,9 +41,7 @@ def fit(
     table: TablePath,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file that is no model.")
-    ] = False,
+    force: Force = False,
     drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
     text: KeepText = None,
     separator: Separator = None,
@@ -122,22 +122,13 @@ def fit(
     ):
         with processes.shared_errors():
             if processes.is_first:
-                _check_output(out, table, force)
+                check_model_output(out, [table], force=force)
         if resume and checkpoint is None:
             raise UserError("--resume needs the folder of the checkpoint: give --checkpoint.")
         place = None if checkpoint is None else (checkpoint, every, resume)
         stopped = _fit(given, place, not quiet, interruption, processes)
     if stopped:
         raise typer.Exit(STOPPED)
-
-
-def _check_output(out: Path, table: Path, force: bool) -> None:
-    """Raise before training if the model could not be written, or would replace something else."""
-    from sswim.estimator.model_file import MODEL
-
-    check_output_file(out, [table])
-    if not force:
-        require_replaceable(out, f'{{"__metadata__":{{"{MODEL.key}"'.encode(), MODEL.key)
 
 
 def _fit(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sswim.base.outputs import check_output_file, require_replaceable
 
 if TYPE_CHECKING:
     from sswim.estimator.regressor import SSWIMRegressor
@@ -16,6 +19,21 @@ def load_model(path: Path) -> tuple[SSWIMRegressor, Schema]:
 
     regressor = SSWIMRegressor.load(path)
     return regressor, table_schema(regressor)
+
+
+def check_model_output(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Raise before work if a model could not be written, or would replace something else.
+
+    Args:
+        out: The model file to write.
+        inputs: Files and folders that the command reads.
+        force: Whether a file of another kind may be replaced.
+    """
+    from sswim.estimator.model_file import MODEL
+
+    check_output_file(out, inputs)
+    if not force:
+        require_replaceable(out, f'{{"__metadata__":{{"{MODEL.key}"'.encode(), MODEL.key)
 
 
 def table_schema(regressor: SSWIMRegressor) -> Schema:

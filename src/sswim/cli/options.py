@@ -30,6 +30,9 @@ DropMissing = Annotated[
 DropMissingTarget = Annotated[
     bool, typer.Option(help="Leave out rows without a target; by default these are an error.")
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace an existing file that is no sswim model.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or another PyTorch device.")]
 Memory = Annotated[
     str,

@@ -29,6 +29,7 @@ from sswim.cli.processes import join_launched
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sswim.estimator.interval_methods import IntervalMethod
     from sswim.estimator.regressor import SSWIMRegressor
     from sswim.tables.schema import Schema
 
@@ -38,6 +39,14 @@ def predict(
     table: TablePath,
     out: Annotated[Path, typer.Option(help="File or folder to write, with the predictions.")],
     coverage: Coverage = 0.9,
+    conformal: Annotated[
+        bool,
+        typer.Option(
+            "--conformal",
+            help="Intervals by the errors of rows that the model has not seen: held out, or given "
+            "to `sswim calibrate`.",
+        ),
+    ] = False,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "",
     drop_missing: DropMissing = False,
     separator: Separator = None,
@@ -68,12 +77,21 @@ def predict(
         processes.run_everywhere(lambda: check_output(out, [model, table]))
         regressor, schema = load_model(model)
         csv = csv_options(separator, decimal, encoding, header)
+        method: IntervalMethod = "conformal" if conformal else "model"
         small = None
         if processes.size == 1 and not is_csv(table):  # CSV files are copied as they are written
             small = read_small_table(table, as_bytes(memory))
         if small is not None:
             n_rows = _predict_small(
-                regressor, schema, small.table, out, coverage, prefix, drop_missing, no_formulas
+                regressor,
+                schema,
+                small.table,
+                out,
+                coverage,
+                method,
+                prefix,
+                drop_missing,
+                no_formulas,
             )
         else:
             n_rows = predict_table(
@@ -86,6 +104,7 @@ def predict(
                 drop_missing=drop_missing,
                 csv=csv,
                 no_formulas=no_formulas,
+                method=method,
                 processes=processes,
                 say=lambda text: say(messages, text),
             )
@@ -99,6 +118,7 @@ def _predict_small(
     table: pa.Table,
     out: Path,
     coverage: float,
+    method: IntervalMethod,
     prefix: str,
     drop_missing: bool,
     no_formulas: bool,
@@ -121,7 +141,7 @@ def _predict_small(
     if drop_missing:
         rows = keep_rows(table, complete_rows(table, schema.used))
         say_left_out(table.num_rows - rows.num_rows, table.num_rows)
-    columns = predicted_columns(regressor, schema.encode(rows), coverage)
+    columns = predicted_columns(regressor, schema.encode(rows), coverage, method)
     written = append_columns(rows, {prefix + name: columns[name] for name in columns})
     write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
     return rows.num_rows

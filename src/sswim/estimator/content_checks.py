@@ -17,7 +17,7 @@ from sswim.recipe.recipe import KindName, Recipe
 
 KEYS = {
     *("parameters", "architectures", "flat_targets", "columns", "inputs", "history", "recipe"),
-    "table_schema",
+    *("table_schema", "calibration"),
 }
 """Keys of the content."""
 

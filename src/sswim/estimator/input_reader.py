@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -49,6 +49,22 @@ class InputReader:
     def n_inputs(self) -> int:
         """Number of inputs of the model."""
         return len(self.imputer.mean) if self.schema is None else len(self.schema.feature_names)
+
+    @property
+    def level_means(self) -> Bool[np.ndarray, " D"]:
+        """Whether an input is the mean target of a level: a row of training has another there."""
+        if self.schema is None:
+            return np.zeros(self.n_inputs, dtype=bool)
+        return self.schema.level_means
+
+    def inputs_of(self, column: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes, without mean targets of levels."""
+        if self.schema is not None:
+            return self.schema.inputs_of(column)
+        raise UserError(
+            f"Groups may be named by a column where fit got a data frame or a table. Got "
+            f"{column!r}; give one label for each row."
+        )
 
     def __post_init__(self) -> None:
         n_indicators = 0 if self.schema is None else int(self.schema.indicators.sum())

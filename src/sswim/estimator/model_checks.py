@@ -12,11 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from sswim.base.stored_tensors import require_finite, require_form, require_tensors, require_that
+from sswim.base.stored_tensors import (
+    require_finite,
+    require_form,
+    require_moderate,
+    require_ordered,
+    require_that,
+)
+from sswim.conformal.scored import Scored
 from sswim.model.architecture import Architecture
-from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.feature_predictor import MAX_QUICK_ENTRIES, ROWS_PER_FEATURE
+from sswim.posterior.held_out_folds import HeldOutFolds
 from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics
 from sswim.rows.gaussian_imputer import GaussianImputer
@@ -24,12 +31,6 @@ from sswim.rows.scaling import Scaling
 
 MAX_ENTRIES = 2**30
 """Largest number of entries of all matrices that are computed on loading: 8 GiB."""
-
-LARGEST_LOG = 300.0
-"""Largest size of a logarithm: beyond it the number would be zero or infinite."""
-
-MAX_NUMBER = 1e150
-"""Largest size of other numbers in rows and models, whose squares are still finite."""
 
 
 def check_scaling(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
@@ -55,7 +56,7 @@ def check_scaling(tensors: Mapping[str, Tensor]) -> tuple[int, int]:
         require_finite(f"scaling.{name}", tensor, infinite=name in ("input_low", "input_high"))
         if name.endswith(("spread", "unit")):
             require_that(f"scaling.{name} must be positive", holds=(tensor > 0).all())
-    _require_ordered(tensors, "scaling.input")
+    require_ordered(tensors, "scaling.input")
     return n_inputs, n_targets
 
 
@@ -83,7 +84,7 @@ def check_rows(tensors: Mapping[str, Tensor], n_inputs: int, n_targets: int) -> 
     for name in sorted(found):
         require_that(f"there is a tensor {name!r}, which nothing needs", holds=name in forms)
         require_form(name, tensors[name], *forms[name])
-        _require_moderate(name, tensors[name])
+        require_moderate(name, tensors[name])
         if name in ("rows.weight", "rows.input_variance"):
             require_that(f"{name} must not be negative", holds=(tensors[name] >= 0).all())
     return n_rows
@@ -91,13 +92,21 @@ def check_rows(tensors: Mapping[str, Tensor], n_inputs: int, n_targets: int) -> 
 
 def check_names(tensors: Mapping[str, Tensor], n_members: int) -> None:
     """Check that there are no tensors which nothing needs."""
-    fields = {"scaling": Scaling, "imputer": GaussianImputer, "statistics": Statistics}
+    fields = {
+        "scaling": Scaling,
+        "imputer": GaussianImputer,
+        "statistics": Statistics,
+        "folds": HeldOutFolds,
+        "held_out": Scored,
+    }
     names = {kind: {each.name for each in dataclasses.fields(fields[kind])} for kind in fields}
     for name in tensors:
         match name.split(".", 3):
             case ["weights"] | ["rows", _]:  # rows have a check of their own
                 continue
-            case ["scaling" | "imputer" as kind, field] if field in names[kind]:
+            case ["scaling" | "imputer" | "folds" | "held_out" as kind, field] if (
+                field in names[kind]
+            ):
                 continue
             case ["members", number, "statistics", field] if field in names["statistics"]:
                 pass
@@ -130,26 +139,6 @@ def check_sizes(
             require_form(name, tensors[name], shape, torch.float64)
 
 
-def check_model(tensors: Mapping[str, Tensor], model: SSWIM) -> None:
-    """Check the parameters of one member, by their names in the model."""
-    infinite = ("output_warp.low", "output_warp.high")
-    require_tensors(tensors, model.state_dict(), infinite)
-    for name, tensor in tensors.items():
-        if name not in infinite:
-            is_log = "log_" in name or "calibration" in name
-            _require_moderate(name, tensor, LARGEST_LOG if is_log else MAX_NUMBER)
-    if model.output_warp is not None:
-        _require_ordered(tensors, "output_warp.")
-    if model.trend is not None:
-        _require_ordered(tensors, "trend.")
-    if model.normal_scores is not None:
-        rising = tensors["normal_scores.knots"].diff() > 0
-        require_that("normal_scores.knots must increase", holds=rising.all())
-    for name in ("resolution", "noise_field.temper"):
-        if name in tensors:
-            require_that(f"{name} must not be negative", holds=(tensors[name] >= 0).all())
-
-
 def check_statistics(
     tensors: Mapping[str, Tensor], architecture: Architecture, n_inputs: int, n_targets: int
 ) -> None:
@@ -173,7 +162,7 @@ def check_statistics(
     }
     for name, shape in shapes.items():
         require_form(f"statistics.{name}", tensors[name], shape, torch.float64)
-        _require_moderate(f"statistics.{name}", tensors[name])
+        require_moderate(f"statistics.{name}", tensors[name])
     for name in ("energy", "count"):
         require_that(f"statistics.{name} must not be negative", holds=(tensors[name] >= 0).all())
 
@@ -217,23 +206,6 @@ def check_ensemble(ensemble: Ensemble) -> None:
 
 def _floats(member: Predictor) -> Iterator[Tensor]:
     return (each for each in member.tensors() if each.is_floating_point())
-
-
-def _require_moderate(name: str, tensor: Tensor, largest: float = MAX_NUMBER) -> None:
-    require_that(
-        f"the tensor {name!r} must have numbers of at most {largest:g}",
-        holds=(tensor.abs() <= largest).all(),
-    )
-
-
-def _require_ordered(tensors: Mapping[str, Tensor], prefix: str) -> None:
-    """Raise unless ranges have a lower and an upper end, of which only one side is infinite."""
-    separator = "" if prefix.endswith(".") else "_"
-    low, high = (tensors[f"{prefix}{separator}{end}"] for end in ("low", "high"))
-    require_that(
-        f"the lower end of a range must not exceed the upper one: {prefix}",
-        holds=((low <= high) & (low < torch.inf) & (high > -torch.inf)).all(),
-    )
 
 
 def _n_features(architecture: Architecture, n_inputs: int) -> int:

@@ -17,10 +17,10 @@ from sswim.base.errors import UserError
 from sswim.base.record import Record, RecordT
 from sswim.base.sealed_files import SealedFormat
 from sswim.base.stored_tensors import require_form
+from sswim.estimator.calibration_file import pack_folds, unpack_folds
 from sswim.estimator.model_checks import (
     check_cost,
     check_ensemble,
-    check_model,
     check_names,
     check_rows,
     check_scaling,
@@ -29,6 +29,7 @@ from sswim.estimator.model_checks import (
     check_weights,
 )
 from sswim.model.architecture import Architecture
+from sswim.model.parameter_checks import check_parameters
 from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.feature_predictor import (
@@ -44,7 +45,7 @@ from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling
 
-VERSION = 8
+VERSION = 9
 
 
 class ModelFileError(UserError):
@@ -89,6 +90,8 @@ def pack(
     rows = _held_rows(ensemble.rows, members, include_rows=include_rows)
     if rows is not None:
         tensors |= _row_tensors(rows)
+    if rows is not None and include_rows and ensemble.folds is not None:
+        tensors |= pack_folds(ensemble.folds)
     for number, (old_number, member) in enumerate(zip(stored, members, strict=True)):
         prefix = f"members.{number}"
         for name, tensor in models[old_number].state_dict().items():
@@ -123,14 +126,15 @@ def unpack(
     for number, (architecture, part) in enumerate(zip(architectures, parts, strict=True)):
         model = SSWIM(architecture, n_inputs, n_targets)
         state = _part(tensors, f"members.{number}.model.")
-        check_model(state, model)
+        check_parameters(state, model)
         model.load_state_dict(state)
         models.append(model.to(device))
         if part:
             check_statistics(part, architecture, n_inputs, n_targets)
         statistics = _restored_statistics(tensors, f"members.{number}.statistics", device)
         members.append(_conditioned(model, statistics, rows))
-    ensemble = Ensemble(scaling, tuple(members), tensors["weights"].to(device), rows)
+    folds = unpack_folds(tensors, len(architectures), device)
+    ensemble = Ensemble(scaling, tuple(members), tensors["weights"].to(device), rows, folds)
     check_ensemble(ensemble)
     return models, ensemble
 

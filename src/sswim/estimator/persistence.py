@@ -19,6 +19,7 @@ from torch import Tensor
 from sswim.base.devices import available_device
 from sswim.base.random_state import RandomState
 from sswim.base.sealed_files import UNREADABLE
+from sswim.estimator.calibration_file import pack_calibration, unpack_calibration
 from sswim.estimator.content_checks import (
     check_keys,
     read_flag,
@@ -28,6 +29,7 @@ from sswim.estimator.content_checks import (
     read_parameters,
 )
 from sswim.estimator.input_reader import InputReader, read_schema
+from sswim.estimator.interval_methods import IntervalMethods
 from sswim.estimator.model_file import (
     MODEL,
     ModelFileError,
@@ -37,9 +39,9 @@ from sswim.estimator.model_file import (
     unpack,
     unpack_imputer,
 )
-from sswim.estimator.prediction_methods import PredictionMethods
 from sswim.estimator.settings import check_settings
 from sswim.model.architecture import Architecture
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.recipe.fitted_kind import FittedKind
 from sswim.recipe.recipe import Recipe
 
@@ -47,8 +49,15 @@ MODEL_BYTES = "model_file"
 """Key of the model file's bytes in the state of a fitted estimator."""
 
 FITTED = (
-    *("_models", "_ensemble", "_fitted_rows", "_flat_targets", "history_", "recipe_", "n_iter_"),
-    *("n_features_in_", "feature_names_in_", "input_names_", "_reader"),
+    *("_models", "_updates", "_fitted_rows", "_flat_targets", "history_", "recipe_", "n_iter_"),
+    *(
+        "n_features_in_",
+        "feature_names_in_",
+        "input_names_",
+        "_reader",
+        "_calibration",
+        "_conformal",
+    ),
 )
 """Attributes of a fitted estimator that follow from those bytes, or are left out."""
 
@@ -58,7 +67,7 @@ LONGEST_REASON = 1000
 EstimatorT = TypeVar("EstimatorT", bound="Persistence")
 
 
-class Persistence(PredictionMethods):
+class Persistence(IntervalMethods):
     """The methods of an estimator that save, load, pickle and copy it."""
 
     device: str
@@ -132,7 +141,10 @@ class Persistence(PredictionMethods):
             "table_schema": getattr(self, "table_schema_", None),
         }
         tensors = pack(self._models, ensemble, include_rows=include_rows)
-        return tensors | pack_imputer(self._reader.imputer), content
+        scores, content["calibration"] = pack_calibration(
+            self._calibration, tensors, ensemble, len(stored)
+        )
+        return tensors | scores | pack_imputer(self._reader.imputer), content
 
     def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
         """Set the attributes of a fitted estimator from what :meth:`_pack` returned."""
@@ -144,6 +156,7 @@ class Persistence(PredictionMethods):
         columns, inputs = (read_names(content[key], key) for key in ("columns", "inputs"))
         schema = read_schema(content["table_schema"])
         models, ensemble = unpack(tensors, architectures, device)
+        calibration = unpack_calibration(content["calibration"], tensors, ensemble)
         reader = InputReader(unpack_imputer(tensors), columns, inputs, schema)
         n_inputs, n_targets = (
             len(mean) for mean in (ensemble.scaling.input_mean, ensemble.scaling.target_mean)
@@ -155,11 +168,11 @@ class Persistence(PredictionMethods):
                 raise ValueError(f"{len(names)} names for {size} columns or inputs")
         if flat_targets and n_targets != 1:
             raise ValueError(f"{n_targets} targets cannot be flat")
-        self._models, self._ensemble = models, ensemble
+        self._models, self._updates = models, PendingUpdates(ensemble)
         self.history_, self.recipe_, self._flat_targets = history, recipe, flat_targets
         self._fitted_rows = None
         self.n_iter_ = max(len(values) - 1 for values in history)
-        self._set_fitted(reader)
+        self._set_fitted(reader, _calibration=calibration, _conformal=None)
 
     def _settings(self) -> dict[str, Any]:
         """Return the JSON-able arguments that decide what is learnt."""

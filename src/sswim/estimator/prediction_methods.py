@@ -13,7 +13,8 @@ from torch import Tensor
 
 from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState, draw_generator
-from sswim.base.validation import require_coverage, require_integer, require_tail
+from sswim.base.validation import require_integer
+from sswim.estimator.finite_predictions import finite, finite_algebra
 from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
 from sswim.estimator.input_reader import InputReader
 from sswim.estimator.member import Member
@@ -21,6 +22,7 @@ from sswim.model.sswim import SSWIM
 from sswim.posterior.ensemble import Ensemble
 from sswim.posterior.mixture import Mixture
 from sswim.posterior.neighbour_predictor import NeighbourPredictor
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.rows.measure import Measure, marginal_variance
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling
@@ -34,7 +36,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     dtype: str
     _reader: InputReader
     _models: list[SSWIM]
-    _ensemble: Ensemble
+    _updates: PendingUpdates
     _fitted_rows: Rows | None
     _flat_targets: bool
 
@@ -60,12 +62,14 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
             raise UserError("At most one of return_std and return_cov can be True. Got both.")
         inputs = self._check_inputs(X, X_std)
         if not (return_std or return_cov):
-            return self._as_output(self._ensemble.predict_mean(inputs))
-        mixture = self._ensemble.predict(inputs)
-        mean = self._as_output(mixture.mean)
+            with finite_algebra():
+                return self._as_output(finite(self._ensemble.predict_mean(inputs)))
+        with finite_algebra():
+            mixture = self._ensemble.predict(inputs)
+        mean = self._as_output(finite(mixture.mean))
         if return_std:
             spread = mixture if include_noise else mixture.without_noise()
-            return mean, self._as_output(spread.standard_deviation)
+            return mean, self._as_output(finite(spread.standard_deviation))
         covariance = self._ensemble.covariance(inputs, include_noise=include_noise)
         if not covariance.isfinite().all():
             raise UserError(
@@ -84,40 +88,10 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         ``log_density(y)``, all as tensors of shape (N, T) on the model's device. Features are
         computed once, however many of these are used.
         """
-        mixture = self._ensemble_of_fit().predict(self._check_inputs(X, X_std))
+        inputs = self._check_inputs(X, X_std)
+        with finite_algebra():
+            mixture = self._ensemble.predict(inputs)
         return mixture if include_noise else mixture.without_noise()
-
-    def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, X_std: Any = None, include_noise: bool = True
-    ) -> tuple[Array, Array]:
-        """Return the ends of central intervals that cover a new observation, or the function."""
-        require_coverage(coverage)
-        mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
-        ends = mixture.quantiles([0.5 * (1 + sign * coverage) for sign in (-1, 1)])
-        lower, upper = ends.unbind(-1)
-        return self._as_output(lower), self._as_output(upper)
-
-    def predict_quantiles(
-        self,
-        X: Any,
-        probabilities: Any = (0.05, 0.5, 0.95),
-        *,
-        X_std: Any = None,
-        include_noise: bool = True,
-    ) -> Array:
-        """Return quantiles of a new observation, or of the function: (N, Q) or (N, T, Q).
-
-        The quantile of probability one half is the median.
-        """
-        levels = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
-        if levels.ndim != 1 or len(levels) == 0 or not np.all((levels > 0) & (levels < 1)):
-            raise UserError(
-                f"probabilities must be one or more numbers between 0 and 1. Got {probabilities}."
-            )
-        for level in levels.tolist():
-            require_tail("probabilities", min(level, 1 - level), level)
-        mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
-        return self._as_output(mixture.quantiles(levels.tolist()))
 
     def predict_noise(self, X: Any, *, X_std: Any = None) -> Array:
         """Return the standard deviation of the noise alone, in the shape of the mean."""
@@ -220,7 +194,8 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def scaling_(self) -> Scaling:
         """Means and spreads by which inputs and targets are standardised, on the model's device."""
-        return self._ensemble_of_fit().scaling
+        check_is_fitted(self)
+        return self._updates.base.scaling
 
     @property
     def shown_member_(self) -> int:
@@ -266,7 +241,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
-        return len(self._ensemble_of_fit().scaling.target_mean)
+        return len(self.scaling_.target_mean)
 
     @property
     def n_samples_seen_(self) -> float:
@@ -275,11 +250,11 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         return (ensemble.members[0].count * ensemble.scaling.weight_unit).item()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_ensemble")
+        return hasattr(self, "_updates")
 
     @property
     def _device(self) -> torch.device:
-        return self._ensemble.scaling.input_mean.device
+        return self._updates.base.scaling.input_mean.device
 
     @property
     def _precision(self) -> torch.dtype:
@@ -314,6 +289,11 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         from sswim.tables.schema_file import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
 
         return schema_to_dict(self._reader.schema)
+
+    @property
+    def _ensemble(self) -> Ensemble:
+        """The ensemble, conditioned on all rows."""
+        return self._updates.ensemble
 
     def _ensemble_of_fit(self) -> Ensemble:
         check_is_fitted(self)

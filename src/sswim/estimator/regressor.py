@@ -27,6 +27,7 @@ from sswim.model.architecture import InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
 from sswim.posterior.ensemble import make_ensemble
+from sswim.posterior.pending_updates import PendingUpdates
 from sswim.recipe.member_draws import members_per_process
 from sswim.recipe.member_fitting import fit_members
 from sswim.recipe.plan import Plan
@@ -259,6 +260,7 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
             combined.predictors,
             combined.weights,
             rows.device_sample if rows.complete else None,
+            combined.folds,
         )
         arrays = source.rows.to(device=device) if isinstance(source, MemorySource) else None
         history = [
@@ -267,9 +269,11 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
         self._set_fitted(
             learn_reader(source, summary.sample),
             _models=combined.models,
-            _ensemble=ensemble,
+            _updates=PendingUpdates(ensemble),
             _flat_targets=source.flat_targets,
             _fitted_rows=arrays,
+            _calibration=None,
+            _conformal=None,
             recipe_=members.kinds,
             history_=history,
             n_iter_=max(len(values) - 1 for values in history),
@@ -287,6 +291,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
     ) -> SSWIMRegressor:
         """Condition on more rows, exactly and without the old ones; hyper-parameters are kept.
 
+        Rows in many small pieces are the same as all of them at once, up to rounding. A small piece
+        is copied and waits for others; the model is conditioned on all of them when it is next
+        used, or when they are many.
+
         A model that was saved without its rows is conditioned on the new rows alone. The first call
         on an estimator that has not been fitted is a ``fit``.
         """
@@ -294,8 +302,10 @@ class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ig
             return self.fit(X, y, sample_weight, X_std=X_std)
         rows = self._check_rows(X, y, X_std, sample_weight)
         require_like_targets(rows, self.scaling_)
-        ensemble = self._ensemble.update(rows)
-        self.__dict__.update(_ensemble=ensemble, _fitted_rows=None)
+        updates = self._updates.add(rows)
+        self.__dict__.update(
+            _updates=updates, _fitted_rows=None, _calibration=None, _conformal=None
+        )
         return self
 
     def __sklearn_tags__(self) -> Any:

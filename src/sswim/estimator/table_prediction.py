@@ -16,6 +16,7 @@ from sswim.base.files import require_folder, resolve_link
 from sswim.base.validation import require_coverage
 from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
+from sswim.estimator.interval_methods import IntervalMethod
 from sswim.estimator.prediction_columns import NAMES, predicted_columns
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
@@ -54,6 +55,7 @@ class TablePrediction:
     prefix: str
     drop_missing: bool
     no_formulas: bool = False
+    method: IntervalMethod = "model"
 
     @property
     def used(self) -> list[str]:
@@ -85,7 +87,8 @@ class TablePrediction:
         }
 
     def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
-        return predicted_columns(self.regressor, self.schema.encode(table), self.coverage)
+        inputs = self.schema.encode(table)
+        return predicted_columns(self.regressor, inputs, self.coverage, self.method)
 
 
 def predict_table(
@@ -99,6 +102,7 @@ def predict_table(
     drop_missing: bool,
     csv: CsvOptions = AS_FOUND,
     no_formulas: bool = False,
+    method: IntervalMethod = "model",
     processes: Processes = ALONE,
     say: Callable[[str], object],
 ) -> int:
@@ -118,11 +122,14 @@ def predict_table(
         drop_missing: Whether to leave out rows with missing values; else these are imputed.
         csv: How CSV files are read.
         no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
+        method: Whether median, lower and upper are the model's, or conformal.
         processes: The processes that call this together; each predicts some of the files.
         say: Prints a line of progress; called in the first process only.
     """
     require_coverage(coverage)
-    prediction = TablePrediction(regressor, schema, coverage, prefix, drop_missing, no_formulas)
+    prediction = TablePrediction(
+        regressor, schema, coverage, prefix, drop_missing, no_formulas, method
+    )
     jobs: list[Job] = []
     processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
     sizes = [file.size for file, _ in jobs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -45,7 +46,10 @@ def write_grid(grid: xarray.Dataset, path: str | os.PathLike[str]) -> None:
     with atomic_write(path) as temporary:
         if suffix in NETCDF_SUFFIXES:
             import_extra("h5netcdf")
-            grid.to_netcdf(temporary, engine="h5netcdf")
+            # By way of memory: HDF5 crashes where a disk is full.
+            whole = io.BytesIO()
+            grid.to_netcdf(whole, engine="h5netcdf")
+            temporary.write_bytes(whole.getvalue())
         else:
             _write_geotiff(grid, temporary)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
@@ -201,18 +202,19 @@ def expected_quadratic(
         form: Q.
     """
     assert measure.input_variance is not None
-    variance, products = _covariance_terms(frequencies, measure)
-    assert variance is not None
-    assert products is not None
-    log_damping = -0.5 * variance @ products.mT  # log e
     phase = measure.mean @ frequencies.mT
     c, s = phase.cos(), phase.sin()
     covariance = full_covariance(measure.mean, measure.input_variance)  # P
     row_frequencies = frequencies[..., None, :, :]  # the same for every row
     k = row_frequencies @ covariance @ row_frequencies.mT
-    # eeᵀ and the exponentials of K have one exponent: each alone may overflow.
+    # eeᵀ and the exponentials of K have one exponent, which is never positive: each alone may
+    # overflow. With the diagonal of the same K it is exact where the two frequencies are one.
+    log_damping = -0.5 * k.diagonal(dim1=-2, dim2=-1)  # log e
+    variance, products = _covariance_terms(frequencies, replace(measure, input_variance=None))
+    if variance is not None and products is not None:
+        log_damping = log_damping - 0.5 * variance @ products.mT
     log_damping_pair = log_damping[..., :, None] + log_damping[..., None, :]
-    rising, falling = (log_damping_pair + k).exp(), (log_damping_pair - k).exp()
+    rising, falling = ((log_damping_pair + each).clamp(max=0).exp() for each in (k, -k))
     even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)  # eeᵀ ∘ cosh K, eeᵀ ∘ sinh K
     m = frequencies.shape[-2]
     form = form[..., None, :, :]

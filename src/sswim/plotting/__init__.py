@@ -1,10 +1,12 @@
-"""Figures of a fitted regressor: predictions, warps, densities and training.
+"""Figures of a fitted regressor: predictions, warps, densities, training and monitoring.
 
 Every function draws into the axes that it is given, or into those of a new figure, and returns the
-axes. Only ``sswim.plotting`` and ``sswim.lab`` import matplotlib; ``import sswim`` does not.
+axes; ``plot_monitor`` has four panels, and takes and returns a figure. Only ``sswim.plotting`` and
+``sswim.lab`` import matplotlib; ``import sswim`` does not.
 """
 
 from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_map, plot_pit
+from sswim.plotting.monitor import plot_monitor
 from sswim.plotting.predictions import plot_map, plot_prediction
 from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, png
 from sswim.plotting.training import plot_history
@@ -18,6 +20,7 @@ __all__ = [
     "plot_calibration",
     "plot_history",
     "plot_map",
+    "plot_monitor",
     "plot_noise",
     "plot_output_map",
     "plot_pit",

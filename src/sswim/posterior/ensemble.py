@@ -13,6 +13,7 @@ from sswim.base.record import Record, map_chunks, rows_at_once
 from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
 from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.posterior.held_out_folds import HeldOutFolds
 from sswim.posterior.held_rows import append_rows
 from sswim.posterior.mixture import Mixture
 from sswim.posterior.neighbour_predictor import NeighbourPredictor
@@ -39,6 +40,8 @@ class Ensemble(Record):
     """Weights of the members in the mixture; they add up to one."""
     rows: Rows | None = None
     """Standardised rows that the members are conditioned on; None if they are not kept."""
+    folds: HeldOutFolds | None = None
+    """Rows that members left out in training; None if they left out none."""
 
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets at inputs, which may be uncertain."""
@@ -168,6 +171,7 @@ def make_ensemble(
     members: Sequence[Predictor],
     weights: Float64[Tensor, " members"],
     rows: Rows | None,
+    folds: HeldOutFolds | None = None,
 ) -> Ensemble:
     """Make an ensemble that keeps its rows if it needs them, or if a file with them is smaller.
 
@@ -179,6 +183,7 @@ def make_ensemble(
         members: Members, conditioned on standardised rows.
         weights: Weights of the members.
         rows: Standardised rows that the members are conditioned on; None if they are not known.
+        folds: Rows that members left out in training; None if they left out none.
     """
     rows = _rows_to_keep(members, rows)
     if rows is not None:
@@ -189,7 +194,7 @@ def make_ensemble(
             else member
             for member in members
         ]
-    return Ensemble(scaling, tuple(members), weights, rows)
+    return Ensemble(scaling, tuple(members), weights, rows, folds)
 
 
 def _rows_to_keep(members: Sequence[Predictor], rows: Rows | None) -> Rows | None:

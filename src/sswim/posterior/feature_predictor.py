@@ -184,6 +184,11 @@ class FeaturePredictor(Predictor):
         """Condition the model on rows in place of those that it is conditioned on now."""
         return self._with_statistics(total_statistics(self.factors, rows))
 
+    @torch.no_grad()
+    def without(self, rows: Rows) -> FeaturePredictor:
+        """Condition the model on its rows without some of them."""
+        return self._with_statistics(self.statistics - total_statistics(self.factors, rows))
+
     def _with_statistics(self, total: Statistics) -> FeaturePredictor:
         old = self.posterior
         updated = posterior(total, old.noise, self.signal, old.calibration, old.latent_calibration)

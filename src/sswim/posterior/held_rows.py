@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor
 from sswim.base.record import concatenate
 from sswim.rows.copies import merge_copies
 from sswim.rows.rows import Rows
-from sswim.rows.summary import SAMPLE_ROWS
 
 
 def count_rows(rows: Rows) -> Float64[Tensor, ""]:
@@ -24,9 +24,14 @@ def count_rows(rows: Rows) -> Float64[Tensor, ""]:
 def append_rows(rows: Rows, more: Rows) -> Rows:
     """Join two sets of rows, and merge copies.
 
-    Only one of the two may have weights or input variances.
+    Copies are merged whatever the number of rows, so that many small sets appended one after
+    another are the same rows as all of them appended at once.
     """
-    parts = [rows, more]
+    return merge_copies(join_rows([rows, more]))
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Join sets of rows, of which only some may have weights or input variances."""
     if any(part.weight is not None for part in parts):
         parts = [
             replace(p, weight=p.targets.new_ones(len(p)) if p.weight is None else p.weight)
@@ -41,5 +46,4 @@ def append_rows(rows: Rows, more: Rows) -> Rows:
             )
             for p in parts
         ]
-    joined = concatenate(parts)
-    return merge_copies(joined) if len(joined) <= SAMPLE_ROWS else joined
+    return concatenate(parts)

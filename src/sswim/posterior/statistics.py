@@ -111,6 +111,8 @@ def total_statistics(
 ) -> Statistics:
     """Compute the statistics of any number of rows, chunk by chunk and without a graph.
 
+    Features are computed in float64, whatever the precision of the rows.
+
     Args:
         factors: Tensors of the member.
         rows: Rows in memory, or chunks of rows in an iterable that can be started again.
@@ -130,7 +132,10 @@ def member_statistics(
     """
     totals: list[Statistics] = []
     for chunk in SmallerChunks([rows] if isinstance(rows, Rows) else rows, rows_at_once):
-        parts = [statistics(observe(factors, chunk)) for factors in members]
+        # In float32 the features of a row, and sums of them, would depend on how rows are cut into
+        # chunks: the posterior amplifies that by the number of rows over λ.
+        exact = chunk.to(dtype=torch.float64)
+        parts = [statistics(observe(factors, exact)) for factors in members]
         totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
     _require_chunks(totals)
     return [processes.all_sum(total) for total in totals]

@@ -13,6 +13,7 @@ from sswim.base.record import concatenate
 from sswim.model.noise_field import NoiseField
 from sswim.model.sswim import SSWIM, Factors
 from sswim.posterior.feature_predictor import condition_on_statistics
+from sswim.posterior.held_out_folds import HeldOutFolds, held_out_folds
 from sswim.posterior.linear_regression import posterior
 from sswim.posterior.neighbour_predictor import condition_on_rows
 from sswim.posterior.predictor import Predictor
@@ -68,6 +69,8 @@ class Combined:
     trainings: list[Training]
     kind_weights: dict[int, float]
     """Weights of the kinds by their numbers in the plan; a kind that was left out has none."""
+    folds: HeldOutFolds | None = None
+    """Rows that members left out; None if they left out none."""
 
 
 @torch.no_grad()
@@ -136,7 +139,28 @@ def combine_kinds(
         stacking.weights.new_tensor(weights),
         [training for each, _, _ in paying for training in each.kind.trainings],
         {each.kind.number: share for each, share, _ in paying},
+        held_out_folds(
+            [sample.inputs.mean[fold] for fold in folds],
+            _fold_weights(
+                [(len(each.kind.models), share) for each, share, _ in paying], len(folds)
+            ).to(sample.targets.device),
+        ),
     )
+
+
+def _fold_weights(kinds: Sequence[tuple[int, float]], n_folds: int) -> Float64[Tensor, "K members"]:
+    """Return the weights of members in the ensemble of every fold, in which a kind has one member.
+
+    Args:
+        kinds: Number of members and weight of every kind.
+        n_folds: K
+    """
+    columns = [
+        [share if fold % n_members == place else 0.0 for fold in range(n_folds)]
+        for n_members, share in kinds
+        for place in range(n_members)
+    ]
+    return torch.tensor(columns, dtype=torch.float64).mT.contiguous()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from sswim.base.errors import UserError
-from sswim.rows.column_width import column_width
+from sswim.rows.column_width import column_median, column_width
 
 MAX_ROWS = 2000
 """Number of rows that the covariance is learnt from."""
@@ -35,6 +35,7 @@ PRIOR_ROWS = 3.0
 REACH = 5.0
 """Distance from the median, in widths of the column, from which values are clipped."""
 
+_LARGEST = np.finfo(np.float64).max
 _CONSTANT = 1e-12
 """A column is constant if its spread is below this fraction of its largest absolute value."""
 
@@ -47,8 +48,10 @@ class GaussianImputer:
     """A joint Gaussian of the columns, and the range of each."""
 
     mean: Float64[np.ndarray, " D"]
-    covariance: Float64[np.ndarray, "D D"]
-    """Zero along the rows and columns of constant columns, and positive definite elsewhere."""
+    spread: Float64[np.ndarray, " D"]
+    """Standard deviations, of which the squares may not be numbers; zero of constant columns."""
+    correlation: Float64[np.ndarray, "D D"]
+    """Positive definite; a constant column is correlated with none."""
     low: Float64[np.ndarray, " D"]
     high: Float64[np.ndarray, " D"]
 
@@ -58,65 +61,68 @@ class GaussianImputer:
         """Return inputs with their missing cells replaced, and the variance of every cell.
 
         A missing cell becomes its conditional mean, at most ``high`` and at least ``low``. Observed
-        cells stay as they are and have no variance.
+        cells stay as they are and have no variance. A variance that is no number any more is the
+        largest number, or 0.
 
         Args:
             inputs: The inputs; NaN where one is missing.
         """
         missing = np.isnan(inputs)
         tame = np.clip(inputs, self.low, self.high)  # a wild value says no more than a large one
-        standard = np.where(missing, 0.0, (tame - self.mean) / self._spread)
+        standard = np.where(missing, 0.0, (tame - self.mean) / self._unit)
         filled, variance = inputs.copy(), np.zeros(inputs.shape)
         for part in _conditionals(standard, missing, self._precision):
-            mean = self.mean[part.cells] + self._spread[part.cells] * part.mean
+            spread = self.spread[part.cells]
+            mean = self.mean[part.cells] + spread * part.mean
             at = part.rows[:, None], part.cells
             filled[at] = np.clip(mean, self.low[part.cells], self.high[part.cells])
             unit = part.covariance.diagonal(axis1=1, axis2=2)[part.pattern]
-            variance[at] = unit * self.covariance.diagonal()[part.cells]
+            with np.errstate(over="ignore"):
+                variance[at] = np.minimum(unit * spread * spread, _LARGEST)
         return filled, variance
 
     @cached_property
-    def _spread(self) -> Float64[np.ndarray, " D"]:
-        spread = np.sqrt(self.covariance.diagonal())
-        return np.where(spread > 0, spread, 1.0)
+    def _unit(self) -> Float64[np.ndarray, " D"]:
+        return np.where(self.spread > 0, self.spread, 1.0)
 
     @cached_property
     def _precision(self) -> Float64[np.ndarray, "D D"]:
-        """Λ, the inverse of the correlations; a constant column is correlated with none."""
-        correlation = self.covariance / np.outer(self._spread, self._spread)
-        np.fill_diagonal(correlation, 1.0)
-        return np.linalg.inv(correlation)
+        return np.linalg.inv(self.correlation)  # Λ
 
     @classmethod
     def checked(
-        cls, mean: np.ndarray, covariance: np.ndarray, low: np.ndarray, high: np.ndarray
+        cls,
+        mean: np.ndarray,
+        spread: np.ndarray,
+        correlation: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
     ) -> GaussianImputer:
         """Check arrays that come from a file, and make an imputer of them."""
-        shapes = [array.shape for array in (mean, low, high, covariance)]
+        shapes = [array.shape for array in (mean, spread, low, high, correlation)]
         size = mean.shape[0] if mean.ndim == 1 else -1
-        if shapes == [(size,)] * 3 + [(size, size)]:
-            arrays = (array.astype(np.float64) for array in (mean, covariance, low, high))
+        if shapes == [(size,)] * 4 + [(size, size)]:
+            arrays = (array.astype(np.float64) for array in (mean, spread, correlation, low, high))
             imputer = cls(*arrays)
             if imputer._is_valid():
                 return imputer
         raise UserError(
-            "An imputer must have a mean, a low and a high of every input and a positive definite "
-            f"covariance, all of them finite. Got arrays of shapes {shapes}."
+            "An imputer must have a mean, a spread, a low and a high of every input and positive "
+            f"definite correlations, all of them finite. Got arrays of shapes {shapes}."
         )
 
     def _is_valid(self) -> bool:
-        parts = (self.mean, self.covariance, self.low, self.high)
+        parts = (self.mean, self.spread, self.correlation, self.low, self.high)
         if not all(np.isfinite(part).all() for part in parts):
             return False
-        diagonal = self.covariance.diagonal()
-        varies = diagonal > 0
-        if (diagonal < 0).any() or (self.low > self.high).any():
+        if (self.spread < 0).any() or (self.low > self.high).any():
             return False
-        if (self.covariance != self.covariance.T).any() or self.covariance[~varies].any():
+        others = self.correlation - np.eye(len(self.mean))
+        if others.diagonal().any() or others[self.spread == 0].any():
             return False
-        spread = self._spread
-        correlation = (self.covariance / np.outer(spread, spread))[np.ix_(varies, varies)]
-        return bool((np.linalg.eigvalsh(correlation) > 0).all()) if varies.any() else True
+        if (others != others.T).any():
+            return False
+        return bool((np.linalg.eigvalsh(self.correlation) > 0).all())
 
 
 def learn_imputer(sample: Float64[np.ndarray, "N D"]) -> GaussianImputer:
@@ -135,15 +141,17 @@ def learn_imputer(sample: Float64[np.ndarray, "N D"]) -> GaussianImputer:
         sample = sample[np.sort(chosen)]
     sample = np.clip(sample, low, high)
     missing = np.isnan(sample)
-    centre, square = _moments(sample, missing, 0.5 * (low + high))
-    spread = np.sqrt(square)
-    varies = (spread > _CONSTANT * np.maximum(np.abs(low), np.abs(high))) & np.isfinite(square)
-    spread = np.where(varies, spread, 1.0)
-    standard = np.where(missing | ~varies, 0.0, (sample - centre) / spread)
+    centre, spread = _moments(sample, missing, 0.5 * (low + high))
+    varies = spread > _CONSTANT * np.maximum(np.abs(low), np.abs(high))
+    unit = np.where(varies, spread, 1.0)
+    standard = np.where(missing | ~varies, 0.0, (sample - centre) / unit)
     mean, covariance = _maximise(standard, missing)
     scale = np.where(varies, spread, 0.0)
     low, high = _rounded(low, high, centre, scale)
-    return GaussianImputer(centre + scale * mean, covariance * np.outer(scale, scale), low, high)
+    deviation = np.sqrt(covariance.diagonal())
+    correlation = covariance / np.outer(deviation, deviation) * np.outer(varies, varies)
+    np.fill_diagonal(correlation, 1.0)
+    return GaussianImputer(centre + scale * mean, scale * deviation, correlation, low, high)
 
 
 @dataclass(frozen=True)
@@ -218,19 +226,22 @@ def _maximise(
 def _limits(
     sample: Float64[np.ndarray, "N D"],
 ) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
-    """Return the range of every column without values far from its median."""
+    """Return the range of every column without values far from its median.
+
+    It is at most half of the range of all numbers, so that differences are numbers.
+    """
     low, high = np.zeros(sample.shape[1]), np.zeros(sample.shape[1])
     for number, column in enumerate(sample.T):
         values = column[~np.isnan(column)]
         if not len(values):
             continue
         low[number], high[number] = values.min(), values.max()
-        middle = np.median(values)
+        middle = column_median(values)
         width = column_width(values)
         if width is not None:
             low[number] = max(low[number], middle - REACH * width)
             high[number] = min(high[number], middle + REACH * width)
-    return low, high
+    return np.maximum(low, -0.5 * _LARGEST), np.minimum(high, 0.5 * _LARGEST)
 
 
 def _rounded(
@@ -253,10 +264,11 @@ def _moments(
     missing: Bool[np.ndarray, "N D"],
     default: Float64[np.ndarray, " D"],
 ) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
-    """Return the mean and the variance of the observed values; the default and 0 without any."""
+    """Return the mean and the spread of the observed values; the default and 0 without any."""
     count = np.maximum((~missing).sum(0), 1)
     centred = np.where(missing, 0.0, sample - default)
-    shift = centred.sum(0) / count
-    with np.errstate(over="ignore", under="ignore"):  # of a column that is then taken as constant
-        square = np.square(np.where(missing, 0.0, centred - shift))
-    return default + shift, square.sum(0) / count
+    unit = np.abs(centred).max(0, initial=0.0)  # in which squares neither overflow nor vanish
+    unit = np.where(unit > 0, unit, 1.0)
+    shift = (centred / unit).sum(0) / count
+    square = np.square(np.where(missing, 0.0, centred / unit - shift))
+    return default + unit * shift, unit * np.sqrt(square.sum(0) / count)

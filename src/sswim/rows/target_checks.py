@@ -49,7 +49,7 @@ def require_like_targets(rows: Rows, scaling: Scaling) -> None:
     farthest = scaling.targets(rows.targets).abs().max().item()
     if farthest > _FARTHEST:
         raise UserError(
-            "Targets of partial_fit must be in the units of those of fit. Got one that is "
+            "Targets must be in the units of those of fit. Got one that is "
             f"{farthest:.2g} times as far from their mean as they are spread; correct it, or fit "
             "a new model."
         )

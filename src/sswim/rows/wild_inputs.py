@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.rows.column_width import column_width
+from sswim.rows.column_width import column_median, column_width
 from sswim.rows.moments import moments
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling, scaling_of
@@ -80,7 +80,7 @@ def _range(
 
     They are as far from the median on both sides as the farthest such value of the sample.
     """
-    middle = float(np.median(column))
+    middle = column_median(column)
     width = column_width(column)
     if width is None or max(highest - middle, middle - lowest) <= _FAR * width:
         return None

@@ -89,6 +89,27 @@ class Schema:
         return np.array(found, dtype=bool)
 
     @property
+    def level_means(self) -> Bool[np.ndarray, " D"]:
+        """Whether an input is the mean target of a level: a row of training has another there."""
+        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
+        for column in self._inputs:
+            n_means = len(column.other) if isinstance(column, LevelMeansColumn) else 0
+            found += [True] * n_means + [False] * (len(column.inputs) - n_means)
+        return np.array(found, dtype=bool)
+
+    def inputs_of(self, name: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes by itself, without mean targets of levels."""
+        if name not in self.names:
+            raise TableError(
+                f"A group must be a column of the fit. Got {name!r}; the columns are "
+                f"{quote_names(self.names)}."
+            )
+        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
+        for column in self._inputs:
+            found += [column.name == name] * len(column.inputs)
+        return np.array(found, dtype=bool) & ~self.level_means
+
+    @property
     def isotropic(self) -> tuple[tuple[int, ...], ...]:
         """Groups of inputs that share a unit."""
         return ((0, 1, 2),) if self.sphere else ()

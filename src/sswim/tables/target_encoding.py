@@ -24,6 +24,9 @@ from sswim.tables.levels import N_FOLDS, LevelSums, level_codes
 MOST_ROWS = 1e6
 """Largest number of rows that the mean of all rows counts for."""
 
+_ROUNDING = 1e-14
+"""Part of the size of targets below which their differences are rounding."""
+
 
 @dataclass(frozen=True)
 class LevelMeansColumn:
@@ -147,9 +150,12 @@ def _means_of(
         targets: Moments of the targets of each fold.
     """
     total = sums.sum(1)
-    spread = reduce(add, targets).spread.numpy()
+    together = reduce(add, targets)
+    spread = together.spread.numpy()
     # A power of two, so that squares are finite for targets of any unit and rounding is the same.
-    unit = np.exp2(np.rint(np.log2(np.where(spread > 0, spread, 1.0))))
+    # Means of targets that are all but constant differ by the rounding of their size.
+    width = np.maximum(spread, _ROUNDING * together.unit.numpy())
+    unit = np.exp2(np.rint(np.log2(np.where(width > 0, width, 1.0))))
     standard = np.concatenate((total[:, :1], total[:, 1:] / unit), axis=1)
     return _shrunk_means(total, total.sum(0), shrinkage_rows(standard, np.square(spread / unit)))
 

@@ -15,6 +15,7 @@ from sswim.base.cholesky import FactorisationError
 from sswim.base.threads import begin_worker, flushed_denormals
 from sswim.distributed.heartbeat import run_in_thread
 from sswim.distributed.processes import ALONE, Processes
+from sswim.model.parameter_checks import require_converged
 from sswim.model.sswim import SSWIM
 from sswim.rows.rows import Rows
 from sswim.rows.stream import Stream
@@ -106,6 +107,7 @@ class MemberTrainer:
 
             with flushed_denormals():
                 result = self._train_one(batch, after_step, processes)
+            require_converged(batch.model)
             if processes.any(stop.is_set()):
                 stop.set()
             return result

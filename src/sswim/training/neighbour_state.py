@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sswim.base.stored_tensors import require_tensors
+from sswim.model.parameter_checks import check_parameters
 from sswim.model.sswim import SSWIM
 from sswim.training.history import MemberSteps
 from sswim.training.neighbour_pool import Pool, require_pool
@@ -36,11 +36,10 @@ def read_neighbour_state(
     Raises:
         ValueError: The state is not one of this training.
     """
-    device, new, content = model.log_noise.device, model.state_dict(), saved.content
-    infinite = [name for name, tensor in new.items() if tensor.isinf().any()]
+    device, content = model.log_noise.device, saved.content
     parameters, best = _part(saved.tensors, "model."), _part(saved.tensors, "best.")
     for part in (parameters, best):
-        require_tensors(part, new, infinite)
+        check_parameters(part, model)
     tensors = _part(saved.tensors, "pool.")
     pool = Pool(**tensors) if tensors else None
     if pool is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from sswim.base.cholesky import FactorisationError
 from sswim.base.stored_tensors import require_tensors
 from sswim.distributed.processes import Processes
+from sswim.model.parameter_checks import check_parameters
 from sswim.model.sswim import SSWIM
 from sswim.rows.rows import Rows
 from sswim.training.cuda_graph import RecordedStep
@@ -181,24 +182,26 @@ class TrainingRun:
         Raises:
             ValueError: The state is not one of this training.
         """
-        expected = self.state().tensors
-        others = {n: t for n, t in saved.tensors.items() if not n.startswith("optimiser.")}
-        infinite = [name for name, tensor in expected.items() if tensor.isinf().any()]
-        require_tensors(others, expected, infinite)
+        best, prefix = saved.tensors["best_position"], "model."
+        require_tensors({"": best}, {"": self.best_position})
+        state = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in saved.tensors.items()
+            if name != "best_position" and not name.startswith("optimiser.")
+        }
+        parts = best.split(self._sizes(), dim=1)
+        named = zip(self.model.named_parameters(), parts, strict=True)
+        best_state = {name: part.reshape(each.shape) for (name, each), part in named}
+        for each in (state, state | best_state):
+            check_parameters(each, self.model)
         members = [MemberSteps.from_dict(each) for each in saved.content["members"]]
         steps = saved.content["steps"]
         if len(members) != len(self.members):
             raise ValueError(f"{len(members)} members in place of {len(self.members)}")
         if steps != max(len(member.history) for member in members):
             raise ValueError(f"{steps!r} steps, but a history of others")
-        prefix = "model."
-        state = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in others.items()
-            if name.startswith(prefix)
-        }
         self.model.load_state_dict(state)
-        self.best_position = saved.tensors["best_position"].to(self.best_position.device)
+        self.best_position = best.to(self.best_position.device)
         self.members, self.steps = members, int(steps)
         self.began -= max(member.history[-1].seconds for member in self.members)
 

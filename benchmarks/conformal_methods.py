@@ -1,0 +1,180 @@
+"""Methods of ``conformal.py``: fits, and the intervals that each of them gives."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from conformal_rows import Array, Rows
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from sswim import SSWIMRegressor
+from sswim.lab.peers.trees import LightGBM
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+N_FOLDS = 5
+"""Number of folds of MAPIE's CV+, its default."""
+MIN_CALIBRATION = 40
+"""Fewest calibration rows: fewer have no finite interval of 95 % with equal tails."""
+WRONG: dict[str, Any] = {"depth": 0, "noise": "constant", "n_components": 128}
+"""Settings of the wrong model: equally smooth everywhere, and Gaussian noise of one strength."""
+
+CONFORMAL = "conformal"
+
+Ends = tuple[Array, Array]
+"""Lower and upper ends of intervals, (L, M): levels, rows."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of the test rows, one pair of ends for each of ``LEVELS``."""
+
+    ends: Ends
+    fit_seconds: float
+    predict_seconds: float
+
+
+Fit = Callable[[Rows, int], dict[str, Intervals]]
+"""Fits to rows with a seed; returns the intervals by the name of the method."""
+
+
+def fit_default(rows: Rows, seed: int) -> dict[str, Intervals]:
+    """Return the default's own intervals and its conformal ones, from one fit."""
+    model, seconds = _fit({}, rows.train_x, rows.train_y, seed)
+    return {
+        "default": _timed(lambda: _ends(model, rows.test_x), seconds),
+        "default, conformal": _timed(lambda: _ends(model, rows.test_x, method=CONFORMAL), seconds),
+    }
+
+
+def fit_wrong(rows: Rows, seed: int) -> dict[str, Intervals]:
+    """Return the own intervals of the wrong model, fitted to all training rows."""
+    model, seconds = _fit(WRONG, rows.train_x, rows.train_y, seed)
+    return {"wrong": _timed(lambda: _ends(model, rows.test_x), seconds)}
+
+
+def fit_calibrated(rows: Rows, seed: int) -> dict[str, Intervals]:
+    """Return the intervals of the wrong model after ``calibrate``, by groups too if there are any.
+
+    The rows that calibrate it are not in the fit.
+    """
+    held, kept = _hold_out(rows, seed)
+    model, seconds = _fit(WRONG, rows.train_x[kept], rows.train_y[kept], seed)
+    held_x, held_y = rows.train_x[held], rows.train_y[held]
+    model.calibrate(held_x, held_y)
+    found = {
+        "wrong, calibrated": _timed(lambda: _ends(model, rows.test_x, method=CONFORMAL), seconds)
+    }
+    if rows.train_groups is not None:
+        model.calibrate(held_x, held_y, groups=rows.train_groups[held])
+        found["wrong, calibrated by group"] = _timed(
+            lambda: _ends(model, rows.test_x, method=CONFORMAL, groups=rows.test_groups), seconds
+        )
+    return found
+
+
+def fit_mapie(rows: Rows, seed: int) -> dict[str, Intervals]:
+    """Return the intervals of MAPIE's CV+ around LightGBM."""
+    from mapie.regression import CrossConformalRegressor  # noqa: PLC0415 (optional)
+
+    began = time.perf_counter()
+    model = CrossConformalRegressor(
+        Trees(seed), confidence_level=LEVELS, method="plus", cv=N_FOLDS, random_state=seed
+    )
+    model.fit_conformalize(rows.train_x, rows.train_y)
+    seconds = time.perf_counter() - began
+    return {"MAPIE CV+": _timed(lambda: _mapie_ends(model, rows.test_x), seconds)}
+
+
+def fit_normalised_mapie(rows: Rows, seed: int) -> dict[str, Intervals]:
+    """Return the intervals of MAPIE's split conformal around LightGBM, normalised by the residual.
+
+    MAPIE has these scores for split conformal only. Some of the held-out rows teach the residual.
+    """
+    from mapie.conformity_scores import ResidualNormalisedScore  # noqa: PLC0415 (optional)
+    from mapie.regression import SplitConformalRegressor  # noqa: PLC0415 (optional)
+
+    held, kept = _hold_out(rows, seed)
+    began = time.perf_counter()
+    score = ResidualNormalisedScore(residual_estimator=Trees(seed), random_state=seed)
+    model = SplitConformalRegressor(
+        Trees(seed), confidence_level=LEVELS, conformity_score=score, prefit=False
+    )
+    model.fit(rows.train_x[kept], rows.train_y[kept])
+    model.conformalize(rows.train_x[held], rows.train_y[held])
+    seconds = time.perf_counter() - began
+    return {"MAPIE split": _timed(lambda: _mapie_ends(model, rows.test_x), seconds)}
+
+
+FITS: dict[str, Fit] = {
+    "default": fit_default,
+    "wrong": fit_wrong,
+    "calibrated": fit_calibrated,
+    "mapie": fit_mapie,
+    "mapie-normalised": fit_normalised_mapie,
+}
+METHODS: dict[str, tuple[str, ...]] = {
+    "default": ("default", "default, conformal"),
+    "wrong": ("wrong",),
+    "calibrated": ("wrong, calibrated",),
+    "mapie": ("MAPIE CV+",),
+    "mapie-normalised": ("MAPIE split",),
+}
+"""Names of the methods that every fit gives."""
+
+
+class Trees(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """LightGBM with the settings of the accuracy benchmark, as an estimator of scikit-learn."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def fit(self, X: Array, y: Array) -> Trees:
+        """Add trees until a held-out tenth gains nothing."""
+        self.n_features_in_ = X.shape[1]
+        self.fitted_ = LightGBM().fit(X, y, self.seed, "cpu")
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Return means."""
+        return self.fitted_.predict(X).mean
+
+
+def _fit(settings: dict[str, Any], x: Array, y: Array, seed: int) -> tuple[SSWIMRegressor, float]:
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about ties and extreme targets, which are meant here
+        model = SSWIMRegressor(random_state=seed, device="cpu", **settings).fit(x, y)
+    return model, time.perf_counter() - began
+
+
+def _ends(model: SSWIMRegressor, x: Array, **options: Any) -> Ends:
+    """Return the ends of ``predict_interval`` at all levels, from one prediction."""
+    sides = ([0.5 * (1 + sign * level) for level in LEVELS] for sign in (-1, 1))
+    lower, upper = np.split(model.predict_quantiles(x, [*chain(*sides)], **options).T, 2)
+    return lower, upper
+
+
+def _mapie_ends(model: Any, x: Array) -> Ends:
+    ends = model.predict_interval(x, allow_infinite_bounds=True)[1]
+    return ends[:, 0].T, ends[:, 1].T
+
+
+def _timed(predict: Callable[[], Ends], fit_seconds: float) -> Intervals:
+    began = time.perf_counter()
+    ends = predict()
+    return Intervals(ends, fit_seconds, time.perf_counter() - began)
+
+
+def _hold_out(rows: Rows, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return a random quarter of the training rows, at least ``MIN_CALIBRATION``, and the rest."""
+    n = len(rows.train_y)
+    order = np.random.default_rng(seed).permutation(n)
+    n_held = max(n // 4, MIN_CALIBRATION)
+    return order[:n_held], order[n_held:]

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from builders.commands import FAST, invoke, prices
+
+from sswim import SSWIMRegressor
+from sswim.cli.monitor import DRIFTED
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a model, and rows that it has not seen."""
+    folder = tmp_path_factory.mktemp("calibrate")
+    table = prices(180)
+    pq.write_table(table.slice(0, 60), folder / "train.parquet")
+    pq.write_table(table.slice(60, 60), folder / "more.parquet")
+    pq.write_table(table.slice(120), folder / "new.parquet")
+    fitted = invoke(
+        *("fit", folder / "train.parquet", "--target", "price", "--drop", "id"),
+        *("--out", folder / "model.sswim", *FAST),
+    )
+    assert fitted.exit_code == 0, fitted.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def calibrated(folder: Path) -> Path:
+    out = folder / "calibrated.sswim"
+    result = invoke("calibrate", folder / "model.sswim", folder / "more.parquet", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "with 60 rows" in result.output
+    return out
+
+
+def test_predictions_are_conformal_after_calibration(folder: Path, calibrated: Path) -> None:
+    out = folder / "predicted.parquet"
+    options = ("--out", out, "--coverage", "0.8", "--conformal")
+    result = invoke("predict", calibrated, folder / "new.parquet", *options)
+    assert result.exit_code == 0, result.output
+    written = pq.read_table(out)
+    model = SSWIMRegressor.load(calibrated)
+    expected = model.predict_interval(folder / "new.parquet", 0.8, method="conformal")
+    found = [written[name].to_numpy() for name in ("lower", "upper", "median", "mean")]
+    assert np.array_equal(found[:2], expected)
+    assert np.all((found[0] <= found[2]) & (found[2] <= found[1]))
+    assert np.array_equal(found[3], model.predict(folder / "new.parquet"))
+
+
+def test_a_csv_file_gets_the_same_conformal_intervals(folder: Path, calibrated: Path) -> None:
+    pq.read_table(folder / "new.parquet").to_pandas().to_csv(folder / "new.csv", index=False)
+    out = folder / "predicted.csv"
+    options = ("--out", out, "--coverage", "0.8", "--conformal")
+    assert invoke("predict", calibrated, folder / "new.csv", *options).exit_code == 0
+    first = out.read_text().splitlines()[1].split(",")
+    lower, upper = SSWIMRegressor.load(calibrated).predict_interval(
+        folder / "new.parquet", 0.8, method="conformal"
+    )
+    assert [float(each) for each in first[-2:]] == pytest.approx([lower[0], upper[0]])
+
+
+def test_a_model_that_is_not_calibrated_says_what_to_do(folder: Path) -> None:
+    out = folder / "none.parquet"
+    options = ("--out", out, "--conformal")
+    result = invoke("predict", folder / "model.sswim", folder / "new.parquet", *options)
+    assert result.exit_code == 1
+    assert "call calibrate" in " ".join(result.output.split())
+    assert not out.exists()
+
+
+def test_neither_the_model_nor_the_table_is_replaced(folder: Path) -> None:
+    for name in ("model.sswim", "more.parquet"):
+        before = (folder / name).read_bytes()
+        result = invoke(
+            "calibrate",
+            *(folder / "model.sswim", folder / "more.parquet", "--out", folder / name, "--force"),
+        )
+        assert result.exit_code == 1
+        assert "must not replace an input" in " ".join(result.output.split())
+        assert (folder / name).read_bytes() == before
+
+
+def test_monitor_says_that_nothing_has_changed(folder: Path, calibrated: Path) -> None:
+    picture = folder / "monitor.png"
+    result = invoke("monitor", calibrated, folder / "new.parquet", "--plot", picture)
+    assert result.exit_code == 0, result.output
+    assert "No sign of drift in 60 rows." in result.output
+    assert "coverage of 90% intervals" in result.output
+    assert picture.stat().st_size > 1000
+
+
+def test_monitor_notices_a_shift_and_its_exit_code_says_so(folder: Path, calibrated: Path) -> None:
+    table = pq.read_table(folder / "new.parquet")
+    place = table.schema.get_field_index("price")
+    shifted = table.set_column(place, "price", [table["price"].to_numpy() + 3])
+    pq.write_table(shifted, folder / "shifted.parquet")
+    result = invoke("monitor", calibrated, folder / "shifted.parquet")
+    assert result.exit_code == DRIFTED
+    assert "The targets drifted (higher than predicted)" in result.output
+    without = invoke("monitor", calibrated, folder / "shifted.parquet", "--inputs-only")
+    assert without.exit_code == 0

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders.estimators import Array, few_noise_steps, make_rows, small
+
+from sswim import Recipe, SSWIMRegressor
+from sswim.base.errors import UserError
+
+__all__ = ["few_noise_steps"]
+
+LEVELS = (0.1, 0.5, 0.8)
+
+
+def default(**changes: Any) -> SSWIMRegressor:
+    recipe = Recipe(kinds=("mean", "features-1", "neighbours-0-rough"))
+    settings: dict[str, Any] = {
+        "max_iter": 3,
+        "recipe": recipe,
+        "random_state": 0,
+        "device": "cpu",
+    }
+    return SSWIMRegressor(**(settings | changes))
+
+
+@cache
+def fitted() -> SSWIMRegressor:
+    return default().fit(*make_rows(90))
+
+
+@cache
+def one_model() -> SSWIMRegressor:
+    return small().fit(*make_rows(40))
+
+
+def calibrated() -> SSWIMRegressor:
+    """Return a copy of one model, calibrated with rows of two groups, one of them noisier."""
+    x, y = make_rows(80, seed=1)
+    noise = np.random.default_rng(2).normal(size=80)
+    return pickle.loads(pickle.dumps(one_model())).calibrate(
+        x, np.where(x[:, 0] > 0, y + noise, y), groups=x[:, 0] > 0
+    )
+
+
+def test_conformal_quantiles_are_ordered_and_intervals_are_made_of_them() -> None:
+    x, _ = make_rows(20, seed=3)
+    found = fitted().predict_quantiles(x, LEVELS, method="conformal")
+    assert found.shape == (20, 3)
+    assert np.all(np.diff(found) >= 0)
+    lower, upper = fitted().predict_interval(x, 0.6, method="conformal")
+    ends = fitted().predict_quantiles(x, [0.2, 0.8], method="conformal")
+    assert np.array_equal(ends, np.stack((lower, upper), -1))
+
+
+def test_a_calibrated_model_covers_the_rows_it_was_calibrated_with() -> None:
+    """Of n rows, about the nominal share lies between two order statistics of their scores."""
+    x, y = make_rows(80, seed=1)
+    model = small().fit(*make_rows(40)).calibrate(x, y)
+    lower, upper = model.predict_interval(x, 0.8, method="conformal")
+    n_inside = ((lower <= y) & (y <= upper)).sum()
+    # Ranks ⌊0.1·81⌋ = 8 to ⌈0.9·81⌉ = 73.
+    assert n_inside == 66
+
+
+def test_groups_have_intervals_of_their_own() -> None:
+    x, _ = make_rows(30, seed=4)
+    right = x[:, 0] > 0
+    model = calibrated()
+    lower, upper = model.predict_interval(x, 0.8, method="conformal", groups=right)
+    wide = upper - lower
+    assert wide[right].min() > 2 * wide[~right].max()
+    # The same groups under other types, and all rows as one group.
+    for same in (right.astype(str), right.tolist()):
+        again = model.predict_interval(x, 0.8, method="conformal", groups=same)
+        assert np.array_equal(again, (lower, upper))
+    assert not np.allclose(model.predict_interval(x, 0.8, method="conformal"), (lower, upper))
+
+
+def test_labels_that_are_equal_numbers_are_the_same_group() -> None:
+    x, y = make_rows(60, seed=1)
+    model = small().fit(*make_rows(40)).calibrate(x, y, groups=np.arange(60) % 2)
+    model.predict_interval(x, 0.5, method="conformal", groups=(np.arange(60) % 2).astype(float))
+
+
+def test_rows_of_the_fit_can_be_given_again_for_their_groups() -> None:
+    x, y = make_rows(90)
+    model = default().fit(x, y)
+    plain = model.predict_interval(x[:9], 0.8, method="conformal")
+    model.calibrate(x, y, out_of_fold=True)
+    assert np.allclose(model.predict_interval(x[:9], 0.8, method="conformal"), plain, rtol=1e-9)
+    model.calibrate(x, y, groups=x[:, 1] > 0, out_of_fold=True)
+    model.predict_interval(x[:9], 0.5, method="conformal", groups=x[:9, 1] > 0)
+
+
+def test_several_targets_have_their_own_intervals() -> None:
+    x, y = make_rows(60)
+    both = np.stack((y, 100 * y), -1)
+    model = small().fit(x[:30], both[:30]).calibrate(x[30:], both[30:])
+    lower, upper = model.predict_interval(x, 0.8, method="conformal")
+    assert lower.shape == (60, 2)
+    width = (upper - lower).mean(0)
+    assert width[1] == pytest.approx(100 * width[0], rel=1e-3)
+    quantiles = model.predict_quantiles(x, LEVELS, method="conformal")
+    assert quantiles.shape == (60, 2, 3)
+
+
+def saved(model: SSWIMRegressor, folder: Path) -> SSWIMRegressor:
+    model.save(folder / "model.sswim")
+    return SSWIMRegressor.load(folder / "model.sswim")
+
+
+def pickled(model: SSWIMRegressor, _: Path) -> SSWIMRegressor:
+    return pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("copied", [saved, pickled])
+@pytest.mark.parametrize("kind", ["folds", "groups", "groups out of fold"])
+def test_a_copy_has_the_same_conformal_intervals(kind: str, copied: Any, tmp_path: Path) -> None:
+    x, y = make_rows(90)
+    groups: Array | None = x[:, 0] > 0
+    if kind == "folds":
+        model, groups = fitted(), None
+    elif kind == "groups":
+        model = calibrated()
+    else:
+        model = pickled(fitted(), tmp_path).calibrate(x, y, groups=groups, out_of_fold=True)
+    before = model.predict_interval(x, 0.8, method="conformal", groups=groups)
+    after = copied(model, tmp_path).predict_interval(x, 0.8, method="conformal", groups=groups)
+    assert np.array_equal(before, after)
+
+
+def test_a_file_without_rows_has_no_conformal_intervals_until_it_is_calibrated(
+    tmp_path: Path,
+) -> None:
+    x, y = make_rows(60, seed=5)
+    fitted().save(tmp_path / "model.sswim", include_rows=False)
+    model = SSWIMRegressor.load(tmp_path / "model.sswim")
+    with pytest.raises(UserError, match="call calibrate"):
+        model.predict_interval(x, method="conformal")
+    model.calibrate(x, y).predict_interval(x, method="conformal")
+
+
+def test_more_rows_forget_the_calibration_but_not_the_held_out_rows() -> None:
+    x, y = make_rows(20, seed=6)
+    model = calibrated().partial_fit(x, y)
+    with pytest.raises(UserError, match="call calibrate"):
+        model.predict_interval(x, method="conformal")
+    more = pickled(fitted(), Path()).partial_fit(x, y)
+    before = fitted().predict_interval(x, 0.8, method="conformal")
+    after = more.predict_interval(x, 0.8, method="conformal")
+    assert not np.allclose(before, after)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "magic"}, "method must be one of"),
+        ({"include_noise": False}, "include_noise=False"),
+        ({"coverage": 0.99}, "need at least 199 rows.*enough for a coverage of 0.975"),
+        ({"groups": ["a"] * 5}, "one label for each"),
+        ({"groups": ["a"] * 20}, "among the 2 groups.*Got a"),
+        ({"coverage": 1.0}, "coverage must lie"),
+    ],
+)
+def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+    x, _ = make_rows(20, seed=3)
+    conformal: dict[str, Any] = {"coverage": 0.8, "method": "conformal"}
+    with pytest.raises(UserError, match=message):
+        calibrated().predict_interval(x, **(conformal | changes))
+
+
+def test_groups_without_a_calibration_by_groups_are_refused() -> None:
+    x, _ = make_rows(5)
+    with pytest.raises(UserError, match="groups need a model that calibrate"):
+        fitted().predict_interval(x, 0.5, method="conformal", groups=[1] * 5)
+    with pytest.raises(UserError, match="for method"):
+        fitted().predict_interval(x, groups=[1] * 5)
+
+
+def test_too_small_a_group_is_refused_by_name() -> None:
+    x, y = make_rows(60, seed=1)
+    groups = ["few"] * 3 + ["many"] * 57
+    model = small().fit(*make_rows(40)).calibrate(x, y, groups=groups)
+    model.predict_interval(x[3:], 0.8, method="conformal", groups=groups[3:])
+    with pytest.raises(UserError, match=r"Got 3 of the group 'few', enough for a coverage of 0.5"):
+        model.predict_interval(x, 0.8, method="conformal", groups=groups)
+
+
+def test_rows_of_the_fit_are_refused_as_new_rows() -> None:
+    x, y = make_rows(40)
+    with pytest.raises(UserError, match=r"rows that fit did not get. Got 40 rows, 40 of them"):
+        one_model().calibrate(x, y)
+    with pytest.raises(UserError, match="Got none of the rows"):
+        fitted().calibrate(*make_rows(20, seed=7), out_of_fold=True)
+
+
+def test_a_failed_calibration_leaves_the_old_one() -> None:
+    x, _ = make_rows(20, seed=3)
+    model = calibrated()
+    before = model.predict_interval(x, 0.8, method="conformal")
+    with pytest.raises(ValueError, match="NaN"):
+        model.calibrate(x, np.full(20, np.nan))
+    assert np.array_equal(model.predict_interval(x, 0.8, method="conformal"), before)
+
+
+def test_a_column_of_a_frame_makes_groups_of_the_held_out_rows() -> None:
+    random = np.random.default_rng(0)
+    x, y = make_rows(160)
+    place = random.choice(["hill", "sea", "town"], 160)
+    frame = pd.DataFrame({"x": x[:, 0], "place": place})
+    y = np.where(place == "sea", y + random.normal(size=160), y)
+    model = default().fit(frame, y)
+    new = pd.DataFrame({"x": x[:9, 0], "place": ["hill", "sea", "town"] * 3})
+    lower, upper = model.predict_interval(new, 0.8, method="conformal", groups="place")
+    wide = (upper - lower).reshape(3, 3)
+    assert np.all(wide[:, 1] > wide[:, 0])
+    with pytest.raises(UserError, match=r"in the group of row 0, by 'x'"):
+        model.predict_interval(new, 0.8, method="conformal", groups="x")
+    with pytest.raises(UserError, match="must be a column of the fit"):
+        model.predict_interval(new, 0.8, method="conformal", groups="colour")
+    with pytest.raises(UserError, match="rows that fit did not get"):
+        model.calibrate(frame, y)
+
+
+def test_rows_whose_levels_became_mean_targets_are_not_taken_for_new_ones() -> None:
+    x, y = make_rows(120)
+    street = [f"street {number % 30}" for number in range(120)]
+    frame = pd.DataFrame({"x": x[:, 0], "street": street})
+    model = default().fit(frame, y)
+    assert model.input_names_ == ["x", "street mean"]
+    with pytest.raises(UserError, match="rows that fit did not get"):
+        model.calibrate(frame, y)
+    with pytest.raises(UserError, match="cannot be: each had the means"):
+        model.calibrate(frame, y, out_of_fold=True)
+    with pytest.raises(UserError, match="other than mean targets"):
+        model.predict_interval(frame, 0.8, method="conformal", groups="street")

@@ -1,0 +1,115 @@
+"""Outputs on disks that are full or read-only: nothing is lost, and the error says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.commands import FAST, invoke, prices, write_price_model
+from builders.disks import Disk, disk, kinds
+from builders.fuzzing import count_refusal, fuzz
+from builders.maps import plane_model
+from hypothesis import example
+from hypothesis import strategies as st
+
+from sswim import SSWIMRegressor
+from sswim.tables.open_table import open_table
+from sswim.tables.table_io import write_table
+
+N_ROWS = 60
+"""Rows of the table of prices."""
+
+OLD = b"an older file"
+
+_inputs: list[Path] = []
+"""The folder of the table and the models."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _written(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_price_model(folder)
+    plane_model().save(folder / "map.sswim")
+    for suffix in (".csv", ".parquet"):
+        write_table(prices(N_ROWS), folder / f"table{suffix}")
+    _inputs[:] = [folder]
+
+
+@pytest.fixture(autouse=True)
+def _spare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Save elsewhere only where it is deleted again."""
+    (tmp_path / "spare").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
+        patch.setenv("HOME", str(tmp_path / "spare"))
+        patch.chdir(tmp_path / "spare")
+        yield
+
+
+def _has_rows(path: Path) -> bool:
+    return open_table(path).n_rows == N_ROWS
+
+
+FIT = ("fit", "table.csv", "--target", "price", "--force")
+
+REGION = ("--region", "0", "10", "40", "45")
+
+COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], Any]]] = {
+    "fit": ([*FIT, *FAST], "m.sswim", SSWIMRegressor.load),
+    "fit with checkpoints": (
+        [*FIT, *FAST, "--every", "1", "--checkpoint", "CHECKPOINT"],
+        "m.sswim",
+        SSWIMRegressor.load,
+    ),
+    "predict CSV": (["predict", "model.sswim", "table.csv"], "out.csv", _has_rows),
+    "predict gzip": (["predict", "model.sswim", "table.csv"], "out.csv.gz", _has_rows),
+    "predict Parquet": (["predict", "model.sswim", "table.parquet"], "out.parquet", _has_rows),
+    "predict Arrow": (["predict", "model.sswim", "table.parquet"], "out.arrow", _has_rows),
+    "netCDF": (["grid", "map.sswim", *REGION, "--shape", "20", "20"], "out.nc", Path.read_bytes),
+    "GeoTIFF": (["grid", "map.sswim", *REGION, "--shape", "20", "20"], "out.tif", Path.read_bytes),
+}
+"""Arguments, the name of the output, and a check of it."""
+
+
+@fuzz(
+    small=6,
+    full=300,
+    part=20,
+    limit=60.0,
+    kind=st.sampled_from(kinds()),
+    command=st.sampled_from([*COMMANDS]),
+    n_pages=st.integers(0, 3) | st.integers(0, 12),
+)
+# HDF5 ended the process by a segmentation fault.
+@example(kind="limited", command="netCDF", n_pages=1)
+def test_a_disk_without_room_loses_nothing(kind: Disk, command: str, n_pages: int) -> None:
+    arguments, name, check = COMMANDS[command]
+    before = {path: path.read_bytes() for path in _inputs[0].iterdir()}
+    with disk(kind, n_pages, {name: OLD}) as folder:
+        given = [_inputs[0] / each if (_inputs[0] / each).exists() else each for each in arguments]
+        given = [folder / "kept" if each == "CHECKPOINT" else each for each in given]
+        result = invoke(*given, "--out", folder / name)
+        assert "Traceback" not in result.output
+        if result.exit_code == 0:
+            check(folder / name)
+        else:
+            assert result.exit_code == 1
+            assert len(re.findall("^Error: ", result.stderr, re.MULTILINE)) == 1
+            assert (folder / name).read_bytes() == OLD
+            count_refusal()
+            require_kept(result.stderr)
+        left = {path.name for path in folder.iterdir()}
+        assert left <= {name, "filler", "kept"}
+    assert {path: path.read_bytes() for path in _inputs[0].iterdir()} == before
+
+
+def require_kept(words: str) -> None:
+    """Check a model that was saved in another place, if the error names one."""
+    place = re.search("It was written to '(.*)'; move it", words)
+    if place is not None:
+        SSWIMRegressor.load(place[1])
+    elif "could not be written" in words:
+        assert "so it is lost" in words

@@ -1,0 +1,76 @@
+"""Random tables and random settings: a fit is refused, or all its predictions make sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders.fuzz_fits import (
+    Settings,
+    fit,
+    fit_settings,
+    fit_table,
+    refusals,
+    require_finite_draws,
+    require_sane,
+    two_noise_steps,  # noqa: F401 (for every test here)
+)
+from builders.fuzz_tables import Table, frames, tables
+from builders.fuzzing import fuzz
+from hypothesis import example
+
+PLAIN: Settings = {"depth": 0, "n_components": 1, "max_iter": 0}
+
+
+# A standard deviation of 1e5 length-scales: huge exponents that cancel gave NaN variances.
+@fuzz(small=10, full=35_000, table=tables(), settings=fit_settings())
+@example(
+    table=Table(n_rows=2, columns=("normal",) * 3, units=(6, 0), deviations="number"),
+    settings=PLAIN | {"kernel": "rbf", "length_scale": 1e-6},
+)
+def test_predictions_of_arrays_are_sane(table: Table, settings: Settings) -> None:
+    regressor = fit_table(settings, table)
+    X_std = table.options().get("X_std")
+    require_sane(regressor, table.rows(), table.y(), X_std)
+    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+
+
+# Means of levels of almost constant targets of 1e200 differed by rounding, whose square overflowed.
+@fuzz(small=5, full=5_000, table=frames(), settings=fit_settings())
+@example(
+    table=Table(
+        seed=494,
+        n_rows=19,
+        columns=("many texts",),
+        units=(0,),
+        targets=("almost constant",),
+        target_unit=200,
+        offset=-1e6,
+        weights="counts",
+        frame=True,
+    ),
+    settings=PLAIN,
+)
+def test_predictions_of_frames_are_sane(table: Table, settings: Settings) -> None:
+    regressor = fit_table(settings, table)
+    require_sane(regressor, table.rows(), table.y())
+    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+
+
+@fuzz(small=3, full=3_000, table=tables(), settings=fit_settings())
+def test_drawn_functions_are_finite(table: Table, settings: Settings) -> None:
+    regressor = fit_table(settings, table)
+    require_finite_draws(regressor, table.rows(4, seed=1))
+
+
+@fuzz(small=3, full=3_000, table=tables(), settings=fit_settings())
+def test_predictions_after_more_rows_are_sane(table: Table, settings: Settings) -> None:
+    X, y, options = table.rows(), table.y(), table.options()
+    half = len(y) // 2
+    parts: tuple[dict[str, Any], ...] = ({}, {})
+    for name, value in options.items():
+        whole = getattr(value, "ndim", 0) and len(value) == len(y)
+        parts[0][name], parts[1][name] = (value[:half], value[half:]) if whole else (value, value)
+    regressor = fit(settings, X[:half], y[:half], **parts[0])
+    with refusals(regressor):
+        regressor.partial_fit(X[half:], y[half:], **parts[1])
+    require_sane(regressor, X, y)
