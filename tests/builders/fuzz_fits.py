@@ -192,7 +192,8 @@ def require_close(one: tuple[Array, ...], other: tuple[Array, ...], tolerance: f
         other: What they are compared with.
         tolerance: Largest distance, in units of the largest standard deviation of a target.
     """
-    unit = one[1].max(axis=0)
+    smallest = np.finfo(np.float64).tiny  # absurd rates can end in no spread at all
+    unit = np.maximum(one[1].max(axis=0), smallest)
     for a, b in zip(one, other, strict=True):
         scale = unit[..., None] if a.ndim > one[1].ndim else unit
         worst = np.max(np.abs(a - b) / scale)

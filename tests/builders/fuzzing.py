@@ -132,6 +132,8 @@ def fuzz(
             start = time.perf_counter()
             try:
                 run()
+            except hypothesis.errors.DidNotReproduce:
+                return  # the case that was run again is mended
             except BaseException as error:
                 _say_how_to_run_it_again(error)
                 raise

@@ -16,6 +16,7 @@ def draw_scored(
     shift: float = 0.0,
     scale: float = 1.0,
     farther: float = 0.0,
+    higher: float = 0.0,
     since: int = 0,
 ) -> Scored:
     """Return rows with standard normal scores, changed from row ``since`` on."""
@@ -27,4 +28,6 @@ def draw_scored(
     fold = torch.arange(n) % n_folds
     weight = torch.ones(n, dtype=torch.float64)
     pit = torch.special.ndtr(scores)
-    return Scored(scores, pit, distance, fold, torch.zeros_like(fold), weight)
+    median = torch.randn(n, n_targets, generator=generator, dtype=torch.float64)
+    median[since:] += higher
+    return Scored(scores, pit, median, distance, fold, torch.zeros_like(fold), weight)

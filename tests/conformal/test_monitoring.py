@@ -69,16 +69,26 @@ def test_the_first_alarm_is_where_the_evidence_reaches_the_threshold() -> None:
 def test_drifting_inputs_are_noticed_without_targets() -> None:
     report = monitor(without_targets(draw_scored(400, farther=0.8, since=200)))
     (alarm,) = report.alarms
-    assert (alarm.part, alarm.change) == ("inputs", "higher")
+    assert (alarm.part, alarm.change) == ("distances", "higher")
     assert report.says.startswith("The inputs drifted (farther from the rows seen): noticed at")
     found = (report.pit, report.pit_distance, report.coverage, report.target_log_evidence)
     assert found == (None, None, None, None)
     assert report.share_beyond_95 > 0.3
 
 
+def test_inputs_with_other_predictions_are_noticed_with_and_without_targets() -> None:
+    new = draw_scored(600, higher=1.0, since=200)
+    for each in (new, without_targets(new)):
+        report = monitor(each)
+        (alarm,) = report.alarms
+        assert (alarm.part, alarm.change) == ("predictions", "higher")
+        assert report.says.startswith("The inputs drifted (more of those with high predictions)")
+        assert 200 <= alarm.row < 300
+
+
 def test_both_drifts_are_told_the_first_noticed_first() -> None:
     report = monitor(draw_scored(600, shift=0.6, farther=2.0, since=200))
-    assert [alarm.part for alarm in report.alarms] == ["inputs", "targets"]
+    assert [alarm.part for alarm in report.alarms] == ["distances", "targets"]
     assert report.alarms[0].row < report.alarms[1].row
     assert report.says.count("drifted") == 2
 

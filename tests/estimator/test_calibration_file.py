@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,12 @@ from builders.estimators import make_rows
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors
 
 from sswim import Recipe, SSWIMRegressor
+from sswim.conformal.scored import Scored
 from sswim.estimator.model_file import MODEL, ModelFileError
+from sswim.posterior.held_out_folds import HeldOutFolds
 
+FOLDS = [f"folds.{each.name}" for each in fields(HeldOutFolds)]
+HELD_OUT = [f"held_out.{each.name}" for each in fields(Scored)]
 Content = tuple[dict[str, torch.Tensor], dict[str, Any]]
 
 
@@ -35,15 +40,12 @@ def is_refused(path: Path) -> bool:
 
 def test_there_is_something_to_forge(content: Content) -> None:
     tensors, values = content
-    found = {name.split(".")[1] for name in tensors if name.startswith(("folds.", "held_out."))}
-    assert found == {"keys", "fold", "weights", "scores", "pit", "distance", "group", "weight"}
+    found = {name for name in tensors if name.startswith(("folds.", "held_out."))}
+    assert found == {*FOLDS, *HELD_OUT}
     assert values["calibration"] == {"labels": ["False", "True"], "out_of_fold": True}
 
 
-@pytest.mark.parametrize(
-    "name", ["folds.keys", "folds.fold", "folds.weights", "held_out.scores", "held_out.pit"]
-    + [f"held_out.{name}" for name in ("distance", "fold", "group", "weight")],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [*FOLDS, *HELD_OUT])
 def test_no_other_form_of_a_tensor_is_taken(name: str, content: Content, tmp_path: Path) -> None:
     tensors, values = content
     path = tmp_path / "model"

@@ -27,6 +27,19 @@ PLAIN: Settings = {"depth": 0, "n_components": 1, "max_iter": 0}
     table=Table(n_rows=2, columns=("normal",) * 3, units=(6, 0), deviations="number"),
     settings=PLAIN | {"kernel": "rbf", "length_scale": 1e-6},
 )
+# The variance of a gap in a column of 1e200, which is cut off there, and that of X_std overflowed.
+@example(
+    table=Table(
+        seed=9390,
+        n_rows=23,
+        columns=("skewed", "uniform", "levels", "with gaps", "constant"),
+        units=(150, 0, 20, 200, -3),
+        n_repeats=2,
+        weights="counts",
+        deviations="number",
+    ),
+    settings=PLAIN,
+)
 def test_predictions_of_arrays_are_sane(table: Table, settings: Settings) -> None:
     regressor = fit_table(settings, table)
     X_std = table.options().get("X_std")

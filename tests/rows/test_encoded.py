@@ -67,3 +67,11 @@ def test_inputs_that_count_as_known_have_no_variance_of_their_own() -> None:
     known = impute(Encoded(HOLES, np.full(HOLES.shape, 0.25)), IMPUTER, None, np.full(3, True))
     assert known.variance is not None
     assert (known.variance == 0.25).all()  # what the user has said stays
+
+
+def test_the_variance_of_a_gap_and_that_of_the_user_do_not_overflow() -> None:
+    wide = learn_imputer(1e200 * SAMPLE)
+    given = np.full(HOLES.shape, 1e300)
+    found = impute(Encoded(1e200 * HOLES, given), wide)
+    assert found.variance is not None
+    assert np.isfinite(found.variance).all()

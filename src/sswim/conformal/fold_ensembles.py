@@ -24,8 +24,9 @@ def fold_ensembles(ensemble: Ensemble) -> tuple[Ensemble, ...]:
     rows, folds = ensemble.rows, ensemble.folds
     if rows is None or folds is None or len(rows) == 0:
         raise UserError(
-            "Conformal intervals need rows that the model has not seen. This model held none out, "
-            "or does not keep its rows: call calibrate(X, y) with rows that fit did not get."
+            "Conformal intervals and monitoring need rows that the model has not seen. This model "
+            "held none out, or does not keep its rows: call calibrate(X, y) with rows that fit did "
+            "not get."
         )
     fold_of = folds.fold_of(rows.inputs.mean)
     return tuple(

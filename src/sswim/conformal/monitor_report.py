@@ -8,7 +8,9 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
-Part = Literal["targets", "inputs"]
+Part = Literal["targets", "distances", "predictions"]
+"""What drifted: targets, or inputs by their distances from the rows seen or by what is predicted
+for them."""
 
 _CHANGES: dict[Part, dict[str, str]] = {
     "targets": {
@@ -18,12 +20,19 @@ _CHANGES: dict[Part, dict[str, str]] = {
         "narrower": "closer to the predictions than expected",
         "tails": "more outliers than expected",
     },
-    "inputs": {
+    "distances": {
         "higher": "farther from the rows seen",
         "lower": "closer to the rows seen",
         "wider": "both farther from the rows seen and closer to them",
         "narrower": "distances from the rows seen vary less",
         "tails": "more inputs very far from the rows seen, or very close",
+    },
+    "predictions": {
+        "higher": "more of those with high predictions",
+        "lower": "more of those with low predictions",
+        "wider": "more of those with high and with low predictions",
+        "narrower": "fewer of those with high and with low predictions",
+        "tails": "more of those with very high or very low predictions",
     },
 }
 """Changes on which ``change_evidence.Strategy`` bets, in words."""
@@ -36,7 +45,7 @@ class Alarm:
     part: Part
     """What drifted."""
     target: int | None
-    """Number of the target, counted from 0, if there are several and one of them drifted."""
+    """Number of the target, or of the prediction, counted from 0, if there are several."""
     row: int
     """First row at which the evidence was enough."""
     since: int
@@ -47,7 +56,9 @@ class Alarm:
     @property
     def says(self) -> str:
         """One sentence."""
-        subject = f"The {self.part}" if self.target is None else f"Target {self.target}"
+        subject = "The targets" if self.part == "targets" else "The inputs"
+        if self.part == "targets" and self.target is not None:
+            subject = f"Target {self.target}"
         return (
             f"{subject} drifted ({_CHANGES[self.part][self.change]}): noticed at row "
             f"{self.row:,}, probably since row {self.since:,}."
@@ -88,7 +99,8 @@ class MonitorReport:
     target_log_evidence: Float64[np.ndarray, "N T"] | None
     """The part of each target in the evidence: ``log_evidence`` is the largest of all parts."""
     input_log_evidence: Float64[np.ndarray, " N"]
-    """The part of the inputs in the evidence."""
+    """The part of the inputs in the evidence: by distances or by predictions, whichever is larger.
+    """
     pit: Shaped[np.ndarray, "N ..."] | None
     """Predicted probabilities of smaller targets, (N,) or (N, T)."""
     pit_distance: float | None

@@ -1,17 +1,18 @@
 """Monitoring: comparing new rows with rows that a model held out.
 
-Each target's scores and the distances of the inputs are a *part*. The evidence of a part
-(``change_evidence``) ever reaches 1/α' without a change with a probability of at most α'. The
-inputs have half of the allowed probability of a false alarm, and all targets together the other
-half, so that any false alarm has at most the probability α (the union bound). An average of the
-parts' evidences would not do: p-values of different parts depend on each other, and a martingale
-in the history of one part need not be one in the history of all.
+Each target's scores, the distances of the inputs, and the medians that are predicted for them are
+a *part*. The evidence of a part (``change_evidence``) ever reaches 1/α' without a change with a
+probability of at most α'. The targets have half of the allowed probability of a false alarm, the
+distances a quarter and the medians a quarter, so that any false alarm has at most the probability α
+(the union bound). An average of the parts' evidences would not do: p-values of different parts
+depend on each other, and a martingale in the history of one part need not be one in the history of
+all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ class _PartEvidence:
 
     part: Part
     target: int | None
+    """Number of the target, if there are several."""
     u: Float64[Tensor, " m"]
     log_evidence: Float64[Tensor, " m"]
 
@@ -63,6 +65,7 @@ def monitor_rows(
     parts = _parts(reference, new, generator)
     found = [alarm for part in parts if (alarm := _alarm(part, -math.log(false_alarm)))]
     evidence = np.stack([part.log_evidence.numpy() for part in parts], axis=1)
+    n_targets = new.median.shape[1]
     has_targets = new.scores.shape[1] > 0
     pit_distance, pit_p_value = _compare_pit(reference, new) if has_targets else (None, None)
     distance_95, distance_99 = _distance_quantiles(reference, (0.95, 0.99))
@@ -70,10 +73,10 @@ def monitor_rows(
     return MonitorReport(
         n_rows=len(distance),
         false_alarm=false_alarm,
-        alarms=tuple(sorted(found, key=lambda alarm: alarm.row)),
+        alarms=_first_alarms(found),
         log_evidence=evidence.max(1),
-        target_log_evidence=evidence[:, 1:] if has_targets else None,
-        input_log_evidence=evidence[:, 0],
+        target_log_evidence=evidence[:, 1 + n_targets :] if has_targets else None,
+        input_log_evidence=evidence[:, : 1 + n_targets].max(1),
         pit=_drop_single(new.pit.numpy()) if has_targets else None,
         pit_distance=pit_distance,
         pit_p_value=pit_p_value,
@@ -88,18 +91,36 @@ def monitor_rows(
 
 
 def _parts(reference: Scored, new: Scored, generator: torch.Generator) -> list[_PartEvidence]:
-    """Return the evidence of the inputs, then of each target."""
-    n_targets = new.scores.shape[1]
-    u = _p_values_of_folds(reference, new, reference.distance, new.distance, generator)
-    share = 0.5 if n_targets else 1.0
-    parts = [_PartEvidence("inputs", None, u, log_evidence(u) + math.log(share))]
-    for number in range(n_targets):
-        old_scores, scores = reference.scores[:, number], new.scores[:, number]
-        u = _p_values_of_folds(reference, new, old_scores, scores, generator)
-        target = number if n_targets > 1 else None
-        log_share = math.log(0.5 / n_targets)
-        parts.append(_PartEvidence("targets", target, u, log_evidence(u) + log_share))
-    return parts
+    """Return the evidence of distances, of each target's medians, and of each target."""
+    n_targets = new.median.shape[1]
+    of_inputs = 0.5 if new.scores.shape[1] else 1.0
+
+    def evidence(
+        part: Part, share: float, old: Float64[Tensor, "n _"], now: Float64[Tensor, "m _"]
+    ) -> Iterator[_PartEvidence]:
+        for number, (reference_values, values) in enumerate(
+            zip(old.unbind(1), now.unbind(1), strict=False)  # none of targets that are not known
+        ):
+            u = _p_values_of_folds(reference, new, reference_values, values, generator)
+            target = number if n_targets > 1 and part != "distances" else None
+            log_share = math.log(share / now.shape[1])
+            yield _PartEvidence(part, target, u, log_evidence(u) + log_share)
+
+    distances = reference.distance[:, None], new.distance[:, None]
+    return [
+        *evidence("distances", 0.5 * of_inputs, *distances),
+        *evidence("predictions", 0.5 * of_inputs, reference.median, new.median),
+        *evidence("targets", 0.5, reference.scores, new.scores),
+    ]
+
+
+def _first_alarms(found: Sequence[Alarm]) -> tuple[Alarm, ...]:
+    """Return the alarms in the order of their rows, of the inputs only the first."""
+    kept: dict[tuple[bool, int | None], Alarm] = {}
+    for alarm in sorted(found, key=lambda alarm: alarm.row):
+        is_target = alarm.part == "targets"
+        kept.setdefault((is_target, alarm.target if is_target else None), alarm)
+    return tuple(kept.values())
 
 
 def _p_values_of_folds(

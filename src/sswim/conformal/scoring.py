@@ -50,13 +50,10 @@ def score_inputs(
     ensembles: Sequence[Ensemble], inputs: Measure, fold: Int64[Tensor, " N"]
 ) -> Scored:
     """Score standardised inputs without targets, each by the ensemble of its fold."""
-    distance = torch.empty(len(fold), dtype=torch.float64, device=fold.device)
-    for number, ensemble in enumerate(ensembles):
-        inside = fold == number
-        if inside.any():
-            distance[inside] = input_distance(inputs.mean[inside], ensemble.rows)
-    none = distance.new_empty(len(fold), 0)
-    return Scored(none, none, distance, fold, torch.zeros_like(fold), torch.ones_like(distance))
+    n_targets = len(ensembles[0].scaling.target_mean)
+    unknown = torch.zeros(len(fold), n_targets, dtype=torch.float64, device=fold.device)
+    scored = score_rows(ensembles, Rows(inputs, unknown), fold)
+    return replace(scored, scores=unknown[:, :0], pit=unknown[:, :0])
 
 
 def _score(
@@ -65,10 +62,12 @@ def _score(
     """Score the rows of one fold."""
     scaling = no_scaling(rows).to(device=rows.targets.device)
     mixture = replace(ensemble, scaling=scaling).predict(rows.inputs)
+    predicted = spreads(mixture)
     weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
     return Scored(
-        spreads(mixture).scores(rows.targets),
+        predicted.scores(rows.targets),
         mixture.cdf(rows.targets),
+        predicted.median,
         input_distance(rows.inputs.mean, ensemble.rows),
         fold,
         group,

@@ -98,7 +98,7 @@ def unpack_calibration(
     n_rows, n_targets = len(parts["scores"]), len(ensemble.scaling.target_mean)
     n_groups = 1 if labels is None else len(labels)
     for name, tensor in parts.items():
-        shape = (n_rows, n_targets) if name in ("scores", "pit") else (n_rows,)
+        shape = (n_rows, n_targets) if name in ("scores", "pit", "median") else (n_rows,)
         is_number = name in ("fold", "group")
         require_form(
             f"{HELD_OUT}.{name}", tensor, shape, torch.int64 if is_number else torch.float64
@@ -110,7 +110,7 @@ def unpack_calibration(
     for name in ("distance", "weight", "pit"):
         require_that(f"{HELD_OUT}.{name} must not be negative", holds=(parts[name] >= 0).all())
     require_that("probabilities must be at most one", holds=(parts["pit"] <= 1).all())
-    for name in ("scores", "distance", "weight"):
+    for name in ("scores", "median", "distance", "weight"):
         holds = (parts[name].abs() <= _LARGEST).all()
         require_that(f"{HELD_OUT}.{name} must have numbers of at most {_LARGEST:g}", holds=holds)
     held_out = Scored(**parts).to(device=ensemble.weights.device)

@@ -50,14 +50,8 @@ MODEL_BYTES = "model_file"
 
 FITTED = (
     *("_models", "_updates", "_fitted_rows", "_flat_targets", "history_", "recipe_", "n_iter_"),
-    *(
-        "n_features_in_",
-        "feature_names_in_",
-        "input_names_",
-        "_reader",
-        "_calibration",
-        "_conformal",
-    ),
+    *("n_features_in_", "feature_names_in_", "input_names_", "_reader"),
+    *("_calibration", "_conformal"),
 )
 """Attributes of a fitted estimator that follow from those bytes, or are left out."""
 

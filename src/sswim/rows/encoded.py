@@ -48,5 +48,7 @@ def impute(
     if certain is not None:
         variance[:, certain] = 0.0
     if encoded.variance is not None:
+        # The variance of a gap may be as large as a number can be.
+        variance = np.minimum(variance, np.finfo(np.float64).max - encoded.variance)
         variance += encoded.variance
     return Encoded(inputs, variance if variance.any() else None)
