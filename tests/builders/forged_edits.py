@@ -85,7 +85,8 @@ class TensorEdit:
             case "plus" if tensor.is_floating_point():
                 found = tensor + number
             case "dtype":
-                found = tensor.to(DTYPES[self.place % len(DTYPES)])
+                real = tensor.real if tensor.is_complex() else tensor
+                found = real.to(DTYPES[self.place % len(DTYPES)])
             case "empty":
                 found = tensor.new_zeros(0)
             case "longer":

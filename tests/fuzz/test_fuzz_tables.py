@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from builders.commands import invoke
+from builders.damages import Damage
 from builders.fuzzing import count_refusal, fuzz
-from builders.random_tables import Table, TextTable, tables
+from builders.random_tables import ArrowTable, Table, TextTable, tables
+from hypothesis import example
 from typer.testing import Result
 
 from sswim import SSWIMRegressor
@@ -45,7 +47,18 @@ def require_clear(result: Result) -> None:
     count_refusal()
 
 
+# A target of durations, and a byte of a time zone's name flipped: errors of Arrow.
 @fuzz(small=8, full=1000, part=40, limit=60.0, table=tables())
+@example(table=ArrowTable(types=("float", "integer", "text", "duration")))
+@example(
+    table=ArrowTable(
+        ".arrow",
+        20,
+        ("float", "boolean", "time", "float"),
+        True,
+        (Damage("flip", 0.15455228259265066, 0.8966115539777764, b"\x15"),),
+    )
+)
 def test_a_table_is_used_or_refused_clearly(table: Table) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, data = Path(name), table.to_bytes()

@@ -108,6 +108,12 @@ def test_numbers_that_were_text_in_fit_may_come_as_numbers() -> None:
     assert same(encode(NumberColumn("x", text_format=",."), pa.array([1.5, None])), [[1.5], [NAN]])
 
 
+def test_an_unknown_time_zone_is_refused() -> None:
+    values = pa.array([1], pa.timestamp("s", "Nowhere"))
+    with pytest.raises(TableError, match=r"time zone of column 'x' must be known. Got 'Nowhere'"):
+        encode(TimeColumn("x", zone="Nowhere"), values)
+
+
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [

@@ -169,6 +169,12 @@ def test_other_targets_are_refused(target: str, message: str) -> None:
         target_numbers(houses(), target)
 
 
+def test_durations_are_no_targets() -> None:
+    table = pa.table({"y": pa.array([1, 2], pa.duration("s"))})
+    with pytest.raises(TableError, match=r"'y' must hold numbers. Got type duration\[s\]; divide"):
+        target_numbers(table, "y")
+
+
 def test_infinite_targets_are_refused_with_their_row() -> None:
     values = [1.0, None, np.inf, 4.0, -np.inf]
     table = pa.table({"x": [1.0] * 5, "y": values})

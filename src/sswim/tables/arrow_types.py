@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sswim.tables.table_errors import TableError
 
@@ -49,6 +50,18 @@ def kind_of(dtype: pa.DataType) -> Kind | None:
 def require_kind(name: str, dtype: pa.DataType, kind: Kind) -> None:
     """Raise unless a type is of a kind; any kind with an order of values can be a category."""
     found = kind_of(dtype)
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
+        _require_known_zone(name, dtype)
     if pa.types.is_null(dtype) or found == kind or (kind == "category" and found is not None):
         return
     raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")
+
+
+def _require_known_zone(name: str, dtype: pa.DataType) -> None:
+    try:
+        pc.local_timestamp(pa.array([0], dtype))
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            f"The time zone of column {name!r} must be known. Got {dtype.tz!r}; convert the column "
+            "to another zone, or to UTC."
+        ) from error

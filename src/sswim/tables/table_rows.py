@@ -170,6 +170,11 @@ def target_numbers(
             raise TableError(f"The target {target!r} must hold numbers. Got text: {some}.")
     if kind_of(values.type) != "number" and not pa.types.is_null(values.type):
         raise TableError(f"The target {target!r} must hold numbers. Got type {values.type}.")
+    if pa.types.is_duration(values.type):
+        raise TableError(
+            f"The target {target!r} must hold numbers. Got type {values.type}; divide it by a unit "
+            "of time, such as a second."
+        )
     numbers = as_numbers(values)
     if n_infinite := int(np.isinf(numbers).sum()):
         raise TableError(
