@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -10,8 +11,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.model.architecture import Architecture
-from sswim.model.spectrum import draw_frequencies
+from sswim.model.spectrum import Draw, Kernel, draw_frequencies
 from sswim.model.sswim import SSWIM
+from sswim.model.warp import WarpLayer
 from sswim.rows.measure import Measure
 
 
@@ -51,19 +53,31 @@ def start(
         for parameter, value in ((model.log_signal, signal), (model.log_noise, noise)):
             if value is not None:
                 parameter.copy_(value.log())
-    spread = _spread(sample)
     length_scales = start_length_scales(sample, length_scale)
     kernel, draw = architecture.kernel, architecture.draw
-    for layer in model.warp_layers():
-        for gp in layer.gps():
-            gp.spectrum.start(kernel, draw, length_scales, generator)
-            gp.start(sample, spread, generator)
+    start_warps(model.warp_layers(), kernel, draw, sample, length_scales, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)
     if model.noise_field is not None:
         # The noise depends on the raw inputs.
         raw_scales = start_length_scales(raw, length_scale)
         model.noise_field.spectrum.start(kernel, draw, raw_scales, generator)
     return model
+
+
+def start_warps(
+    layers: Iterable[WarpLayer],
+    kernel: Kernel,
+    draw: Draw,
+    sample: Float64[Tensor, "S D"],
+    length_scales: Float64[Tensor, " D"],
+    generator: torch.Generator,
+) -> None:
+    """Draw the frequencies and the pseudo-inputs of a single member's warps; see :func:`start`."""
+    spread = _spread(sample)
+    for layer in layers:
+        for gp in layer.gps():
+            gp.spectrum.start(kernel, draw, length_scales, generator)
+            gp.start(sample, spread, generator)
 
 
 def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:

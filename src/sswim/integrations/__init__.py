@@ -1,0 +1,1 @@
+"""Models of sswim for other libraries; each module needs the library that it is named after."""
