@@ -47,9 +47,14 @@ def test_other_threads_keep_their_cores() -> None:
         assert pool.submit(torch.get_num_threads).result() == 4
 
 
-def test_no_gradients_are_recorded() -> None:
+def test_gradients_are_recorded_if_the_caller_records_them() -> None:
     leaf = torch.ones(2, requires_grad=True)
-    assert not any(each.requires_grad for each in map_in_threads(lambda n: n * leaf, range(8)))
+    results = map_in_threads(lambda n: n * leaf, range(8))
+    (gradient,) = torch.autograd.grad(torch.stack(results).sum(), leaf)
+    assert gradient.tolist() == [28, 28]
+    with torch.no_grad():
+        results = map_in_threads(lambda n: n * leaf, range(8))
+    assert not any(each.requires_grad for each in results)
 
 
 def test_errors_are_raised() -> None:

@@ -107,6 +107,21 @@ def test_gradients_at_equal_points_are_finite(
         assert gradient.isfinite().all()
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gradients_of_the_cross_kernel(kernel: Kernel, generator: torch.Generator) -> None:
+    first, second = normal(generator, 2, 4, 3), normal(generator, 2, 2, 3)
+    plain = cross_kernel(first, second, kernel)
+    first.requires_grad_()
+    second.requires_grad_()
+    recorded = cross_kernel(first, second, kernel)
+    assert torch.allclose(plain, recorded, rtol=1e-13)
+    assert torch.autograd.gradcheck(lambda a, b: cross_kernel(a, b, kernel), (first, second))
+    equal = torch.autograd.grad(cross_kernel(first, first, kernel).square().sum(), first)
+    assert equal[0].isfinite().all()
+    with torch.no_grad():
+        assert torch.equal(cross_kernel(first, second, kernel), plain)
+
+
 def expectation(kernel: Kernel, offset: Tensor, variance: Tensor, n: int = 100_000) -> Tensor:
     """Estimate E k(‖d‖) of d ~ N(offset, variance) from pairs of draws."""
     generator = torch.Generator().manual_seed(0)

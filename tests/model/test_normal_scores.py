@@ -137,6 +137,14 @@ def test_slopes_against_finite_differences(sample: Tensor, generator: torch.Gene
     assert torch.allclose(scores.slopes(x), difference, rtol=1e-5, atol=1e-5)
 
 
+def test_gradients_in_the_inputs(sample: Tensor, generator: torch.Generator) -> None:
+    learnt = learn_normal_scores(sample)
+    x = sample[:5].clone() + 1e-3 * normal(generator, *sample[:5].shape)  # away from knots
+    leaf = x.requires_grad_()
+    (gradient,) = torch.autograd.grad(learnt.forward(Measure(leaf)).mean.sum(), leaf)
+    assert torch.equal(gradient, learnt.slopes(x.detach()))
+
+
 def test_small_variances_against_draws(sample: Tensor, generator: torch.Generator) -> None:
     scores = learn_normal_scores(sample[:, :2])
     x = torch.tensor([1.7, -0.3], dtype=torch.float64)

@@ -142,6 +142,17 @@ def test_inverses_at_the_limits_of_the_parameters(
     assert_small(back, y, (again - y) * (-log_slope).exp(), again - y)
 
 
+@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+def test_gradients_of_the_inverse(
+    kind: OutputWarpName, n_terms: int, generator: torch.Generator
+) -> None:
+    with torch.no_grad():
+        output = random_warp(kind, n_terms, generator, spread=0.5).condition()[0]
+    z = normal(generator, 2, 3)
+    assert torch.autograd.gradcheck(output.inverse, z.clone().requires_grad_())
+    assert torch.equal(output.inverse(z.clone().requires_grad_()), output.inverse(z))
+
+
 @torch.no_grad()
 def test_the_inverse_of_a_steep_step_does_not_go_round_in_circles() -> None:
     """Newton steps alone would jump back and forth across the step for ever."""

@@ -23,12 +23,7 @@ from sswim.base.errors import UserError
 from sswim.model.sswim import SSWIM
 from sswim.posterior import local_prediction
 from sswim.posterior import neighbour_predictor as predictor_module
-from sswim.posterior.neighbour_predictor import (
-    N_NODES,
-    NeighbourPredictor,
-    condition_on_rows,
-    normal_nodes,
-)
+from sswim.posterior.neighbour_predictor import NeighbourPredictor, condition_on_rows
 from sswim.posterior.prediction import Prediction
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
@@ -371,14 +366,6 @@ def test_far_from_all_rows_the_prediction_is_the_mean_of_its_neighbours(
     assert (far.mean > rows.targets.amin(0)).all()
     assert (far.mean < rows.targets.amax(0)).all()
     assert (far.latent_variance > model.signal()).all()
-
-
-def test_nodes_stand_for_normal_draws() -> None:
-    for n_inputs in (1, 3, 20):
-        nodes = normal_nodes(n_inputs)
-        assert nodes.shape == (N_NODES, n_inputs)
-        assert nodes.mean(0).abs().max() < 1e-12
-        assert torch.allclose(nodes.square().mean(0), torch.ones(n_inputs, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("depth", [0, 1])

@@ -104,7 +104,7 @@ def map_chunks(
 
     write(part, 0)
     if in_threads and not joined.tensors()[0].is_cuda:
-        map_in_threads(compute, others)
+        map_in_threads(torch.no_grad()(compute), others)  # they write to the same tensors
     else:
         for item in others:
             compute(item)

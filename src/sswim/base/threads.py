@@ -38,14 +38,20 @@ def map_in_threads(function: Callable[[ItemT], ResultT], items: Sequence[ItemT])
     """Apply a function to each item, on as many threads as PyTorch would use.
 
     Batches of small factorisations run on one core however many there are, so each core gets
-    batches of its own. Gradients are recorded in none of the threads.
+    batches of its own. Gradients are recorded if they are in the thread of the caller.
     """
     n_threads = torch.get_num_threads()
     workers = min(n_threads, len(items))
     if workers <= 1:
         return [function(item) for item in items]
+    records_gradients = torch.is_grad_enabled()  # each thread has a setting of its own
+
+    def apply(item: ItemT) -> ResultT:
+        with torch.set_grad_enabled(records_gradients):
+            return function(item)
+
     try:
         with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
-            return list(pool.map(torch.no_grad()(function), items))
+            return list(pool.map(apply, items))
     finally:
         torch.set_num_threads(n_threads)  # else threads that start later would have one core

@@ -28,6 +28,16 @@ def finite(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     return values
 
 
+def finite_covariance(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Return covariances; raise if they are not finite."""
+    if not values.isfinite().all():
+        raise UserError(
+            "A covariance must be finite in float64. Got targets whose squares are not: use "
+            "predict(X, return_std=True), or divide y by a constant before fit."
+        )
+    return values
+
+
 @contextmanager
 def finite_algebra() -> Iterator[None]:
     """Raise the error of :func:`finite` where a matrix of the body cannot be factorised."""

@@ -36,8 +36,8 @@ def as_numpy(values: Any) -> Any:
     return values
 
 
-def _tensor_array(tensor: Tensor) -> np.ndarray:
-    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
+def _require_dense(tensor: Tensor) -> None:
+    """Raise unless a tensor is dense and has values."""
     trouble, cure = None, "pass a dense tensor or an array"
     if tensor.is_nested:
         trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
@@ -47,6 +47,11 @@ def _tensor_array(tensor: Tensor) -> np.ndarray:
         trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
     if trouble is not None:
         raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
+
+
+def _tensor_array(tensor: Tensor) -> np.ndarray:
+    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
+    _require_dense(tensor)
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
         tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
@@ -154,6 +159,29 @@ def check_inputs(
     """Check inputs without targets against those of ``fit``, and make a measure of them."""
     encoded = estimator._reader.read(estimator, X, X_std)
     return as_measure(encoded.inputs, encoded.variance, dtype)
+
+
+def check_points(estimator: BaseEstimator, X: Any) -> None:
+    """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
+    if not isinstance(X, Tensor):
+        raise UserError(
+            f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), or "
+            "predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
+        )
+    estimator._reader.require_plain()
+    _require_dense(X)
+    if X.is_complex():
+        raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
+    n_inputs = estimator.n_features_in_
+    if X.ndim < 2 or X.shape[-1] != n_inputs:
+        raise UserError(
+            f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its last "
+            f"axis. Got X.shape={tuple(X.shape)}."
+        )
+    if not X.isfinite().all():
+        raise UserError(
+            "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones (NaN)."
+        )
 
 
 def check_targets(y: Any) -> Float64[np.ndarray, " N"] | Float64[np.ndarray, "N T"]:

@@ -66,6 +66,24 @@ class InputReader:
             f"{column!r}; give one label for each row."
         )
 
+    def require_plain(self) -> None:
+        """Raise unless the inputs are the columns themselves, all of them plain numbers."""
+        if self.schema is None:
+            return
+        encoded = [
+            f"{column.name!r} ({column.kind}{', missing values' if column.has_missing else ''})"
+            for column in self.schema.columns
+            if column.kind != "number" or column.has_missing
+        ]
+        if self.schema.sphere is not None:
+            encoded.append(f"{self.schema.sphere.longitude!r} and its latitude (sphere)")
+        if encoded:
+            raise UserError(
+                "Tensors are inputs of a model of plain numbers. This one was fitted to columns "
+                f"that become inputs in another way: {', '.join(encoded)}. Fit it to an array of "
+                "numbers, or use predict(X, return_cov=True) and sample_y(X) with a frame."
+            )
+
     def __post_init__(self) -> None:
         n_indicators = 0 if self.schema is None else int(self.schema.indicators.sum())
         if len(self.imputer.mean) + n_indicators != self.n_inputs:

@@ -14,7 +14,7 @@ from torch import Tensor
 from sswim.base.errors import UserError
 from sswim.base.random_state import RandomState, draw_generator
 from sswim.base.validation import require_integer
-from sswim.estimator.finite_predictions import finite, finite_algebra
+from sswim.estimator.finite_predictions import finite, finite_algebra, finite_covariance
 from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
 from sswim.estimator.input_reader import InputReader
 from sswim.estimator.member import Member
@@ -71,12 +71,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
             spread = mixture if include_noise else mixture.without_noise()
             return mean, self._as_output(finite(spread.standard_deviation))
         covariance = self._ensemble.covariance(inputs, include_noise=include_noise)
-        if not covariance.isfinite().all():
-            raise UserError(
-                "A covariance must be finite in float64. Got targets whose squares are not: use "
-                "return_std=True, or divide y by a constant before fit."
-            )
-        joint = covariance.permute(1, 2, 0).cpu().numpy()
+        joint = finite_covariance(covariance).permute(1, 2, 0).cpu().numpy()
         return mean, joint[..., 0] if self._flat_targets else joint
 
     def predict_distribution(

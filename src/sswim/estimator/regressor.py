@@ -21,6 +21,7 @@ from sswim.estimator.fit_source import Coordinates, as_source
 from sswim.estimator.input_checks import as_numpy
 from sswim.estimator.input_reader import learn_reader
 from sswim.estimator.persistence import Persistence
+from sswim.estimator.posterior_methods import PosteriorMethods
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
 from sswim.estimator.training_progress import show_progress
 from sswim.model.architecture import InputsName, NoiseName, WarpsName
@@ -43,7 +44,12 @@ TRAINING_SHARE = 0.75
 """Share of a limited time after which training ends; weighing and conditioning need the rest."""
 
 
-class SSWIMRegressor(MultiOutputMixin, RegressorMixin, Persistence):  # type: ignore[misc]
+class SSWIMRegressor(
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    PosteriorMethods,
+    Persistence,
+):
     """Nonstationary probabilistic regression by sparse spectrum warped input measures.
 
     Inputs and targets are standardised internally; predictions are in the units of the targets.

@@ -129,8 +129,38 @@ def kernel_matrix(
 def cross_kernel(
     first: Float[Tensor, "*B n D"], second: Float[Tensor, "*B m D"], kernel: Kernel
 ) -> Float[Tensor, "*B n m"]:
-    """Return the kernel of points with other points; not differentiable."""
+    """Return the kernel of points with other points; differentiable in both.
+
+    Points should be near the origin; see :func:`squared_distances`.
+    """
+    if torch.is_grad_enabled() and (first.requires_grad or second.requires_grad):
+        return _CrossKernel.apply(first, second, kernel)
     return correlation_value(kernel, squared_distances(first, second))
+
+
+class _CrossKernel(torch.autograd.Function):
+    """k(‖a_i − b_j‖) of points with other points.
+
+    With W = 2K̄ ⊙ ∂k/∂(r²), the gradient of a is diag(W1)a − Wb, and that of b likewise.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, kernel: Kernel) -> Tensor:
+        value, slope = correlation(kernel, squared_distances(first, second))
+        ctx.save_for_backward(first, second, slope)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_value: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        first, second, slope = ctx.saved_tensors
+        weights = 2 * of_value * slope
+        of_first = of_second = None
+        if ctx.needs_input_grad[0]:
+            of_first = weights.sum(-1)[..., None] * first - weights @ second
+        if ctx.needs_input_grad[1]:
+            of_second = weights.sum(-2)[..., None] * second - weights.mT @ first
+        return of_first, of_second, None
 
 
 def expected_cross_kernel(

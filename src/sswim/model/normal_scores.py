@@ -44,7 +44,7 @@ class NormalScores(Record):
     def forward(self, measure: Measure) -> Measure:
         """Map raw inputs; their variances are multiplied by squared slopes, to first order.
 
-        No gradient is recorded: neither the map nor the inputs are learnt.
+        It is differentiable in the inputs, and not in the map, which is not learnt.
         """
         mean, slopes = (tensor.to(measure.mean.dtype) for tensor in self._map(measure.mean))
 
@@ -67,13 +67,14 @@ class NormalScores(Record):
         """Return the normal scores of values, and the slopes of the map there."""
         knots, scores = (tensor.detach().to(torch.float64) for tensor in (self.knots, self.scores))
         slopes = scores.diff() / knots.diff()
-        columns = values.detach().to(torch.float64).mT
+        columns = values.to(torch.float64).mT
         batch = torch.broadcast_shapes(knots.shape[:-2], columns.shape[:-2])
         knots, scores, slopes, columns = (
             tensor.expand(*batch, -1, -1) for tensor in (knots, scores, slopes, columns)
         )
         # Inner knots only: the first and the last segment have no outer end.
-        segment = torch.searchsorted(knots[..., 1:-1].contiguous(), columns.contiguous())
+        inner, found = knots[..., 1:-1].contiguous(), columns.detach().contiguous()
+        segment = torch.searchsorted(inner, found)
         slope = slopes.gather(-1, segment)
         distance = columns - knots.gather(-1, segment)
         return (scores.gather(-1, segment) + slope * distance).mT, slope.mT

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from sswim.base.record import Record
 from sswim.base.root_finding import safeguarded_newton
@@ -157,10 +158,18 @@ class TanhMap(OutputMap):
         return warped, (slope * (1 - step.square())).sum(-2).log1p()
 
     def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
-        """Return y, given z = T(y), by Newton steps in brackets that follow from |tanh| < 1."""
+        """Return y, given z = T(y), by Newton steps in brackets that follow from |tanh| < 1.
+
+        It is differentiable in z, and not in the parameters of the map.
+        """
         # A limited number of rows at a time: each step takes memory for every term of every row.
         size = max(1, _ROWS // max(1, math.prod(warped.shape[:-2])))
-        return torch.cat([self._inverse(rows) for rows in warped.split(size, dim=-2)], dim=-2)
+        with torch.no_grad():
+            parts = [self._inverse(rows) for rows in warped.split(size, dim=-2)]
+            targets = torch.cat(parts, dim=-2)
+        if not (torch.is_grad_enabled() and warped.requires_grad):
+            return targets
+        return _Inverse.apply(warped, targets, self.forward(targets)[1])
 
     def _inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         """Return y of a limited number of rows, given z = T(y)."""
@@ -176,6 +185,22 @@ class TanhMap(OutputMap):
         return safeguarded_newton(
             error_and_step, targets, low, high, lambda targets: 1e-15 * (1 + targets.abs())
         )
+
+
+class _Inverse(torch.autograd.Function):
+    """y as a function of z = T(y) with the slope 1/T'(y), however y was found."""
+
+    @staticmethod
+    def forward(ctx: Any, warped: Tensor, targets: Tensor, log_slope: Tensor) -> Tensor:
+        ctx.shape = warped.shape
+        ctx.save_for_backward(log_slope)
+        return targets.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_targets: Tensor) -> tuple[Tensor, None, None]:
+        (log_slope,) = ctx.saved_tensors
+        return (of_targets * (-log_slope).exp()).sum_to_size(ctx.shape), None, None
 
 
 class OutputWarp(nn.Module):

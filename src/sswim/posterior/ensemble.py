@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sswim.base.record import Record, map_chunks, rows_at_once
+from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.model.output_warp import OutputMap
 from sswim.posterior.density import Density
 from sswim.posterior.feature_predictor import FeaturePredictor
 from sswim.posterior.held_out_folds import HeldOutFolds
 from sswim.posterior.held_rows import append_rows
+from sswim.posterior.joint_posterior import JointPosterior, mix_jointly
 from sswim.posterior.mixture import Mixture
 from sswim.posterior.neighbour_predictor import NeighbourPredictor
 from sswim.posterior.prediction import MeanPrediction, Prediction
@@ -112,13 +113,47 @@ class Ensemble(Record):
             total = total + weight * density.covariance(within)
         return total
 
+    def posterior(
+        self, points: Float[Tensor, "*B q D"], *, include_noise: bool = False
+    ) -> JointPosterior:
+        """Return the joint posterior of the function, or of observations, at sets of q points.
+
+        It is differentiable in the points.
+        """
+        *batch, n_points, _ = points.shape
+        if points.numel() == 0:
+            return self._empty_posterior(points)
+        sets = Measure(points.reshape(-1, *points.shape[-2:]))
+        size = max(1, rows_at_once(sets) // n_points)
+        parts = [self._posterior(some, include_noise) for some in chunks(sets, size)]
+        return concatenate(parts).map(lambda each: each.reshape(*batch, *each.shape[1:]))
+
+    def _posterior(self, points: Measure, include_noise: bool) -> JointPosterior:
+        """Return the joint posterior at a limited number of sets of points, (B, q, D)."""
+        standardised = self.scaling.inputs(points)
+        pairs = zip(self.members, self.weights.tolist(), strict=True)
+        used = [(member, weight) for member, weight in pairs if weight > 0]
+        return mix_jointly(
+            [(member.predict_jointly(standardised), member.factors.output) for member, _ in used],
+            [weight for _, weight in used],
+            self.scaling,
+            include_noise=include_noise,
+        )
+
+    def _empty_posterior(self, points: Float[Tensor, "*B q D"]) -> JointPosterior:
+        """Return the posterior at no points, which has a graph if the points have one."""
+        n_targets = len(self.scaling.target_mean)
+        nothing = points.to(torch.float64).sum(-1, keepdim=True).repeat_interleave(n_targets, -1)
+        return JointPosterior(nothing, nothing.mT[..., :, None] * nothing.mT[..., None, :])
+
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
         """Draw n functions, each from a member that is drawn by its weight; or observations.
 
         Returns:
-            A function of inputs that returns the values of all n draws there.
+            A function of inputs that returns the values of all n draws there, differentiable in
+            inputs that are known exactly.
         """
         weights = self.weights.cpu()
         chosen = torch.multinomial(weights, n, replacement=True, generator=generator)
@@ -133,7 +168,8 @@ class Ensemble(Record):
             standardised = self.scaling.inputs(inputs)
             values = [
                 member.factors.output.inverse(draw(standardised))
-                for member, draw in zip(self.members, draws, strict=True)
+                for member, draw, count in zip(self.members, draws, counts, strict=True)
+                if count
             ]
             return self.scaling.original_targets(torch.cat(values)[order])
 

@@ -27,7 +27,7 @@ from sswim.posterior.linear_regression import (
     negative_log_evidence,
     posterior,
 )
-from sswim.posterior.prediction import Prediction
+from sswim.posterior.prediction import JointPrediction, Prediction
 from sswim.posterior.predictor import Predictor
 from sswim.posterior.statistics import Statistics, total_statistics
 from sswim.rows.measure import Measure
@@ -137,14 +137,24 @@ class FeaturePredictor(Predictor):
             covariance.diagonal(dim1=-2, dim2=-1).copy_(latent.mT)
         return covariance
 
-    @torch.no_grad()
+    def predict_jointly(self, points: Measure) -> JointPrediction:
+        """Predict z jointly at sets of points; see :meth:`Predictor.predict_jointly`."""
+        sets = points.mean.shape[:2]
+        flat = Measure(points.mean.flatten(0, 1))
+        features = row_features(self.factors, flat).to(torch.float64).unflatten(0, sets)
+        noise = self.posterior.noise_at(log_precision(self.factors, flat))
+        return JointPrediction(
+            features @ self.posterior.mean,
+            self.posterior.set_covariance(features),
+            noise.expand(len(flat.mean), -1).unflatten(0, sets),
+        )
+
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
         """Draw n functions, each by its weights; see :meth:`Predictor.sample`."""
         weights = self.posterior.sample_weights(n, generator)
 
-        @torch.no_grad()
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
             values = [
                 self._draw(chunk, weights, generator if include_noise else None)

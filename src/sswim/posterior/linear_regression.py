@@ -88,6 +88,12 @@ class Posterior(Record):
         whitened = self._whiten(features.to(torch.float64))
         return self.latent_scale[..., None, None] * (whitened.mT @ whitened)
 
+    def set_covariance(self, features: Float64[Tensor, "B q F"]) -> Float64[Tensor, "B T q q"]:
+        """Return the joint latent covariances of sets of rows, for a single member."""
+        whitened = self._whiten(features.flatten(0, 1))  # (T, F, B·q)
+        sets = whitened.unflatten(-1, features.shape[:2]).permute(2, 0, 1, 3)
+        return self.latent_scale[:, None, None] * (sets.mT @ sets)
+
     def sample_weights(self, n: int, generator: torch.Generator) -> Float64[Tensor, "n F T"]:
         """Draw weights w = α + e^{a/2}σL⁻ᵀξ of a single member, with ξ ~ N(0, I).
 

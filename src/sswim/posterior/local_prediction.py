@@ -61,7 +61,7 @@ def predict_locally(
     *,
     weights: bool = False,
 ) -> LocalPrediction:
-    """Predict points from their neighbours.
+    """Predict points from their neighbours; differentiable in the points.
 
     Args:
         rows: The rows.
@@ -80,12 +80,13 @@ def predict_locally(
     around = far_away(around, present)
     variance = None if rows.variance is None else rows.variance[indices]
     origin = torch.zeros_like(points)[:, None]
+    fixed = around.detach()  # the kernel of the neighbours does not depend on the point
     if variance is None:
-        matrix = cross_kernel(around, around, kernel)
+        matrix = cross_kernel(fixed, fixed, kernel)
         towards = cross_kernel(around, origin, kernel)
     else:
         own = origin if point_variance is None else point_variance[:, None]
-        matrix = kernel_matrix(around, variance, kernel)
+        matrix = kernel_matrix(fixed, variance, kernel)
         towards = expected_cross_kernel(around, variance, origin, own, kernel)
     towards = towards[..., 0]  # k
     ridge = rows.ridge[indices].mT  # (Q, T, m)

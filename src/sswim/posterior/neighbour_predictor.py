@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.errors import UserError
@@ -20,14 +20,18 @@ from sswim.model.sswim import SSWIM
 from sswim.posterior.held_rows import append_rows, count_rows
 from sswim.posterior.local_prediction import LocalPrediction, predict_locally
 from sswim.posterior.neighbour_rows import NeighbourRows, neighbour_rows
-from sswim.posterior.pathwise import Kriging, PriorDraws, draw_prior, joint_covariance
-from sswim.posterior.prediction import Prediction
+from sswim.posterior.normal_nodes import N_NODES, normal_nodes, symmetric_root
+from sswim.posterior.pathwise import (
+    Kriging,
+    PriorDraws,
+    draw_prior,
+    joint_covariance,
+    set_covariance,
+)
+from sswim.posterior.prediction import JointPrediction, Prediction
 from sswim.posterior.predictor import Predictor
 from sswim.rows.measure import Measure, full_covariance
 from sswim.rows.rows import Rows
-
-N_NODES = 32
-"""Number of inputs that stand for an uncertain input."""
 
 ENTRIES = {"cpu": 2**17, "cuda": 2**26}
 """Number of entries of all covariances that are factorised together."""
@@ -134,7 +138,29 @@ class NeighbourPredictor(Predictor):
         covariance.diagonal(dim1=-2, dim2=-1).copy_(prediction.latent_variance.mT)
         return covariance
 
-    @torch.no_grad()
+    def predict_jointly(self, points: Measure) -> JointPrediction:
+        """Predict z jointly at sets of points; see :meth:`Predictor.predict_jointly`.
+
+        The neighbours of a point are as they are: gradients do not know that they may change.
+        """
+        sets = points.mean.shape[:2]
+        flat = Measure(points.mean.flatten(0, 1))
+        query = self._query(flat)
+        alone = sets[1] == 1
+        found = self._locally(query, weights=not alone)
+        predicted = self._as_prediction(found, flat).map(lambda each: each.unflatten(0, sets))
+        covariance = predicted.latent_variance.mT[..., None]  # (B, T, q, 1)
+        if not alone:
+            scale = (self._latent_amplitude(found) * _inflation(found.degrees)).sqrt()
+            scale = scale.unflatten(0, sets).mT
+            krigings = _kriging(query, found).map(lambda each: each.unflatten(0, sets))
+            joint = set_covariance(self.known, krigings, self.kernel)
+            joint = joint * (scale[..., :, None] * scale[..., None, :])
+            same = torch.eye(sets[1], dtype=torch.bool, device=joint.device)
+            covariance = torch.where(same, covariance, joint)
+        noise = predicted.observation_variance - predicted.latent_variance
+        return JointPrediction(predicted.mean, covariance, noise)
+
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
@@ -145,7 +171,6 @@ class NeighbourPredictor(Predictor):
         ).to(device=self.signal.device)
         return partial(self._draw, draws, generator if include_noise else None)
 
-    @torch.no_grad()
     def _draw(
         self, draws: PriorDraws, generator: torch.Generator | None, inputs: Measure
     ) -> Float64[Tensor, "n N T"]:
@@ -180,7 +205,8 @@ class NeighbourPredictor(Predictor):
                 "partial_fit(X, y) first."
             )
         at = kernel_points(self.factors, inputs)
-        return _Query(at.mean, at.variance, self.known.neighbours(at.mean, self.n_neighbors))
+        indices = self.known.neighbours(at.mean.detach(), self.n_neighbors)
+        return _Query(at.mean, at.variance, indices)
 
     def _locally(self, query: _Query, *, weights: bool = False) -> LocalPrediction:
         """Predict points in small chunks: in the cache, and on all cores."""
@@ -237,7 +263,7 @@ class NeighbourPredictor(Predictor):
 
     def _predict_nodes(self, inputs: Measure) -> Prediction:
         assert inputs.input_variance is not None
-        root = _root(full_covariance(inputs.mean, inputs.input_variance))
+        root = symmetric_root(full_covariance(inputs.mean, inputs.input_variance))
         nodes = normal_nodes(inputs.mean.shape[1]).to(inputs.mean)  # (nodes, D)
         around = inputs.mean[:, None] + nodes @ root
         exact = Measure(around.flatten(0, 1))
@@ -275,29 +301,12 @@ def _predict_query(
 
 def _kriging(query: _Query, found: LocalPrediction) -> Kriging:
     assert found.weights is not None
-    return Kriging(query.points, query.indices, found.weights)
+    return Kriging(query.points, query.indices, found.weights, query.variance)
 
 
 def _inflation(degrees: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
     """Return n/(n − 2), the variance of a Student-t over its squared scale."""
     return 1 / (1 - 2 / degrees)
-
-
-def _root(covariance: Float[Tensor, "N D D"]) -> Float[Tensor, "N D D"]:
-    """Return the symmetric root of covariances, some of whose variances may be zero."""
-    values, vectors = torch.linalg.eigh(covariance)
-    return (vectors * values.clamp(min=0).sqrt()[:, None]) @ vectors.mT
-
-
-def normal_nodes(n_inputs: int) -> Float64[Tensor, "nodes D"]:
-    """Return nodes whose mean over any function approximates that over N(0, I).
-
-    They come in pairs ±ξ and have unit variances, so that linear functions are exact.
-    """
-    engine = torch.quasirandom.SobolEngine(n_inputs, scramble=True, seed=0)
-    half = torch.special.ndtri(engine.draw(N_NODES // 2, dtype=torch.float64).clamp(1e-6, 1 - 1e-6))
-    nodes = torch.cat((half, -half))
-    return nodes / nodes.square().mean(0).sqrt()
 
 
 def condition_on_rows(model: SSWIM, rows: Rows) -> NeighbourPredictor:

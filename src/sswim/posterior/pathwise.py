@@ -22,7 +22,7 @@ from scipy import special
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.model.exact_kernel import cross_kernel, expected_cross_kernel
+from sswim.model.exact_kernel import cross_kernel, expected_cross_kernel, kernel_matrix
 from sswim.model.features import expected_features
 from sswim.model.spectrum import Kernel, draw_frequencies
 from sswim.posterior.neighbour_rows import NeighbourRows
@@ -30,6 +30,9 @@ from sswim.rows.measure import Measure
 
 N_FREQUENCIES = 2048
 """Number of frequencies of a prior draw: the kernel's error is about the inverse of its root."""
+
+PAIRS = 2**22
+"""Number of pairs of rows, over all sets of points, whose kernel is computed together."""
 
 BLOCK_ROWS = 2048
 """Number of rows whose kernel with all others is in memory."""
@@ -39,11 +42,13 @@ BLOCK_ROWS = 2048
 class Kriging(Record):
     """Points with the weights of their neighbours."""
 
-    points: Float64[Tensor, "Q D"]
-    indices: Int64[Tensor, "Q m"]
+    points: Float64[Tensor, "*Q D"]
+    indices: Int64[Tensor, "*Q m"]
     """The neighbours; −1 for a missing one."""
-    weights: Float64[Tensor, "Q T m"]
+    weights: Float64[Tensor, "*Q T m"]
     """Their weights; zero for a missing one."""
+    variance: Float64[Tensor, "*Q D"] | None = None
+    """Variances of the points under an expected kernel; None for none. Draws leave them out."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +140,56 @@ def joint_covariance(
     return total + weighted @ spread.mT
 
 
+def set_covariance(
+    rows: NeighbourRows, krigings: Kriging, kernel: Kernel
+) -> Float64[Tensor, "B T q q"]:
+    """Return the covariance of e at the points of each of B small sets, (B, q), for every target.
+
+    It is that of :func:`joint_covariance`, but differentiable in points and weights, and with a
+    matrix W of its own for every set.
+    """
+    used, place = _distinct(krigings.indices.clamp(min=0).flatten(1))
+    n_sets, n_points, n_targets, n_neighbours = krigings.weights.shape
+    places = place.unflatten(1, (n_points, n_neighbours))[:, None].expand(-1, n_targets, -1, -1)
+    spread = krigings.weights.new_zeros(n_sets, n_targets, n_points, used.shape[1])
+    spread = spread.scatter_add(3, places, krigings.weights.transpose(1, 2))  # W
+    centre = krigings.points.detach().mean(1, keepdim=True)
+    known, points = rows.points[used] - centre, krigings.points - centre
+    variance = None if rows.variance is None else rows.variance[used]
+    towards = spread @ _kernel(known, variance, points, krigings.variance, kernel)[:, None]
+    own = kernel_matrix(points, krigings.variance, kernel)[:, None]
+    size = max(1, PAIRS // max(1, used.numel()))
+    products = []
+    for start in range(0, used.shape[1], size):
+        block = slice(start, start + size)
+        some = None if variance is None else variance[:, block]
+        matrix = _kernel(known, variance, known[:, block], some, kernel)
+        matrix[:, block].diagonal(dim1=-2, dim2=-1).fill_(1.0)  # a row is where it is
+        products.append(spread @ matrix[:, None])
+    weighted = torch.cat(products, dim=-1) + spread * rows.ridge[used].mT[:, :, None]  # WΛ
+    return own - towards - towards.mT + weighted @ spread.mT
+
+
+def _distinct(
+    numbers: Int64[Tensor, "B n"],
+) -> tuple[Int64[Tensor, "B u"], Int64[Tensor, "B n"]]:
+    """Return the distinct numbers of every row, and the place of each number among them.
+
+    Rows with fewer distinct numbers than others are filled up with zeros.
+    """
+    ordered, order = numbers.sort(-1)
+    rank = torch.nn.functional.pad(ordered.diff(dim=-1) != 0, (1, 0)).cumsum(-1)
+    distinct = numbers.new_zeros(len(numbers), int(rank.max()) + 1).scatter(1, rank, ordered)
+    return distinct, torch.empty_like(numbers).scatter(1, order, rank)
+
+
 def _kernel(
-    first: Float64[Tensor, "n D"],
-    first_variance: Float64[Tensor, "n D"] | None,
-    second: Float64[Tensor, "m D"],
-    second_variance: Float64[Tensor, "m D"] | None,
+    first: Float64[Tensor, "*B n D"],
+    first_variance: Float64[Tensor, "*B n D"] | None,
+    second: Float64[Tensor, "*B m D"],
+    second_variance: Float64[Tensor, "*B m D"] | None,
     kernel: Kernel,
-) -> Float64[Tensor, "n m"]:
+) -> Float64[Tensor, "*B n m"]:
     """Return the kernel of points with others; its expectation if the first are uncertain."""
     if first_variance is None:
         return cross_kernel(first, second, kernel)

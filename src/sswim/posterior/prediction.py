@@ -73,3 +73,15 @@ class MeanPrediction(Record):
 
     mean: Float[Tensor, "N T"]
     """Mean of the function."""
+
+
+@dataclass(frozen=True)
+class JointPrediction(Record):
+    """Joint predictions of z = T(y) at sets of q points, by their first two moments."""
+
+    mean: Float64[Tensor, "B q T"]
+    """Mean of the function."""
+    covariance: Float64[Tensor, "B T q q"]
+    """Covariance of the function at the points of a set, for every target."""
+    noise: Float64[Tensor, "B q T"]
+    """Variance of the noise of an observation."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.model.observations import warped_measures
 from sswim.model.sswim import Factors
-from sswim.posterior.prediction import Prediction
+from sswim.posterior.prediction import JointPrediction, Prediction
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 
@@ -91,6 +91,13 @@ class Predictor(Record):
         """Return the joint latent covariance of z at inputs, for every target."""
 
     @abstractmethod
+    def predict_jointly(self, points: Measure) -> JointPrediction:
+        """Predict z jointly at each of B sets of q exactly known points, (B, q, D).
+
+        Unlike the other methods it is differentiable in the points, and cuts nothing into chunks.
+        """
+
+    @abstractmethod
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
@@ -98,7 +105,8 @@ class Predictor(Record):
 
         Returns:
             A function of inputs that returns the values of all n draws there. It can be called any
-            number of times; with noise, each call draws new noise.
+            number of times; with noise, each call draws new noise. It is differentiable in inputs
+            that are known exactly.
         """
 
     @abstractmethod

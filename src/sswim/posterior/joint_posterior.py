@@ -1,0 +1,95 @@
+"""Joint posteriors of several points in the units of the target, differentiable in the points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.base.record import Record
+from sswim.model.output_warp import OutputMap
+from sswim.posterior.mapped_moments import mapped_moments
+from sswim.posterior.prediction import JointPrediction
+from sswim.rows.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class JointPosterior(Record):
+    """Mean and covariance of a function, or of observations of it, at q points.
+
+    The axes of a batch come first. Several targets have the mean (…, q, T) and one covariance each,
+    (…, T, q, q); covariances between targets are not computed. A target that was given as a flat
+    array to ``fit`` has the mean (…, q) and the covariance (…, q, q).
+    """
+
+    mean: Float64[Tensor, "*points"]
+    """Mean at every point."""
+    covariance: Float64[Tensor, "*sets q q"]
+    """Covariance of all pairs of points: symmetric, and positive semi-definite up to rounding."""
+    flat_targets: bool = False
+    """Whether there is no axis of targets."""
+
+    @property
+    def variance(self) -> Float64[Tensor, "*points"]:
+        """Variance at every point, in the shape of the mean."""
+        variance = self.covariance.diagonal(dim1=-2, dim2=-1)
+        return variance if self.flat_targets else variance.mT
+
+    @property
+    def standard_deviation(self) -> Float64[Tensor, "*points"]:
+        """Standard deviation at every point; where it is zero, so is its gradient."""
+        variance = self.variance
+        positive = variance > 0
+        return torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
+
+    def of_flat_targets(self) -> JointPosterior:
+        """Return the posterior of the only target, without an axis of targets."""
+        return JointPosterior(self.mean[..., 0], self.covariance[..., 0, :, :], flat_targets=True)
+
+
+def mix_jointly(
+    members: Sequence[tuple[JointPrediction, OutputMap]],
+    weights: Sequence[float],
+    scaling: Scaling,
+    *,
+    include_noise: bool,
+) -> JointPosterior:
+    """Return the mean and the covariance of the mixture of members, in the units of the target.
+
+        μ = Σ w_m μ_m,    C = Σ w_m (C_m + (μ_m − μ)(μ_m − μ)ᵀ)
+
+    Args:
+        members: Each member's prediction of z = T(y), and its output warp T.
+        weights: Weights of the members, which add up to one.
+        scaling: Means and spreads that standardise the data.
+        include_noise: Whether the values are observations, or the function.
+    """
+    moments = [_moments(*member, include_noise=include_noise) for member in members]
+    mean, total = (torch.zeros_like(each) for each in moments[0])
+    for weight, (own, _) in zip(weights, moments, strict=True):
+        mean = mean + weight * own
+    for weight, (own, covariance) in zip(weights, moments, strict=True):
+        centred = own - mean
+        between = centred[..., :, None] * centred[..., None, :]
+        total = total + weight * (covariance + between)
+    total = 0.5 * (total + total.mT)  # products of matrices are symmetric up to rounding
+    scale = scaling.target_spread.square()[:, None, None]
+    return JointPosterior(scaling.original_targets(mean.mT), total * scale)
+
+
+def _moments(
+    prediction: JointPrediction, output: OutputMap, *, include_noise: bool
+) -> tuple[Float64[Tensor, "B T q"], Float64[Tensor, "B T q q"]]:
+    """Return the mean and the covariance of a member's standardised y.
+
+    A Student-t prediction of z counts as the Gaussian with the same mean and covariance.
+    """
+    mean, covariance = prediction.mean.mT, prediction.covariance
+    if include_noise:
+        covariance = covariance + prediction.noise.mT.diag_embed()
+    if type(output) is OutputMap:
+        return mean, covariance
+    return mapped_moments(lambda z: output.inverse(z.mT).mT, mean, covariance)
