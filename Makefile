@@ -54,5 +54,5 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers,maps]"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers,maps,ax,optuna]"
 	touch $@

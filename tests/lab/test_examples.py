@@ -59,3 +59,17 @@ def test_a_failing_sensor_is_noticed() -> None:
     assert abs(report.change_row - example["FAILURE"]) < 50
     assert [alarm.part for alarm in report.alarms] == ["targets"]
     assert len(example["draw"](report).axes) == 4
+
+
+@pytest.mark.filterwarnings("ignore:BoTorchSampler is experimental")
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:A not p.d.")
+@pytest.mark.parametrize(("library", "needed"), [("ax", "ax"), ("optuna", "optuna_integration")])
+def test_optimisers_improve_on_their_first_trials(library: str, needed: str) -> None:
+    pytest.importorskip(needed, reason=f"needs the extra {library}")
+    example = load_example(f"optimise_with_{library}.py")
+    losses = [
+        float(example["describe"](example["optimise"](n_trials)).split()[5])
+        for n_trials in (example["N_INITIAL"], example["N_INITIAL"] + 6)
+    ]
+    assert -3.01 < losses[1] < losses[0] - 0.3

@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from sswim.cli.console import messages, output, say, user_errors
+from sswim.cli.optimisation import optimisation, optimisation_table
 from sswim.cli.options import AddToResults, DataFolder, Device, Repeats, Retry, Workers
 from sswim.cli.progress import show_fits
 
 app = typer.Typer(help="Compare with other methods on named data sets.", no_args_is_help=True)
+for command in (optimisation, optimisation_table):
+    app.command()(command)
 
 RESULTS = Path("results") / "accuracy.csv"
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sswim.cli.console import messages
 
-if TYPE_CHECKING:
-    from sswim.lab.bench.accuracy import Row
+
+class Done(Protocol):
+    """The result of a fit, or of another job."""
+
+    @property
+    def job(self) -> object:
+        """The job, which prints as what was done."""
 
 
 @contextmanager
-def show_fits(n_fits: int) -> Iterator[Callable[[Row], None]]:
+def show_fits(n_fits: int) -> Iterator[Callable[[Done], None]]:
     """Show finished fits, the time left and the latest fit on the standard error stream.
 
     Yields:
-        A function to call with the row of each finished fit.
+        A function to call with the result of each finished fit.
     """
     from rich.progress import (
         BarColumn,

@@ -1,0 +1,1 @@
+"""Bayesian optimisation: how fast methods find the minimum of expensive functions."""

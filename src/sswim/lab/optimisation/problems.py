@@ -1,0 +1,53 @@
+"""The problems by name."""
+
+from __future__ import annotations
+
+from sswim.base.errors import UserError
+from sswim.lab.optimisation import boosting, brusselator, cart_pole
+from sswim.lab.optimisation.formulas import (
+    chirp_step,
+    gp_draw,
+    gramacy,
+    of_botorch,
+    warped_branin,
+)
+from sswim.lab.optimisation.problem import Problem
+
+DATA_SETS = ("concrete", "airfoil", "abalone")
+"""Data sets for which LightGBM is tuned."""
+
+_CUBE = (0.0, 1.0)
+_ACKLEY = (-20.0, 32.768)  # the usual bounds would have the optimum in the centre of the cube
+_MICHALEWICZ = (0.0, 3.141592653589793)
+_BOTORCH = ("botorch",)
+
+_ALL = (
+    Problem("gramacy", ((-2.0, 6.0),) * 2, gramacy, nonstationary=True),
+    Problem("chirp-step", (_CUBE,), chirp_step, nonstationary=True),
+    Problem("ackley", (_ACKLEY,) * 2, of_botorch("Ackley", 2), True, _BOTORCH),
+    Problem("michalewicz", (_MICHALEWICZ,) * 5, of_botorch("Michalewicz", 5), True, _BOTORCH),
+    Problem("warped-branin", (_CUBE,) * 2, warped_branin, nonstationary=True),
+    Problem("cartpole", cart_pole.BOUNDS, cart_pole.swing_up_cost, nonstationary=True),
+    Problem("pde", brusselator.BOUNDS, brusselator.weighted_variance, nonstationary=True),
+    *(
+        Problem(
+            f"lightgbm-{name}",
+            boosting.BOUNDS,
+            boosting.cross_validated_error(name),
+            nonstationary=True,
+            libraries=("lightgbm",),
+        )
+        for name in DATA_SETS
+    ),
+    Problem("hartmann6", (_CUBE,) * 6, of_botorch("Hartmann", 6), False, _BOTORCH),
+    Problem("gp-draw", (_CUBE,) * 2, gp_draw, nonstationary=False),
+)
+
+PROBLEMS = {problem.name: problem for problem in _ALL}
+
+
+def problem_named(name: str) -> Problem:
+    """Return a problem; raise UserError for an unknown name."""
+    if name not in PROBLEMS:
+        raise UserError(f"A problem must be one of {', '.join(PROBLEMS)}. Got {name!r}.")
+    return PROBLEMS[name]

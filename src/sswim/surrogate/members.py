@@ -1,0 +1,256 @@
+"""The members of a surrogate: their parameters, and their inputs in units of length-scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import cast
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor, nn
+
+from sswim.base.record import Record
+from sswim.model.exact_kernel import cross_kernel, kernel_matrix
+from sswim.model.spectrum import Kernel
+from sswim.model.start import start_warps
+from sswim.model.warp import WarpFactors, WarpLayer, warp
+from sswim.rows.measure import Measure
+from sswim.surrogate.member_kind import MemberKind
+from sswim.surrogate.monotone_warp import MonotoneWarps, monotone_warp
+
+N_PSEUDO = 16
+"""Number of pseudo-points of a warp."""
+
+N_WARP_FREQUENCIES = 32
+"""Number of frequencies of a warp."""
+
+WARP_SIGNAL = 0.1
+"""Prior median of the variance of g and h."""
+
+WARP_NOISE = 0.01
+"""Noise of the pseudo-targets, as a fraction of that variance."""
+
+WARP_LENGTH_SCALE = 0.3
+"""Prior median of the length-scales of g and h, in units of √D and the range of an input."""
+
+START_LENGTH_SCALE = 0.5
+"""Length-scales before training, in the same units."""
+
+START_NOISE = 1e-6
+"""σ² before training. Few rows cannot tell small noise from none: from a larger value it would
+hardly fall, and optima would be found only roughly."""
+
+ROUGH_LENGTH_SCALE, ROUGH_NOISE = 1.0, 1e-2
+"""Both before training of rough kinds."""
+
+SMALLEST_NOISE = 1e-8
+"""Smallest σ²: kernel matrices of rows side by side need it."""
+
+SIGNAL_DEVIATION = 0.5
+"""Prior log-deviation of s² around one: targets are standardised."""
+
+NOISE_MEDIAN, NOISE_DEVIATION = 1e-5, 3.0
+"""Prior median and log-deviation of σ²."""
+
+
+@dataclass(frozen=True)
+class MemberFactors(Record):
+    """The tensors that predictions of members are computed from."""
+
+    log_slopes: Float64[Tensor, "B D C"]
+    """r, the log slopes of the monotone warps; zero for members without."""
+    warps: tuple[WarpFactors, ...]
+    """Factors of the warps; each is applied to the first members, as many as it has."""
+    length_scales: Float64[Tensor, "B D"]
+    """ℓ, the length-scales."""
+    signal: Float64[Tensor, " B"]
+    """s², the variance of the function."""
+    noise: Float64[Tensor, " B"]
+    """σ², the variance of the noise."""
+    mean: Float64[Tensor, " B"]
+    """b, the mean of the function."""
+
+    def select(self, indices: Int64[Tensor, " S"]) -> MemberFactors:
+        """Return the factors of some members, in ascending order; members may be repeated."""
+        firsts = [indices[indices < _n_members(each)] for each in self.warps]
+        warps = tuple(
+            each.map(itemgetter(first))
+            for each, first in zip(self.warps, firsts, strict=True)
+            if len(first)
+        )
+        others = replace(self, warps=()).map(itemgetter(indices))
+        return replace(others, warps=warps)
+
+
+def _n_members(factors: WarpFactors) -> int:
+    return len(factors.gps[0].frequencies)
+
+
+def member_points(
+    factors: MemberFactors, inputs: Float64[Tensor, "*S #B q D"]
+) -> Float64[Tensor, "*S B q D"]:
+    """Return the warped inputs of every member in units of its length-scales.
+
+    Args:
+        factors: Tensors of the members.
+        inputs: Inputs between −½ and ½, or somewhat outside; for all members, or for each.
+    """
+    n_members, n_inputs = factors.length_scales.shape
+    n_rows = inputs.shape[-2]
+    sets = inputs.shape[:-3]
+    # The axes of sets become rows, so that tensors of the members are not copied for each of them.
+    rows = inputs.movedim(-3, 0).reshape(inputs.shape[-3], sets.numel() * n_rows, n_inputs)
+    points = monotone_warp(factors.log_slopes, rows)
+    for each in factors.warps:
+        n_warped = _n_members(each)
+        warped = warp(each, Measure(points[:n_warped])).mean
+        points = torch.cat((warped, points[n_warped:]))
+    points = points / factors.length_scales[:, None, :]
+    return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
+
+
+def kernel_between(
+    kernels: Sequence[Kernel],
+    signal: Float64[Tensor, " B"],
+    first: Float64[Tensor, "*#S B n D"],
+    second: Float64[Tensor, "*#S B m D"],
+) -> Float64[Tensor, "*S B n m"]:
+    """Return s²k of points with other points, for every member."""
+    sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
+    parts = [
+        cross_kernel(first[..., members, :, :], second[..., members, :, :], kernel)
+        for kernel, members in _slices(kernels)
+    ]
+    return signal[:, None, None] * torch.cat(parts, dim=-3)
+
+
+def kernel_within(
+    kernels: Sequence[Kernel],
+    signal: Float64[Tensor, " B"],
+    points: Float64[Tensor, "*S B n D"],
+) -> Float64[Tensor, "*S B n n"]:
+    """Return s²k of points with each other, for every member."""
+    parts = [
+        kernel_matrix(points[..., members, :, :], None, kernel)
+        for kernel, members in _slices(kernels)
+    ]
+    return signal[:, None, None] * torch.cat(parts, dim=-3)
+
+
+def _slices(kernels: Sequence[Kernel]) -> list[tuple[Kernel, slice]]:
+    """Return every kernel with the members that have it; these lie side by side."""
+    slices, start = [], 0
+    for kernel, group in groupby(kernels):
+        stop = start + len(list(group))
+        slices.append((kernel, slice(start, stop)))
+        start = stop
+    return slices
+
+
+class Members(nn.Module):
+    """The parameters of all members of a surrogate, in float64."""
+
+    def __init__(
+        self,
+        kinds: Sequence[MemberKind],
+        inputs: Float64[Tensor, "N D"],
+        known_noise: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        n_members, n_inputs = len(kinds), inputs.shape[1]
+        self.kernels = tuple(kind.kernel for kind in kinds)
+        self.monotone = MonotoneWarps(torch.tensor([kind.monotone for kind in kinds]), n_inputs)
+        self.layers = nn.ModuleList(
+            _start_layer(sum(kind.depth > level for kind in kinds), inputs, generator)
+            for level in range(max(kind.depth for kind in kinds))
+        )
+        rough = torch.tensor([kind.rough for kind in kinds])
+        scale = torch.where(rough, ROUGH_LENGTH_SCALE, START_LENGTH_SCALE).double()
+        noise = torch.where(rough, ROUGH_NOISE, START_NOISE).double()
+        self.log_length_scales = nn.Parameter(
+            (scale * math.sqrt(n_inputs)).log()[:, None].repeat(1, n_inputs)
+        )
+        self.log_signal = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
+        self.mean = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
+        self.log_noise = nn.Parameter(noise.log(), requires_grad=not known_noise)
+
+    def scalars(self) -> list[nn.Parameter]:
+        """Return the parameters of the kernels, the noise and the mean."""
+        noise = [self.log_noise] if self.log_noise.requires_grad else []
+        return [self.log_length_scales, self.log_signal, self.mean, *noise]
+
+    def condition(self) -> tuple[MemberFactors, Float64[Tensor, " B"]]:
+        """Return the factors of all members, and their negative log priors up to constants.
+
+        The length-scales have the prior that BoTorch gives them, log-normal with a median of
+        e^{√2}√D and a log-deviation of √3: it is wide, and holds against many inputs.
+        """
+        n_members, n_inputs = self.log_length_scales.shape
+        log_slopes, prior = self.monotone.condition()
+        warps = []
+        for module in self.layers:
+            layer = cast(WarpLayer, module)
+            warp_factors, layer_prior = layer.condition()
+            for gp in layer.gps():
+                scale = math.log(WARP_LENGTH_SCALE * math.sqrt(n_inputs))
+                deviations = gp.spectrum.log_length_scales - scale
+                signals = gp.log_signal - math.log(WARP_SIGNAL)
+                layer_prior = layer_prior + 0.5 * deviations.square().sum(-1)
+                layer_prior = layer_prior + 0.5 * signals.square().sum(-1)
+            warps.append(warp_factors)
+            missing = n_members - len(layer_prior)
+            prior = prior + nn.functional.pad(layer_prior, (0, missing))
+        centre = math.sqrt(2) + 0.5 * math.log(n_inputs)
+        prior = prior + (self.log_length_scales - centre).square().sum(-1) / 6
+        prior = prior + 0.5 * (self.log_signal / SIGNAL_DEVIATION).square()
+        prior = prior + 0.5 * self.mean.square()
+        noise = torch.zeros_like(self.log_noise)
+        if self.log_noise.requires_grad:
+            deviation = (self.log_noise - math.log(NOISE_MEDIAN)) / NOISE_DEVIATION
+            prior = prior + 0.5 * deviation.square()
+            noise = self.log_noise.exp()
+        factors = MemberFactors(
+            log_slopes,
+            tuple(warps),
+            self.log_length_scales.exp(),
+            self.log_signal.exp(),
+            noise + SMALLEST_NOISE,
+            self.mean,
+        )
+        return factors, prior
+
+
+def _start_layer(
+    n_members: int, inputs: Float64[Tensor, "N D"], generator: torch.Generator
+) -> WarpLayer:
+    """Return a warp of the first members, which starts as the identity."""
+    n_inputs = inputs.shape[1]
+    scale = WARP_LENGTH_SCALE * math.sqrt(n_inputs)
+    states = []
+    for _ in range(n_members):
+        single = WarpLayer(n_inputs, N_WARP_FREQUENCIES, N_PSEUDO, "whitened", joint=True)
+        start_warps(
+            [single],
+            "rbf",
+            "orthogonal",
+            inputs,
+            torch.full((n_inputs,), scale, dtype=torch.float64),
+            generator,
+        )
+        for gp in single.gps():
+            nn.init.constant_(gp.log_signal, math.log(WARP_SIGNAL))
+            nn.init.constant_(gp.log_noise, math.log(WARP_NOISE * WARP_SIGNAL))
+        states.append(single.state_dict())
+    layer = WarpLayer(
+        n_inputs, N_WARP_FREQUENCIES, N_PSEUDO, "whitened", joint=True, batch=(n_members,)
+    )
+    layer.load_state_dict(
+        {name: torch.stack([state[name] for state in states]) for name in states[0]}
+    )
+    return layer

@@ -1,0 +1,192 @@
+"""BoTorch's acquisition functions, optimised with an SSWIMModel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("botorch", reason="needs the extra botorch")
+
+from botorch.acquisition import (
+    LogExpectedImprovement,
+    PosteriorMean,
+    qKnowledgeGradient,
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+    qSimpleRegret,
+    qUpperConfidenceBound,
+)
+from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
+from botorch.acquisition.multi_objective.logei import (
+    qLogNoisyExpectedHypervolumeImprovement,
+)
+from botorch.acquisition.objective import (
+    GenericMCObjective,
+    LinearMCObjective,
+    ScalarizedPosteriorTransform,
+)
+from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.model import ModelList
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.utils.sampling import optimize_posterior_samples
+from builders.botorch_models import (
+    BOUNDS,
+    OPTIMUM,
+    fitted_hill,
+    fitted_pair,
+    hill,
+    rows,
+)
+
+# BoTorch tries again by itself.
+pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed in")
+
+Acquisition = Callable[[], Any]
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    """BoTorch draws from the global generator: seed it, and put it back."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def maximise(acquisition: Any, q: int = 1, **options: Any) -> tuple[Tensor, Tensor]:
+    found, value = optimize_acqf(
+        acquisition, BOUNDS, q=q, num_restarts=4, raw_samples=128, **options
+    )
+    assert found.shape == (q, 2)
+    assert value.isfinite().all()
+    assert ((found >= 0) & (found <= 1)).all()
+    return found, value
+
+
+def distance(found: Tensor) -> float:
+    """Return the distance of the best point from the optimum."""
+    return (found - OPTIMUM).square().sum(-1).sqrt().min().item()
+
+
+def sampler(n: int = 32) -> SobolQMCNormalSampler:
+    return SobolQMCNormalSampler(torch.Size([n]), seed=0)
+
+
+EXPLOITING: dict[str, tuple[Acquisition, int]] = {
+    "posterior mean": (lambda: PosteriorMean(fitted_hill()), 1),
+    "logei": (lambda: LogExpectedImprovement(fitted_hill(), best_f=hill(rows()).max()), 1),
+    "qlogei": (
+        lambda: qLogExpectedImprovement(fitted_hill(), hill(rows()).max(), sampler()),
+        1,
+    ),
+    "qlognei": (
+        lambda: qLogNoisyExpectedImprovement(fitted_hill(), rows(), sampler(), prune_baseline=True),
+        2,
+    ),
+    "qucb": (lambda: qUpperConfidenceBound(fitted_hill(), beta=0.1, sampler=sampler()), 2),
+    "regret": (lambda: qSimpleRegret(fitted_hill(), sampler=sampler()), 1),
+    "thompson": (lambda: PathwiseThompsonSampling(fitted_hill()), 2),
+}
+"""Acquisition functions that go where the mean is large, once the function is known well."""
+
+
+@pytest.mark.parametrize("name", EXPLOITING)
+def test_the_optimum_is_found(name: str) -> None:
+    acquisition, q = EXPLOITING[name]
+    found, _ = maximise(acquisition(), q)
+    assert distance(found) < 0.1
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_entropy_of_the_maximum(q: int) -> None:
+    candidates = torch.rand(100, 2, dtype=torch.float64)
+    acquisition = qMaxValueEntropy(fitted_hill(), candidates)
+    _, value = maximise(acquisition, q, sequential=q > 1)
+    elsewhere = qMaxValueEntropy(fitted_hill(), candidates)(candidates[:20, None])
+    assert value.flatten()[0] > elsewhere.median()
+
+
+def test_knowledge_gradient() -> None:
+    acquisition = qKnowledgeGradient(fitted_hill(), num_fantasies=4)
+    _, value = maximise(acquisition, 2)
+    _, best = maximise(PosteriorMean(fitted_hill()))
+    assert value > best - 0.01  # what the best mean will be, after two more rows
+
+
+def test_pending_points_are_not_proposed_again() -> None:
+    fresh, informed = (
+        qLogNoisyExpectedImprovement(
+            fitted_hill(), rows(), sampler(), prune_baseline=True, X_pending=pending
+        )
+        for pending in (None, OPTIMUM[None])
+    )
+    assert informed(OPTIMUM[None]) < fresh(OPTIMUM[None]) - 1
+
+
+def test_several_objectives() -> None:
+    acquisition = qLogNoisyExpectedHypervolumeImprovement(
+        fitted_pair(), [0.0, 0.0], rows(), sampler(16), prune_baseline=True
+    )
+    found, _ = maximise(acquisition, 2)
+    # The best compromises have the first input of the hill, and a larger second input.
+    assert ((found[:, 0] - OPTIMUM[0]).abs() < 0.3).any()
+    assert (found[:, 1] > OPTIMUM[1] - 0.1).any()
+
+
+def test_constraints() -> None:
+    acquisition = qLogNoisyExpectedImprovement(
+        fitted_pair(),
+        rows(),
+        sampler(),
+        objective=GenericMCObjective(lambda Y, X=None: Y[..., 0]),
+        constraints=[lambda Y: Y[..., 1] - 0.4],  # the second input must be at most 0.4
+        prune_baseline=True,
+    )
+    found, _ = maximise(acquisition)
+    assert found[0, 1] < 0.42
+    assert (found[0] - torch.tensor([0.3, 0.4])).abs().max() < 0.1
+
+
+def test_thompson_sampling_of_several_outputs() -> None:
+    objective = LinearMCObjective(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    found, _ = maximise(PathwiseThompsonSampling(fitted_pair(), objective=objective), 2)
+    assert distance(found) < 0.1
+
+
+def test_maxima_of_drawn_functions() -> None:
+    from botorch.sampling.pathwise.posterior_samplers import (  # noqa: PLC0415
+        get_matheron_path_model,
+    )
+
+    paths = get_matheron_path_model(fitted_hill(), sample_shape=torch.Size([3]))
+    points, values = optimize_posterior_samples(paths, BOUNDS, raw_samples=64, num_restarts=2)
+    assert points.shape == (3, 2)
+    assert values.shape == (3, 1)
+    assert distance(points) < 0.1
+
+
+def test_scalarised_outputs() -> None:
+    weights = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    transform = ScalarizedPosteriorTransform(weights)
+    acquisition = LogExpectedImprovement(
+        fitted_pair(), best_f=hill(rows()).max(), posterior_transform=transform
+    )
+    found, _ = maximise(acquisition)
+    assert distance(found) < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:A not p.d.")  # of the other model
+def test_models_of_both_kinds_in_one_list() -> None:
+    plane = SingleTaskGP(rows(), rows()[:, 1:])
+    both = ModelList(fitted_hill(), plane)
+    posterior = both.posterior(rows()[:3])
+    assert posterior.mean.shape == (3, 2)
+    assert posterior.rsample(torch.Size([4])).shape == (4, 3, 2)
+    assert not isinstance(both, ModelListGP)
+    acquisition = qLogNoisyExpectedHypervolumeImprovement(both, [0.0, 0.0], rows())
+    assert acquisition(rows()[:4, None]).isfinite().all()

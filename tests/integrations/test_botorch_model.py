@@ -1,0 +1,270 @@
+"""SSWIMModel as a model of BoTorch."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("botorch", reason="needs the extra botorch")
+
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Standardize
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.pathwise.posterior_samplers import draw_matheron_paths
+from botorch.utils.datasets import SupervisedDataset
+from builders.botorch_models import (
+    assert_same,
+    fitted_hill,
+    hill,
+    quick_hill,
+    quick_model,
+    quick_pair,
+    rows,
+    two_outputs,
+)
+from builders.surrogates import uniform
+
+from sswim.integrations.botorch import SSWIMModel
+
+
+def test_a_fitted_model_predicts(generator: torch.Generator) -> None:
+    X = uniform(generator, 40, 2)
+    posterior = fitted_hill().posterior(X)
+    error = (posterior.mean - hill(X)).abs()
+    assert error.square().mean().sqrt() < 0.05
+    assert (error < 5 * posterior.variance.sqrt() + 0.01).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (4, 1), (4, 3), (2, 4, 3)])
+def test_shapes_of_batches(shape: tuple[int, ...], generator: torch.Generator) -> None:
+    X = uniform(generator, *shape, 2)
+    for model in (quick_hill(), quick_pair()):
+        posterior = model.posterior(X)
+        assert posterior.mean.shape == posterior.variance.shape == (*shape, model.num_outputs)
+        n = shape[-1] * model.num_outputs
+        assert posterior.distribution.covariance_matrix.shape == (*shape[:-1], n, n)
+        flat = model.posterior(X.reshape(-1, 1, 2))
+        assert torch.allclose(flat.mean.reshape(posterior.mean.shape), posterior.mean)
+        assert torch.allclose(flat.variance.reshape(posterior.mean.shape), posterior.variance)
+
+
+def test_outputs_can_be_chosen(generator: torch.Generator) -> None:
+    X = uniform(generator, 3, 2)
+    model = quick_pair()
+    both = model.posterior(X)
+    for output in range(2):
+        subset = model.subset_output([output])
+        assert subset.num_outputs == 1
+        assert torch.equal(subset.train_targets, model.train_targets[:, [output]])
+        for found in (model.posterior(X, output_indices=[output]), subset.posterior(X)):
+            assert torch.equal(found.mean, both.mean[..., [output]])
+            assert torch.equal(found.variance, both.variance[..., [output]])
+    swapped = model.posterior(X, output_indices=[1, 0])
+    assert torch.equal(swapped.mean, both.mean.flip(-1))
+    assert model.num_outputs == 2
+
+
+def test_noise_of_observations(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 3, 2)
+    for model in (quick_hill(), quick_pair()):
+        plain = model.posterior(X)
+        assert (model.posterior(X, observation_noise=True).variance > plain.variance).all()
+        given = 0.01 * uniform(generator, 4, 3, model.num_outputs)
+        found = model.posterior(X, observation_noise=given)
+        # The noise is small: the slope of the target map hardly changes over it.
+        assert torch.allclose(found.variance - plain.variance, given, rtol=0.5)
+        for output in range(model.num_outputs):
+            [surrogate] = [model._surrogates[output]]
+            mean, covariance = surrogate.joint(X, variance=given[..., output])
+            _, moments = surrogate.target_map.moments(mean, covariance)
+            expected = moments.diagonal(dim1=-2, dim2=-1)
+            assert torch.allclose(found.variance[..., output], expected)
+        shared = model.posterior(X, observation_noise=given[:1, :1, :1])
+        assert shared.mean.shape == plain.mean.shape
+
+
+def test_known_noise() -> None:
+    X, Y = rows(), two_outputs(rows())
+    variance = torch.tensor([0.01, 0.04], dtype=torch.float64).expand_as(Y)
+    model = quick_model(X, Y, variance)
+    plain, noisy = model.posterior(X), model.posterior(X, observation_noise=True)
+    given = model.posterior(X, observation_noise=variance)
+    assert torch.allclose(noisy.variance, given.variance, atol=1e-6)
+    assert torch.allclose(noisy.variance - plain.variance, variance, rtol=0.6)
+    subset = model.subset_output([1])
+    assert torch.equal(
+        subset.posterior(X, observation_noise=True).variance, noisy.variance[..., 1:]
+    )
+    updated = model.condition_on_observations(X[:3], Y[:3])  # with the mean of the noise
+    same = model.condition_on_observations(X[:3], Y[:3], noise=variance[:3])
+    assert_same(updated.posterior(X), same.posterior(X))
+
+
+def test_scalarised_posteriors(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 3, 2)
+    weights = torch.tensor([2.0, -0.5], dtype=torch.float64)
+    found = quick_pair().posterior(
+        X, posterior_transform=ScalarizedPosteriorTransform(weights, offset=1.0)
+    )
+    both = quick_pair().posterior(X)
+    assert torch.allclose(found.mean[..., 0], 1 + both.mean @ weights)
+    assert torch.allclose(found.variance[..., 0], both.variance @ weights**2, atol=1e-8)
+
+
+def test_further_observations(generator: torch.Generator) -> None:
+    model, X = quick_pair(), uniform(generator, 5, 2)
+    new = uniform(generator, 3, 2)
+    updated = model.condition_on_observations(new, two_outputs(new))
+    assert updated.batch_shape == model.batch_shape == ()
+    assert isinstance(updated, SSWIMModel)
+    for output, surrogate in enumerate(model._surrogates):
+        later = surrogate.update(new, two_outputs(new)[:, output])
+        mean, _ = later.target_map.moments(*later.joint(X))
+        assert torch.allclose(updated.posterior(X).mean[:, output], mean)
+    assert torch.allclose(updated.posterior(new).mean, two_outputs(new), atol=0.02)
+    assert not torch.allclose(model.posterior(new).mean, updated.posterior(new).mean, atol=1e-6)
+
+
+def test_batches_of_further_observations_equal_a_loop(generator: torch.Generator) -> None:
+    model, X = quick_hill(), uniform(generator, 4, 5, 2)
+    new, Y = uniform(generator, 4, 2, 2), uniform(generator, 3, 4, 2, 1)
+    noise = 0.1 * uniform(generator, 3, 4, 2, 1)
+    more = uniform(generator, 4, 1, 2), uniform(generator, 3, 4, 1, 1)
+    batched = model.condition_on_observations(new, Y, noise=noise)
+    twice = batched.condition_on_observations(*more)
+    assert batched.batch_shape == twice.batch_shape == (3, 4)
+    found = batched.posterior(X).mean, twice.posterior(X).mean
+    assert found[0].shape == found[1].shape == (3, 4, 5, 1)
+    for i in range(3):
+        for j in range(4):
+            single = model.condition_on_observations(new[j], Y[i, j], noise=noise[i, j])
+            assert torch.allclose(single.posterior(X[j]).mean, found[0][i, j], atol=1e-8)
+            single = single.condition_on_observations(more[0][j], more[1][i, j])
+            assert torch.allclose(single.posterior(X[j]).mean, found[1][i, j], atol=1e-8)
+
+
+def test_fantasies_are_observations_of_samples(generator: torch.Generator) -> None:
+    model, X = quick_pair(), uniform(generator, 4, 2, 2)
+    sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)
+    fantasies = model.fantasize(X, sampler)
+    assert fantasies.batch_shape == (3, 4)
+    drawn = sampler(model.posterior(X, observation_noise=True))
+    expected = model.condition_on_observations(X, drawn)
+    points = uniform(generator, 3, 4, 6, 2)
+    assert_same(fantasies.posterior(points), expected.posterior(points))
+    noise = torch.tensor([[0.01, 0.02]], dtype=torch.float64)
+    noisy = model.fantasize(X, sampler, observation_noise=noise)
+    drawn = sampler(model.posterior(X, observation_noise=noise))
+    expected = model.condition_on_observations(X, drawn, noise=noise.expand(4, 2, 2))
+    assert_same(noisy.posterior(points), expected.posterior(points))
+    empty = model.fantasize(X[:, :0], sampler)
+    assert_same(empty.posterior(points), model.posterior(points))
+
+
+def test_drawn_functions(generator: torch.Generator) -> None:
+    for model in (quick_hill(), quick_pair()):
+        functions = model.draw_paths(4, generator)
+        X = uniform(generator, 3, 4, 5, 2)
+        each = functions(X)
+        assert each.shape == (3, 4, 5, model.num_outputs)
+        assert torch.allclose(functions(X[1]), each[1], atol=1e-10)
+        assert torch.allclose(functions(X[1, 2])[2], each[1, 2], atol=1e-10)
+        assert functions(X[:, :1]).shape == (3, 4, 5, model.num_outputs)
+
+
+def test_botorchs_paths(generator: torch.Generator) -> None:
+    X = uniform(generator, 5, 2)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        single, pair = (
+            draw_matheron_paths(model, torch.Size([3])) for model in (quick_hill(), quick_pair())
+        )
+        torch.manual_seed(0)
+        again = draw_matheron_paths(quick_hill(), torch.Size([3]))
+        grid = draw_matheron_paths(quick_hill(), torch.Size([2, 3]))
+    assert single(X).shape == (3, 5)
+    assert torch.equal(single(X), again(X))
+    assert torch.allclose(single(X.expand(7, 3, 5, 2))[4], single(X), atol=1e-10)
+    assert pair(X).shape == (3, 2, 5)
+    assert torch.allclose(pair(X.expand(3, 1, 5, 2)), pair(X), atol=1e-10)
+    assert grid(X).shape == (2, 3, 5)
+
+
+def test_single_precision() -> None:
+    X = rows().float().requires_grad_()
+    model = quick_model(rows().float(), two_outputs(rows()).float())
+    posterior = model.posterior(X)
+    base = torch.ones(4, len(X), 2)
+    samples = posterior.rsample_from_base_samples(torch.Size([4]), base)
+    paths = model.draw_paths(3, torch.Generator().manual_seed(0))(X)
+    values: tuple[Tensor, ...] = (posterior.mean, posterior.variance, samples, paths)
+    assert {value.dtype for value in values} == {torch.float32}
+    torch.stack([value.sum() for value in values]).sum().backward()
+    assert X.grad is not None
+    assert X.grad.dtype == torch.float32
+    assert X.grad.isfinite().all()
+    expected = quick_pair().posterior(rows())
+    assert torch.allclose(posterior.mean.double(), expected.mean, atol=0.01)
+
+
+def test_copies_are_the_same(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 2)
+    model = quick_model(
+        rows(), hill(rows()), input_transform=Normalize(2), outcome_transform=Standardize(1)
+    )
+    buffer = io.BytesIO()
+    torch.save(model, buffer)
+    buffer.seek(0)
+    copies = (
+        torch.load(buffer, weights_only=False),
+        pickle.loads(pickle.dumps(model)),
+        deepcopy(model),
+    )
+    for copy in copies:
+        assert torch.equal(copy.posterior(X).mean, model.posterior(X).mean)
+        assert torch.equal(copy.posterior(X).variance, model.posterior(X).variance)
+
+
+def test_seeds_repeat_a_fit(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 2)
+    one, same, other = (
+        quick_model(rows(), hill(rows()), random_state=seed).posterior(X).mean for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_the_global_random_state_is_left_alone() -> None:
+    with torch.random.fork_rng(devices=[]):
+        draws = []
+        for n_models in (0, 1):
+            torch.manual_seed(0)
+            torch.rand(1)
+            for _ in range(n_models):
+                quick_model(rows(), hill(rows())).draw_paths(2, torch.Generator())
+            draws.append(torch.rand(3))
+    assert torch.equal(*draws)
+
+
+def test_training_mode_changes_nothing(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 2)
+    model = quick_model(rows(), hill(rows()), input_transform=Normalize(2))
+    before = model.posterior(X).mean
+    inputs = model.train_inputs[0].clone()
+    assert model.train().eval() is model
+    assert torch.equal(model.posterior(X).mean, before)
+    assert torch.equal(model.train_inputs[0], inputs)
+
+
+def test_datasets_of_botorch() -> None:
+    dataset = SupervisedDataset(rows(), hill(rows()), feature_names=["a", "b"], outcome_names=["y"])
+    inputs = SSWIMModel.construct_inputs(dataset)
+    assert inputs.keys() == {"train_X", "train_Y"}
+    model = quick_model(*inputs.values())
+    assert torch.equal(model.posterior(rows()).mean, quick_hill().posterior(rows()).mean)

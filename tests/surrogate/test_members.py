@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from builders.models import normal
+from builders.surrogates import KINDS, bent_members, uniform
+from torch import Tensor
+
+from sswim.model.spectrum import Kernel
+from sswim.model.warp import WarpLayer, warp
+from sswim.rows.measure import Measure
+from sswim.surrogate.member_kind import KINDS as OWN_KINDS
+from sswim.surrogate.member_kind import MemberKind
+from sswim.surrogate.members import (
+    SMALLEST_NOISE,
+    Members,
+    kernel_between,
+    kernel_within,
+    member_points,
+)
+from sswim.surrogate.monotone_warp import monotone_warp
+
+
+@torch.no_grad()
+def test_points_are_warped_in_turn(generator: torch.Generator) -> None:
+    factors, _ = bent_members(generator).condition()
+    inputs = uniform(generator, 7, 2) - 0.5
+    found = member_points(factors, inputs[None])
+    for member, kind in enumerate(KINDS):
+        points = inputs
+        if kind.monotone:
+            points = monotone_warp(factors.log_slopes[member, None], points)[0]
+        for level in range(kind.depth):
+            own = factors.warps[level].map(lambda tensor, index=member: tensor[index])  # type: ignore[misc]
+            points = warp(own, Measure(points)).mean
+        assert torch.allclose(found[member], points / factors.length_scales[member], atol=1e-12)
+
+
+@torch.no_grad()
+def test_sets_of_points_equal_a_loop(generator: torch.Generator) -> None:
+    factors, _ = bent_members(generator).condition()
+    shared, own = uniform(generator, 2, 3, 1, 4, 2), uniform(generator, 2, 3, len(KINDS), 4, 2)
+    for inputs in (shared, own):
+        found = member_points(factors, inputs)
+        assert found.shape == (2, 3, len(KINDS), 4, 2)
+        for i in range(2):
+            for j in range(3):
+                single = member_points(factors, inputs[i, j])
+                assert torch.allclose(found[i, j], single, atol=1e-12)
+
+
+def test_the_members_start_without_warps(generator: torch.Generator) -> None:
+    inputs = uniform(generator, 12, 3) - 0.5
+    members = Members(OWN_KINDS, inputs, False, generator)
+    factors, _ = members.condition()
+    expected = inputs / factors.length_scales[:, None]
+    assert torch.allclose(member_points(factors, inputs[None]), expected, atol=1e-12)
+
+
+def test_rough_members_start_with_noise_and_long_length_scales(generator: torch.Generator) -> None:
+    kinds = (MemberKind("rbf"), MemberKind("rbf", rough=True))
+    factors, _ = Members(kinds, uniform(generator, 6, 2) - 0.5, False, generator).condition()
+    assert (factors.length_scales[1] > factors.length_scales[0]).all()
+    assert factors.noise[1] > factors.noise[0]
+
+
+@torch.no_grad()
+def test_kernels_are_those_of_distances(generator: torch.Generator) -> None:
+    kernels: tuple[Kernel, ...] = ("matern52", "matern52", "rbf")
+    signal = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
+    first, second = normal(generator, 2, 3, 4, 2), normal(generator, 3, 5, 2)
+    found = kernel_between(kernels, signal, first, second)
+    within = kernel_within(kernels, signal, first)
+    for member, kernel in enumerate(kernels):
+        for value, other in ((found, second[member]), (within, first[:, member])):
+            distance = (first[:, member, :, None] - other[..., None, :, :]).square().sum(-1).sqrt()
+            expected = signal[member] * correlation(kernel, distance)
+            assert torch.allclose(value[:, member], expected, atol=1e-12)
+
+
+def correlation(kernel: str, distance: Tensor) -> Tensor:
+    if kernel == "rbf":
+        return (-distance.square() / 2).exp()
+    scaled = math.sqrt(5) * distance
+    return (1 + scaled + scaled**2 / 3) * (-scaled).exp()
+
+
+@torch.no_grad()
+def test_chosen_members_keep_their_points(generator: torch.Generator) -> None:
+    factors, _ = bent_members(generator).condition()
+    inputs = uniform(generator, 1, 5, 2) - 0.5
+    every = member_points(factors, inputs)
+    for chosen in ([0, 0, 1, 3, 3, 5], [1, 2], [4, 5], [3]):
+        indices = torch.tensor(chosen)
+        some = factors.select(indices)
+        assert len(some.warps) == sum(chosen[0] < n for n in (2, 1))
+        assert torch.allclose(member_points(some, inputs), every[indices], atol=1e-13)
+        assert torch.equal(some.noise, factors.noise[indices])
+
+
+def test_priors_are_those_of_each_member(generator: torch.Generator) -> None:
+    members = bent_members(generator)
+    with torch.no_grad():
+        _, prior = members.condition()
+        for member in (0, 3):
+            for name in ("log_length_scales", "log_signal", "mean", "log_noise"):
+                getattr(members, name)[member] += 1
+            changed = members.condition()[1] != prior
+            assert changed.nonzero()[:, 0].tolist() == [member]
+            _, prior = members.condition()
+
+
+def test_every_parameter_but_known_noise_is_trained(generator: torch.Generator) -> None:
+    inputs = uniform(generator, 6, 2) - 0.5
+    for known in (False, True):
+        members = Members(OWN_KINDS, inputs, known, generator)
+        factors, prior = members.condition()
+        assert bool((factors.noise == SMALLEST_NOISE).all()) == known
+        points = member_points(factors, inputs[None])
+        total = points.square().sum() + (factors.noise * factors.signal * factors.mean).sum()
+        (total + prior.sum()).backward()
+        lists = [members.scalars(), [members.monotone.whitened]]
+        layers = [cast(WarpLayer, layer) for layer in members.layers]
+        trained = sum(lists, [parameter for layer in layers for parameter in layer.parameters()])
+        assert all(parameter.grad is not None for parameter in trained)
+        missing = {id(each) for each in members.parameters()} - {id(each) for each in trained}
+        assert missing == ({id(members.log_noise)} if known else set())
