@@ -57,8 +57,8 @@ def _global_random_state_is_left_alone() -> Iterator[None]:
     """No test, and so nothing in the package, may draw from a global generator."""
 
     def states() -> tuple[object, ...]:
-        numpy_state = str(np.random.get_state())  # noqa: NPY002 (the one to leave alone)
-        return torch.get_rng_state().tolist(), numpy_state
+        _, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the one to leave alone)
+        return torch.get_rng_state().numpy().tobytes(), keys.tobytes(), *rest
 
     before = states()
     yield

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import pickle
 import tempfile
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ def run_processes(
         *arguments: Further arguments of the function.
         timeout: Seconds after which a process that does not answer counts as lost.
     """
-    context = multiprocessing.get_context("spawn")
+    context = _forks_of_one_server()
     with tempfile.TemporaryDirectory() as folder:
         pipes, workers = [], []
         for rank in range(n):
@@ -54,6 +56,14 @@ def run_processes(
             worker.join(PATIENCE)
             worker.kill()
     return results
+
+
+@functools.cache
+def _forks_of_one_server() -> ForkServerContext:
+    """Return a way to start processes that imports the package once, not in every process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sswim.estimator.regressor", "torch.distributed"])
+    return context
 
 
 def _work(

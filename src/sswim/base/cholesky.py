@@ -37,15 +37,19 @@ def deferred_failures() -> Iterator[list[Tensor]]:
         _deferred.reset(token)
 
 
-def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*batch F F"]:
+def cholesky(
+    matrix: Float[Tensor, "*batch F F"], name: str, scale: float | None = None
+) -> Float[Tensor, "*batch F F"]:
     """Return the lower Cholesky factor of a symmetric positive definite matrix.
 
     A matrix that cannot be factorised gets jitter: a growing multiple of the identity, at most
-    ``JITTERS[-1]`` of its mean diagonal. Other matrices of the same batch are left as they are.
+    ``JITTERS[-1]`` of its scale. Other matrices of the same batch are left as they are.
 
     Args:
         matrix: One matrix or a batch of them; only the lower triangle is read.
         name: Name of the matrix in the error message.
+        scale: Size of the numbers whose differences the matrix is made of; by default the mean of
+            its diagonal.
 
     Raises:
         FactorisationError: The matrix is not finite, or indefinite beyond rounding.
@@ -65,17 +69,18 @@ def cholesky(matrix: Float[Tensor, "*batch F F"], name: str) -> Float[Tensor, "*
             "Likely cause: NaN or huge values among the rows, or parameters that diverged. "
             "Check the rows, standardise inputs and targets, or lower the learning rate."
         )
-    scale = matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
+    diagonal = matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
+    size_of_jitter = diagonal if scale is None else torch.full_like(diagonal, scale)
     identity = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
     for jitter in JITTERS:
-        added = torch.where(failed, jitter * scale, 0.0)
+        added = torch.where(failed, jitter * size_of_jitter, 0.0)
         factor, info = torch.linalg.cholesky_ex(matrix + added[..., None, None] * identity)
         failed = failed | (info > 0)
         if not (info > 0).any():
             return factor
     raise FactorisationError(
         f"The {size} × {size} {name} must be positive definite; it is not, even with "
-        f"{JITTERS[-1]:g} of its mean diagonal ({scale.mean().item():.3g}) added. "
+        f"{JITTERS[-1]:g} of its scale ({size_of_jitter.mean().item():.3g}) added. "
         "Likely cause: a noise variance far below what the precision of the features resolves. "
         "Use float64 rows, raise the noise variance, or lower the learning rate."
     )

@@ -16,9 +16,13 @@ from torch import Tensor
 from sswim.base.cholesky import cholesky
 from sswim.surrogate.target_map import TargetMap
 
-NUGGET = 1e-12
-"""Smallest part of the largest variance that is added to every variance before samples are drawn;
-differences of nearly equal numbers have lost the digits below it."""
+NUGGET = 1e-8
+"""Part of the largest variance that is added to every variance before samples are drawn. Without it
+samples at nearly equal points have wild gradients."""
+
+ROUNDING = 1e-12
+"""Variance that is added as well. Variances of z are differences of numbers of about one, which
+have lost the digits below it."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,7 @@ class SSWIMPosterior(GPyTorchPosterior):  # type: ignore[misc]
         for output in self._outputs:
             variance = output.covariance.diagonal(dim1=-2, dim2=-1)
             largest = variance.detach().amax(-1, keepdim=True) if variance.shape[-1] else variance
-            nugget = (NUGGET * largest.clamp(min=NUGGET)).expand_as(variance)
-            roots.append(
-                cholesky(output.covariance + nugget.diag_embed(), name="posterior covariance")
-            )
+            nugget = (NUGGET * largest + ROUNDING).expand_as(variance)
+            matrix = output.covariance + nugget.diag_embed()
+            roots.append(cholesky(matrix, name="posterior covariance", scale=1.0))
         return roots
