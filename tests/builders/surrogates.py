@@ -24,6 +24,7 @@ KINDS = (
     MemberKind("matern52", monotone=True, depth=1),
     MemberKind("matern52", monotone=True),
     MemberKind("matern52"),
+    MemberKind("rbf", ripples=True),
     MemberKind("rbf", monotone=True),
     MemberKind("rbf"),
 )
@@ -44,6 +45,7 @@ def bent_members(
         parameter.add_(0.3 * normal(generator, *parameter.shape))
     members.log_noise.add_(math.log(0.01) - members.log_noise.mean())
     members.log_length_scales.sub_(0.5)
+    members.log_ripples.add_(1.5)  # else they could be left out unnoticed
     return members
 
 
@@ -71,7 +73,7 @@ def small_gp(
     factors = members.condition()[0].map(torch.clone)
     if noise is not None:
         factors = replace(factors, noise=torch.full_like(factors.noise, noise))
-    return condition(factors, members.kernels, small_rows(generator, n_rows, n_inputs, known=known))
+    return condition(factors, members.kinds, small_rows(generator, n_rows, n_inputs, known=known))
 
 
 def small_rows(

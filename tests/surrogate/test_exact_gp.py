@@ -15,19 +15,23 @@ from sswim.surrogate.members import MemberFactors, member_points
 
 
 def dense_kernel(factors: MemberFactors, member: int, a: Tensor, b: Tensor, name: str) -> Tensor:
-    """Return s²k(‖u(a) − u(b)‖) of one member, written out."""
+    """Return s²(k(‖u(a) − u(b)‖) + ρ·k'(‖u(a) − u(b)‖/c)) of one member, written out."""
     points = [member_points(factors, each[None])[member] for each in (a, b)]
     distance = (points[0][:, None] - points[1]).square().sum(-1).sqrt()
-    if name == "rbf":
-        return factors.signal[member] * (-0.5 * distance**2).exp()
+    fine = matern52(distance / factors.ripple_scale[member])
+    smooth = (-0.5 * distance**2).exp() if name == "rbf" else matern52(distance)
+    return factors.signal[member] * (smooth + factors.ripple_signal[member] * fine)
+
+
+def matern52(distance: Tensor) -> Tensor:
     scaled = math.sqrt(5) * distance
-    return factors.signal[member] * (1 + scaled + scaled**2 / 3) * (-scaled).exp()
+    return (1 + scaled + scaled**2 / 3) * (-scaled).exp()
 
 
 def dense_moments(gp: ExactGP, rows: Observed, new: Tensor) -> tuple[Tensor, Tensor]:
     """Return means and covariances of all members at new points by inverses."""
     means, covariances = [], []
-    for member, name in enumerate(gp.kernels):
+    for member, name in enumerate(kind.kernel for kind in gp.kinds):
         noise = gp.factors.noise[member].expand(len(rows.inputs))
         if rows.variance is not None:
             noise = noise + rows.variance
@@ -189,7 +193,7 @@ def test_noise_beyond_measure_leaves_rows_out(generator: torch.Generator) -> Non
     gp = small_gp(generator, KINDS[:2])
     left_out = torch.zeros(2, len(gp.rows.targets), dtype=torch.bool)
     left_out[0, :3] = left_out[1, 5:] = True
-    found = condition(gp.factors, gp.kernels, gp.rows, 1e12 * left_out.double())
+    found = condition(gp.factors, gp.kinds, gp.rows, 1e12 * left_out.double())
     new = uniform(generator, 4, 2) - 0.5
     means, covariances = found.joint(new[None])
     for member in range(2):

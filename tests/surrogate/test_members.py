@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import math
 from typing import cast
 
 import torch
-from builders.models import normal
 from builders.surrogates import KINDS, bent_members, uniform
-from torch import Tensor
 
-from sswim.model.spectrum import Kernel
 from sswim.model.warp import WarpLayer, warp
 from sswim.rows.measure import Measure
 from sswim.surrogate.member_kind import KINDS as OWN_KINDS
@@ -16,8 +12,6 @@ from sswim.surrogate.member_kind import MemberKind
 from sswim.surrogate.members import (
     SMALLEST_NOISE,
     Members,
-    kernel_between,
-    kernel_within,
     member_points,
 )
 from sswim.surrogate.monotone_warp import monotone_warp
@@ -64,27 +58,6 @@ def test_rough_members_start_with_noise_and_long_length_scales(generator: torch.
     factors, _ = Members(kinds, uniform(generator, 6, 2) - 0.5, False, generator).condition()
     assert (factors.length_scales[1] > factors.length_scales[0]).all()
     assert factors.noise[1] > factors.noise[0]
-
-
-@torch.no_grad()
-def test_kernels_are_those_of_distances(generator: torch.Generator) -> None:
-    kernels: tuple[Kernel, ...] = ("matern52", "matern52", "rbf")
-    signal = torch.tensor([0.5, 2.0, 3.0], dtype=torch.float64)
-    first, second = normal(generator, 2, 3, 4, 2), normal(generator, 3, 5, 2)
-    found = kernel_between(kernels, signal, first, second)
-    within = kernel_within(kernels, signal, first)
-    for member, kernel in enumerate(kernels):
-        for value, other in ((found, second[member]), (within, first[:, member])):
-            distance = (first[:, member, :, None] - other[..., None, :, :]).square().sum(-1).sqrt()
-            expected = signal[member] * correlation(kernel, distance)
-            assert torch.allclose(value[:, member], expected, atol=1e-12)
-
-
-def correlation(kernel: str, distance: Tensor) -> Tensor:
-    if kernel == "rbf":
-        return (-distance.square() / 2).exp()
-    scaled = math.sqrt(5) * distance
-    return (1 + scaled + scaled**2 / 3) * (-scaled).exp()
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ def test_weights_add_up_and_none_is_zero() -> None:
     surrogate = fitted_surrogate()
     assert torch.allclose(surrogate.weights.sum(), torch.ones(()).double())
     assert (surrogate.weights > 0).all()
-    assert len(surrogate.weights) == len(surrogate.gp.kernels) == len(surrogate.gp.factors.mean)
+    assert len(surrogate.weights) == len(surrogate.gp.kinds) == len(surrogate.gp.factors.mean)
     assert len(surrogate.weights) % N_FOLDS == 0
     assert not any(tensor.requires_grad for tensor in surrogate.gp.factors.tensors())
 

@@ -19,8 +19,9 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.cholesky import cholesky
-from sswim.model.spectrum import Kernel
-from sswim.surrogate.members import MemberFactors, kernel_between, kernel_within, member_points
+from sswim.surrogate.member_kernels import kernel_between, kernel_within
+from sswim.surrogate.member_kind import MemberKind
+from sswim.surrogate.members import MemberFactors, member_points
 
 _MATRIX = "kernel matrix of the rows"
 
@@ -75,8 +76,8 @@ class ExactGP:
     """The exact GPs of all members, conditioned on rows."""
 
     factors: MemberFactors
-    kernels: tuple[Kernel, ...]
-    """The kernel of every member."""
+    kinds: tuple[MemberKind, ...]
+    """The kind of every member."""
     rows: Observed
     points: Float64[Tensor, "B N D"]
     """The warped inputs of the rows."""
@@ -108,7 +109,7 @@ class ExactGP:
         covariance = self._kernel(points) - towards.mT @ towards
         if self.further is None:
             return mean, covariance
-        own = kernel_between(self.kernels, self.factors.signal, self.further.points, points)
+        own = kernel_between(self.kinds, self.factors, self.further.points, points)
         rest = own - self.further.towards.mT @ towards
         shape = torch.broadcast_shapes(self.further.factor.shape[:-2], rest.shape[:-2])
         factor = self.further.factor.expand(*shape, -1, -1)
@@ -122,7 +123,7 @@ class ExactGP:
         if self.further is not None:
             rows = self.further.rows.append(rows)
         elif rows.inputs.ndim == 2 and rows.targets.ndim == 1:
-            return condition(self.factors, self.kernels, self.rows.append(rows))
+            return condition(self.factors, self.kinds, self.rows.append(rows))
         points = member_points(self.factors, rows.inputs[..., None, :, :])
         towards = self._towards(points)  # A'
         matrix = self._kernel(points) + rows.noise(self.factors).diag_embed()
@@ -140,7 +141,7 @@ class ExactGP:
         return replace(
             self,
             factors=self.factors.select(indices),
-            kernels=tuple(self.kernels[index] for index in indices.tolist()),
+            kinds=tuple(self.kinds[index] for index in indices.tolist()),
             points=self.points[indices],
             factor=self.factor[indices],
             whitened=self.whitened[indices],
@@ -152,18 +153,18 @@ class ExactGP:
         # The axes of sets become columns, so that L is not copied for each of them.
         sets, (n_members, n_points, n_inputs) = points.shape[:-3], points.shape[-3:]
         columns = points.movedim(-3, 0).reshape(n_members, sets.numel() * n_points, n_inputs)
-        kernel = kernel_between(self.kernels, self.factors.signal, self.points, columns)
+        kernel = kernel_between(self.kinds, self.factors, self.points, columns)
         solved = torch.linalg.solve_triangular(self.factor, kernel, upper=False)
         n_rows = self.points.shape[1]
         return solved.reshape(n_members, n_rows, *sets, n_points).movedim((0, 1), (-3, -2))
 
     def _kernel(self, points: Float64[Tensor, "*S B q D"]) -> Float64[Tensor, "*S B q q"]:
-        return kernel_within(self.kernels, self.factors.signal, points)
+        return kernel_within(self.kinds, self.factors, points)
 
 
 def condition(
     factors: MemberFactors,
-    kernels: tuple[Kernel, ...],
+    kinds: tuple[MemberKind, ...],
     rows: Observed,
     more_noise: Float64[Tensor, "B n"] | float = 0.0,
 ) -> ExactGP:
@@ -171,17 +172,17 @@ def condition(
 
     Args:
         factors: Tensors of the members.
-        kernels: The kernel of every member.
+        kinds: The kind of every member.
         rows: Rows.
         more_noise: Noise of every row that is added for each member.
     """
     points = member_points(factors, rows.inputs[None])
-    kernel = kernel_within(kernels, factors.signal, points)
+    kernel = kernel_within(kinds, factors, points)
     noise = rows.noise(factors) + more_noise
     factor = cholesky(kernel + noise.diag_embed(), name=_MATRIX)
     residual = rows.targets - factors.mean[:, None]
     whitened = torch.linalg.solve_triangular(factor, residual[..., None], upper=False)
-    return ExactGP(factors, kernels, rows, points, factor, whitened[..., 0])
+    return ExactGP(factors, kinds, rows, points, factor, whitened[..., 0])
 
 
 def _joined(first: Tensor, second: Tensor, axis: int) -> Tensor:

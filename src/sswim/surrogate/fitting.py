@@ -81,7 +81,7 @@ def fit_surrogate(
     known = _mapped(rows, target_map)
     with torch.no_grad():
         factors = training.members.condition()[0].map(torch.clone)
-    gp = condition(factors, training.members.kernels, known)
+    gp = condition(factors, training.members.kinds, known)
     used = weights.nonzero()[:, 0]
     return Surrogate(gp.select(used), weights[used], target_map, input_range)
 
@@ -151,8 +151,8 @@ class _Training:
             some = torch.arange(fold, n_members, self.n_folds, device=rows.inputs.device)
             left_out = self.left_out[fold]
             seen, unseen = _take(rows, ~left_out), _take(rows, left_out)
-            kernels = self.members.kernels[fold :: self.n_folds]
-            gp = condition(factors.select(some), kernels, seen)
+            kinds = self.members.kinds[fold :: self.n_folds]
+            gp = condition(factors.select(some), kinds, seen)
             mean, covariance = gp.joint(unseen.inputs[None])
             variance = covariance.diagonal(dim1=-2, dim2=-1).clamp(min=0)
             variance = variance + unseen.noise(gp.factors)
@@ -171,7 +171,7 @@ class _Training:
             target_map = replace(self.standard, warp=output)
             prior = prior + output_prior
         rows = _mapped(self.rows, target_map)
-        gp = condition(factors, self.members.kernels, rows, LEFT_OUT * self.left_out.double())
+        gp = condition(factors, self.members.kinds, rows, LEFT_OUT * self.left_out.double())
         squares = gp.whitened.square().sum(-1)
         log_root = gp.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         slope = target_map.forward(self.rows.targets)[1]

@@ -16,21 +16,24 @@ class MemberKind:
     """Whether each input first goes through a monotone function of its own."""
     depth: int = 0
     """Number of warps g(x) ⊙ x + h(x) after that."""
+    ripples: bool = False
+    """Whether the kernel has a second part of much shorter length-scales."""
     rough: bool = False
     """Whether training starts from long length-scales and much noise. It ends near them where a
-    function is a smooth one and ripples: these are noise to such a member."""
+    function is a smooth one and ripples too fine to follow, which are noise to such a member."""
 
 
 KINDS = (
     MemberKind("matern52", monotone=True, depth=1),
     MemberKind("matern52", monotone=True),
-    MemberKind("matern52"),
+    MemberKind("rbf", monotone=True, ripples=True),
+    MemberKind("rbf", ripples=True),
     MemberKind("rbf", monotone=True),
     MemberKind("rbf"),
     MemberKind("rbf", rough=True),
 )
 """The kinds of a surrogate.
 
-Kinds with warps come first, and kinds of one kernel side by side: so a warp is applied to the first
-members, and a kernel to a slice of them, without copies.
+Kinds with warps come first. Kinds of one kernel lie side by side, and so do those with ripples: a
+warp is applied to the first members, and a kernel to a slice of them, without copies.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from operator import itemgetter
 from typing import cast
 
@@ -14,8 +13,6 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
-from sswim.model.exact_kernel import cross_kernel, kernel_matrix
-from sswim.model.spectrum import Kernel
 from sswim.model.start import start_warps
 from sswim.model.warp import WarpFactors, WarpLayer, warp
 from sswim.rows.measure import Measure
@@ -47,6 +44,12 @@ hardly fall, and optima would be found only roughly."""
 ROUGH_LENGTH_SCALE, ROUGH_NOISE = 1.0, 1e-2
 """Both before training of rough kinds."""
 
+RIPPLE_LENGTH_SCALE = 2.0
+"""Length-scales before training of kinds with ripples, those of the smooth part."""
+
+RIPPLE_MEDIAN, RIPPLE_DEVIATIONS = 0.05, (1.5, 1.0)
+"""Prior median of ρ and of c, from which training starts, and their log-deviations."""
+
 SMALLEST_NOISE = 1e-8
 """Smallest σ²: kernel matrices of rows side by side need it."""
 
@@ -68,7 +71,11 @@ class MemberFactors(Record):
     length_scales: Float64[Tensor, "B D"]
     """ℓ, the length-scales."""
     signal: Float64[Tensor, " B"]
-    """s², the variance of the function."""
+    """s², the variance of the function, without ripples."""
+    ripple_signal: Float64[Tensor, " B"]
+    """ρ, the variance of ripples as a fraction of s²; zero for members without."""
+    ripple_scale: Float64[Tensor, " B"]
+    """c, the length-scales of ripples as a fraction of ℓ."""
     noise: Float64[Tensor, " B"]
     """σ², the variance of the noise."""
     mean: Float64[Tensor, " B"]
@@ -113,45 +120,6 @@ def member_points(
     return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
 
 
-def kernel_between(
-    kernels: Sequence[Kernel],
-    signal: Float64[Tensor, " B"],
-    first: Float64[Tensor, "*#S B n D"],
-    second: Float64[Tensor, "*#S B m D"],
-) -> Float64[Tensor, "*S B n m"]:
-    """Return s²k of points with other points, for every member."""
-    sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
-    parts = [
-        cross_kernel(first[..., members, :, :], second[..., members, :, :], kernel)
-        for kernel, members in _slices(kernels)
-    ]
-    return signal[:, None, None] * torch.cat(parts, dim=-3)
-
-
-def kernel_within(
-    kernels: Sequence[Kernel],
-    signal: Float64[Tensor, " B"],
-    points: Float64[Tensor, "*S B n D"],
-) -> Float64[Tensor, "*S B n n"]:
-    """Return s²k of points with each other, for every member."""
-    parts = [
-        kernel_matrix(points[..., members, :, :], None, kernel)
-        for kernel, members in _slices(kernels)
-    ]
-    return signal[:, None, None] * torch.cat(parts, dim=-3)
-
-
-def _slices(kernels: Sequence[Kernel]) -> list[tuple[Kernel, slice]]:
-    """Return every kernel with the members that have it; these lie side by side."""
-    slices, start = [], 0
-    for kernel, group in groupby(kernels):
-        stop = start + len(list(group))
-        slices.append((kernel, slice(start, stop)))
-        start = stop
-    return slices
-
-
 class Members(nn.Module):
     """The parameters of all members of a surrogate, in float64."""
 
@@ -164,26 +132,31 @@ class Members(nn.Module):
     ) -> None:
         super().__init__()
         n_members, n_inputs = len(kinds), inputs.shape[1]
-        self.kernels = tuple(kind.kernel for kind in kinds)
+        self.kinds = tuple(kinds)
         self.monotone = MonotoneWarps(torch.tensor([kind.monotone for kind in kinds]), n_inputs)
         self.layers = nn.ModuleList(
             _start_layer(sum(kind.depth > level for kind in kinds), inputs, generator)
             for level in range(max(kind.depth for kind in kinds))
         )
-        rough = torch.tensor([kind.rough for kind in kinds])
-        scale = torch.where(rough, ROUGH_LENGTH_SCALE, START_LENGTH_SCALE).double()
-        noise = torch.where(rough, ROUGH_NOISE, START_NOISE).double()
+        scale = torch.tensor([_start_scale(kind) for kind in kinds], dtype=torch.float64)
+        noise = [ROUGH_NOISE if kind.rough else START_NOISE for kind in kinds]
         self.log_length_scales = nn.Parameter(
             (scale * math.sqrt(n_inputs)).log()[:, None].repeat(1, n_inputs)
         )
         self.log_signal = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
         self.mean = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
-        self.log_noise = nn.Parameter(noise.log(), requires_grad=not known_noise)
+        self.log_noise = nn.Parameter(
+            torch.tensor(noise, dtype=torch.float64).log(), requires_grad=not known_noise
+        )
+        # log ρ and log c.
+        self.log_ripples = nn.Parameter(
+            torch.full((2, n_members), math.log(RIPPLE_MEDIAN), dtype=torch.float64)
+        )
 
     def scalars(self) -> list[nn.Parameter]:
         """Return the parameters of the kernels, the noise and the mean."""
         noise = [self.log_noise] if self.log_noise.requires_grad else []
-        return [self.log_length_scales, self.log_signal, self.mean, *noise]
+        return [self.log_length_scales, self.log_signal, self.log_ripples, self.mean, *noise]
 
     def condition(self) -> tuple[MemberFactors, Float64[Tensor, " B"]]:
         """Return the factors of all members, and their negative log priors up to constants.
@@ -209,21 +182,36 @@ class Members(nn.Module):
         centre = math.sqrt(2) + 0.5 * math.log(n_inputs)
         prior = prior + (self.log_length_scales - centre).square().sum(-1) / 6
         prior = prior + 0.5 * (self.log_signal / SIGNAL_DEVIATION).square()
+        ripples = (self.log_ripples - math.log(RIPPLE_MEDIAN)).mT / self.log_ripples.new_tensor(
+            RIPPLE_DEVIATIONS
+        )
+        prior = prior + 0.5 * ripples.square().sum(-1)
         prior = prior + 0.5 * self.mean.square()
         noise = torch.zeros_like(self.log_noise)
         if self.log_noise.requires_grad:
             deviation = (self.log_noise - math.log(NOISE_MEDIAN)) / NOISE_DEVIATION
             prior = prior + 0.5 * deviation.square()
             noise = self.log_noise.exp()
+        has_ripples = prior.new_tensor([kind.ripples for kind in self.kinds])
+        ripple_signal, ripple_scale = self.log_ripples.exp()
         factors = MemberFactors(
             log_slopes,
             tuple(warps),
             self.log_length_scales.exp(),
             self.log_signal.exp(),
+            has_ripples * ripple_signal,
+            ripple_scale,
             noise + SMALLEST_NOISE,
             self.mean,
         )
         return factors, prior
+
+
+def _start_scale(kind: MemberKind) -> float:
+    """Return the length-scales before training, in units of √D and the range of an input."""
+    if kind.ripples:
+        return RIPPLE_LENGTH_SCALE
+    return ROUGH_LENGTH_SCALE if kind.rough else START_LENGTH_SCALE
 
 
 def _start_layer(

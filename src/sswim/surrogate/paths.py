@@ -19,7 +19,8 @@ from sswim.model.features import expected_features
 from sswim.model.spectrum import draw_frequencies
 from sswim.rows.measure import Measure
 from sswim.surrogate.exact_gp import ExactGP
-from sswim.surrogate.members import kernel_between, member_points
+from sswim.surrogate.member_kernels import RIPPLE_KERNEL, kernel_between
+from sswim.surrogate.members import member_points
 from sswim.surrogate.target_map import TargetMap
 
 N_FREQUENCIES = 1024
@@ -52,8 +53,8 @@ class Paths:
         if scaled.shape[-3] > 1:
             scaled = scaled[..., self.order.argsort(), :, :]
         points = member_points(self.gp.factors, scaled)
-        prior = _prior_values(self.frequencies, self.features, self.gp, points)
-        kernel = kernel_between(self.gp.kernels, self.gp.factors.signal, points, self.gp.points)
+        prior = _prior_values(self.frequencies, self.features, points)
+        kernel = kernel_between(self.gp.kinds, self.gp.factors, points, self.gp.points)
         values = prior + (kernel @ self.updates[..., None])[..., 0] + self.gp.factors.mean[:, None]
         return self.target_map.inverse(values[..., self.order, :])
 
@@ -82,14 +83,10 @@ def draw_paths(
     members = torch.searchsorted(bounds[:-1].contiguous(), uniform.to(bounds)).to(device)
     chosen = gp.select(members)
     n_rows, n_inputs = gp.points.shape[1:]
-    frequencies = torch.stack(
-        [draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator) for kernel in chosen.kernels]
-    ).to(device)
-    features = torch.randn(n, 2 * N_FREQUENCIES, generator=generator, dtype=torch.float64)
-    features = features.to(device)
+    frequencies, features = _draw_prior(chosen, n_inputs, generator)
     noise = torch.randn(n, n_rows, generator=generator, dtype=torch.float64).to(device)
     noise = noise * chosen.rows.noise(chosen.factors).sqrt()
-    prior = _prior_values(frequencies, features, chosen, chosen.points)
+    prior = _prior_values(frequencies, features, chosen.points)
     residual = chosen.rows.targets - chosen.factors.mean[:, None] - prior - noise
     updates = torch.cholesky_solve(residual[..., None], chosen.factor)[..., 0]
     # Functions of one member lie side by side; a random order makes the first few as good as all.
@@ -97,10 +94,34 @@ def draw_paths(
     return Paths(chosen, order, frequencies, features, updates, target_map, scale)
 
 
+def _draw_prior(
+    gp: ExactGP, n_inputs: int, generator: torch.Generator
+) -> tuple[Float64[Tensor, "n M D"], Float64[Tensor, "n F"]]:
+    """Draw frequencies of every member's kernel, and weights of their features.
+
+    The second half of them is for ripples, with weights of zero for members without.
+    """
+    factors = gp.factors
+    device = factors.signal.device
+    parts = [
+        torch.stack(
+            [draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator) for kernel in each]
+        )
+        for each in ([kind.kernel for kind in gp.kinds], [RIPPLE_KERNEL] * len(gp.kinds))
+    ]
+    smooth, ripples = (part.to(device) for part in parts)
+    frequencies = torch.cat((smooth, ripples / factors.ripple_scale[:, None, None]), dim=1)
+    variance = torch.stack((torch.ones_like(factors.signal), factors.ripple_signal), dim=-1)
+    # Twice, because features of so many frequencies have half the norm that one part needs.
+    variance = 2 * factors.signal[:, None] * variance
+    deviation = variance.sqrt().repeat_interleave(N_FREQUENCIES, dim=-1).repeat(1, 2)
+    normal = torch.randn(deviation.shape, generator=generator, dtype=torch.float64)
+    return frequencies, deviation * normal.to(device)
+
+
 def _prior_values(
     frequencies: Float64[Tensor, "n M D"],
     weights: Float64[Tensor, "n F"],
-    gp: ExactGP,
     points: Float64[Tensor, "*S n q D"],
 ) -> Float64[Tensor, "*S n q"]:
     """Return g(x) of every function at its points."""
@@ -108,5 +129,5 @@ def _prior_values(
     n, n_points, n_inputs = points.shape[-3:]
     rows = points.movedim(-3, 0).reshape(n, sets.numel() * n_points, n_inputs)
     features = expected_features(frequencies, Measure(rows))
-    values = (features @ weights[..., None])[..., 0] * gp.factors.signal.sqrt()[:, None]
+    values = (features @ weights[..., None])[..., 0]
     return values.reshape(n, *sets, n_points).movedim(0, -2)
