@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from builders.shape_checks import JaxtypedOnce
 
 CHECKED_CALLS = 10
 """How often a test checks the shapes of a function's arguments. Every call would take most of the
@@ -26,11 +28,13 @@ class FirstCalls(type(jaxtyping.config)):  # type: ignore[misc]
     def jaxtyping_disable(self) -> bool:
         """Whether the calling function has been checked often enough."""
         function = sys._getframe(1).f_locals["fn"]
-        self.calls[function] += 1
-        return self.calls[function] > CHECKED_CALLS
+        code = getattr(function, "__code__", function)  # inner functions are made in every call
+        self.calls[code] += 1
+        return self.calls[code] > CHECKED_CALLS
 
 
 jaxtyping.config.__class__ = FirstCalls
+jaxtyping.jaxtyped = JaxtypedOnce(jaxtyping.jaxtyped)  # type: ignore[assignment]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,8 +61,8 @@ def _global_random_state_is_left_alone() -> Iterator[None]:
     """No test, and so nothing in the package, may draw from a global generator."""
 
     def states() -> tuple[object, ...]:
-        _, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 (the one to leave alone)
-        return torch.get_rng_state().numpy().tobytes(), keys.tobytes(), *rest
+        numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 (the one to leave alone)
+        return torch.get_rng_state().numpy().tobytes(), pickle.dumps(numpy_state)
 
     before = states()
     yield

@@ -22,6 +22,14 @@ PATIENCE = 120.0
 """Seconds for which a test waits for processes: many times more than they need."""
 
 
+@functools.cache
+def fork_server() -> ForkServerContext:
+    """Return a way to start processes that imports the package once, not in every process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sswim.estimator.regressor", "torch.distributed"])
+    return context
+
+
 def run_processes(
     n: int, function: Callable[..., Any], *arguments: Any, timeout: float = 60.0
 ) -> list[Any]:
@@ -35,7 +43,7 @@ def run_processes(
         *arguments: Further arguments of the function.
         timeout: Seconds after which a process that does not answer counts as lost.
     """
-    context = _forks_of_one_server()
+    context = fork_server()
     with tempfile.TemporaryDirectory() as folder:
         pipes, workers = [], []
         for rank in range(n):
@@ -56,14 +64,6 @@ def run_processes(
             worker.join(PATIENCE)
             worker.kill()
     return results
-
-
-@functools.cache
-def _forks_of_one_server() -> ForkServerContext:
-    """Return a way to start processes that imports the package once, not in every process."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sswim.estimator.regressor", "torch.distributed"])
-    return context
 
 
 def _work(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import io
-import multiprocessing
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from builders.estimators import (
     skewed_rows,
     small,
 )
+from builders.processes import fork_server
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -180,7 +180,7 @@ def test_a_model_of_a_missing_device_predicts_on_this_one(simple: SSWIMRegressor
 
 
 def test_another_process_predicts_the_same(simple: SSWIMRegressor) -> None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with fork_server().Pool(1) as pool:
         assert np.array_equal(pool.apply(simple.predict, (X,)), simple.predict(X))
 
 

@@ -77,12 +77,23 @@ def killed_after(n_calls: int) -> Any:
     return callback
 
 
-@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS.keys())
+@pytest.fixture(scope="module", params=[*KINDS])
+def whole(
+    request: pytest.FixtureRequest, rows: tuple[np.ndarray, np.ndarray]
+) -> tuple[dict[str, Any], SSWIMRegressor]:
+    """Settings, and a fit that was not cut off."""
+    settings = KINDS[request.param]
+    return settings, small(**settings).fit(*rows)
+
+
 @pytest.mark.parametrize("after", [1, 5, 11, 20])
 def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(
-    settings: dict[str, Any], after: int, rows: tuple[np.ndarray, np.ndarray], tmp_path: Path
+    whole: tuple[dict[str, Any], SSWIMRegressor],
+    after: int,
+    rows: tuple[np.ndarray, np.ndarray],
+    tmp_path: Path,
 ) -> None:
-    expected = small(**settings).fit(*rows)
+    settings, expected = whole
     folder = tmp_path / "kept"
     with suppress(_Killed):
         small(**settings, callback=killed_after(after)).fit(

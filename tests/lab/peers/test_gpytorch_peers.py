@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,11 +121,3 @@ def test_the_start_with_the_highest_evidence_is_kept(starts: tuple[float, float]
     errors = [np.mean((y - fitted.predict(x).mean) ** 2) for fitted in (short, long, best)]
     assert errors[0] < 0.1 * errors[1]
     assert errors[2] == errors[0]
-
-
-def test_gpytorch_is_imported_by_a_fit_only() -> None:
-    code = (
-        "import sys, sswim.lab.peers.gpytorch_peers, sswim.lab.peers.gpytorch_training; "
-        "assert 'gpytorch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
