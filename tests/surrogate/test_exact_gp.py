@@ -9,7 +9,7 @@ from builders.surrogates import KINDS, small_gp, small_rows, uniform
 from torch import Tensor
 
 from sswim.model.spectrum import Kernel
-from sswim.surrogate.exact_gp import ExactGP, Observed, condition
+from sswim.surrogate.exact_gp import ExactGP, Observed
 from sswim.surrogate.member_kind import MemberKind
 from sswim.surrogate.members import MemberFactors, member_points
 
@@ -186,21 +186,6 @@ def test_chosen_members_may_repeat(generator: torch.Generator) -> None:
     new = uniform(generator, 1, 4, 2) - 0.5
     means, covariances = gp.joint(new)
     assert_moments(gp.select(indices).joint(new), (means[indices], covariances[indices]))
-
-
-@torch.no_grad()
-def test_noise_beyond_measure_leaves_rows_out(generator: torch.Generator) -> None:
-    gp = small_gp(generator, KINDS[:2])
-    left_out = torch.zeros(2, len(gp.rows.targets), dtype=torch.bool)
-    left_out[0, :3] = left_out[1, 5:] = True
-    found = condition(gp.factors, gp.kinds, gp.rows, 1e12 * left_out.double())
-    new = uniform(generator, 4, 2) - 0.5
-    means, covariances = found.joint(new[None])
-    for member in range(2):
-        kept = ~left_out[member]
-        rows = Observed(gp.rows.inputs[kept], gp.rows.targets[kept], None)
-        mean, covariance = dense_moments(gp, rows, new)
-        assert_moments((means[member], covariances[member]), (mean[member], covariance[member]))
 
 
 def test_gradients_are_exact(generator: torch.Generator) -> None:

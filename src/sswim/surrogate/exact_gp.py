@@ -162,24 +162,11 @@ class ExactGP:
         return kernel_within(self.kinds, self.factors, points)
 
 
-def condition(
-    factors: MemberFactors,
-    kinds: tuple[MemberKind, ...],
-    rows: Observed,
-    more_noise: Float64[Tensor, "B n"] | float = 0.0,
-) -> ExactGP:
-    """Condition members on rows.
-
-    Args:
-        factors: Tensors of the members.
-        kinds: The kind of every member.
-        rows: Rows.
-        more_noise: Noise of every row that is added for each member.
-    """
+def condition(factors: MemberFactors, kinds: tuple[MemberKind, ...], rows: Observed) -> ExactGP:
+    """Condition members on rows."""
     points = member_points(factors, rows.inputs[None])
     kernel = kernel_within(kinds, factors, points)
-    noise = rows.noise(factors) + more_noise
-    factor = cholesky(kernel + noise.diag_embed(), name=_MATRIX)
+    factor = cholesky(kernel + rows.noise(factors).diag_embed(), name=_MATRIX)
     residual = rows.targets - factors.mean[:, None]
     whitened = torch.linalg.solve_triangular(factor, residual[..., None], upper=False)
     return ExactGP(factors, kinds, rows, points, factor, whitened[..., 0])

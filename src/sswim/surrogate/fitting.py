@@ -18,9 +18,11 @@ from torch import Tensor
 
 from sswim.base.threads import flushed_denormals, one_core
 from sswim.model.output_warp import OutputWarp
+from sswim.surrogate.evidence import negative_log_evidence
 from sswim.surrogate.exact_gp import Observed, condition
+from sswim.surrogate.member_kernels import kernel_within
 from sswim.surrogate.member_kind import KINDS, MemberKind
-from sswim.surrogate.members import Members
+from sswim.surrogate.members import Members, member_points
 from sswim.surrogate.surrogate import InputRange, Surrogate
 from sswim.surrogate.target_map import TargetMap, standardise
 from sswim.surrogate.weights import assign_folds, stacked_weights
@@ -171,13 +173,15 @@ class _Training:
             target_map = replace(self.standard, warp=output)
             prior = prior + output_prior
         rows = _mapped(self.rows, target_map)
-        gp = condition(factors, self.members.kinds, rows, LEFT_OUT * self.left_out.double())
-        squares = gp.whitened.square().sum(-1)
-        log_root = gp.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        points = member_points(factors, rows.inputs[None])
+        misfit = negative_log_evidence(
+            kernel_within(self.members.kinds, factors, points),
+            rows.noise(factors) + LEFT_OUT * self.left_out.double(),
+            rows.targets - factors.mean[:, None],
+        )
         slope = target_map.forward(self.rows.targets)[1]
         log_slope = (~self.left_out * slope.log()).sum(-1)
-        evidence = -0.5 * squares - log_root + log_slope
-        return (prior - evidence).sum()
+        return (prior + misfit - log_slope).sum()
 
 
 def _mapped(rows: Observed, target_map: TargetMap) -> Observed:

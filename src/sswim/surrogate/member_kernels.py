@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TypeVar
 
 import torch
 from jaxtyping import Float64
@@ -18,8 +17,6 @@ from sswim.model.exact_kernel import cross_kernel, kernel_matrix
 from sswim.model.spectrum import Kernel
 from sswim.surrogate.member_kind import MemberKind
 from sswim.surrogate.members import MemberFactors
-
-KeyT = TypeVar("KeyT")
 
 RIPPLE_KERNEL: Kernel = "matern52"
 """k', the kernel of ripples."""
@@ -34,55 +31,42 @@ def kernel_between(
     """Return the kernel of points with other points, for every member."""
     sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
-    parts = [
-        cross_kernel(first[..., members, :, :], second[..., members, :, :], kernel)
-        for kernel, members in _slices([kind.kernel for kind in kinds])
-    ]
-    correlation = torch.cat(parts, dim=-3)
-    for members in _with_ripples(kinds):
-        scale = factors.ripple_scale[members, None, None]
-        near, far = (each[..., members, :, :] / scale for each in (first, second))
-        ripples = factors.ripple_signal[members, None, None] * cross_kernel(
-            near, far, RIPPLE_KERNEL
-        )
-        correlation = _add(correlation, members, ripples)
-    return factors.signal[:, None, None] * correlation
+    parts = []
+    for (kernel, ripples), members in _slices(kinds):
+        near, far = first[..., members, :, :], second[..., members, :, :]
+        part = cross_kernel(near, far, kernel)
+        if ripples:
+            scale, signal = _ripples(factors, members)
+            part = part + signal * cross_kernel(near / scale, far / scale, RIPPLE_KERNEL)
+        parts.append(part)
+    return factors.signal[:, None, None] * torch.cat(parts, dim=-3)
 
 
 def kernel_within(
     kinds: Sequence[MemberKind], factors: MemberFactors, points: Float64[Tensor, "*S B n D"]
 ) -> Float64[Tensor, "*S B n n"]:
     """Return the kernel of points with each other, for every member."""
-    parts = [
-        kernel_matrix(points[..., members, :, :], None, kernel)
-        for kernel, members in _slices([kind.kernel for kind in kinds])
-    ]
-    correlation = torch.cat(parts, dim=-3)
-    for members in _with_ripples(kinds):
-        near = points[..., members, :, :] / factors.ripple_scale[members, None, None]
-        ripples = kernel_matrix(near, None, RIPPLE_KERNEL)
-        ripples = factors.ripple_signal[members, None, None] * ripples
-        correlation = _add(correlation, members, ripples)
-    return factors.signal[:, None, None] * correlation
+    parts = []
+    for (kernel, ripples), members in _slices(kinds):
+        some = points[..., members, :, :]
+        part = kernel_matrix(some, None, kernel)
+        if ripples:
+            scale, signal = _ripples(factors, members)
+            part = part + signal * kernel_matrix(some / scale, None, RIPPLE_KERNEL)
+        parts.append(part)
+    return factors.signal[:, None, None] * torch.cat(parts, dim=-3)
 
 
-def _add(values: Tensor, members: slice, more: Tensor) -> Tensor:
-    """Return values with more of them added for some members."""
-    before, after = values[..., : members.start, :, :], values[..., members.stop :, :, :]
-    return torch.cat((before, values[..., members, :, :] + more, after), dim=-3)
+def _ripples(factors: MemberFactors, members: slice) -> tuple[Tensor, Tensor]:
+    """Return c and ρ of some members, with shapes that broadcast over points."""
+    return factors.ripple_scale[members, None, None], factors.ripple_signal[members, None, None]
 
 
-def _with_ripples(kinds: Sequence[MemberKind]) -> list[slice]:
-    """Return the members with ripples."""
-    slices = _slices([kind.ripples for kind in kinds])
-    return [members for has_ripples, members in slices if has_ripples]
-
-
-def _slices(keys: Sequence[KeyT]) -> list[tuple[KeyT, slice]]:
-    """Return every key with the members that have it, as far as these lie side by side."""
+def _slices(kinds: Sequence[MemberKind]) -> list[tuple[tuple[Kernel, bool], slice]]:
+    """Return kernels, with or without ripples, each with members side by side that have it."""
     slices, start = [], 0
-    for key, group in groupby(keys):
+    for form, group in groupby((kind.kernel, kind.ripples) for kind in kinds):
         stop = start + len(list(group))
-        slices.append((key, slice(start, stop)))
+        slices.append((form, slice(start, stop)))
         start = stop
     return slices
