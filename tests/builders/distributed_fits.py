@@ -25,7 +25,7 @@ SAMPLE_ROWS = 400
 SETTINGS: dict[str, Any] = {
     "n_components": 32,
     "n_pseudo": 8,
-    "max_iter": 20,
+    "max_iter": 10,
     "random_state": 3,
     "device": "cpu",
 }

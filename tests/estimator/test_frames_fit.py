@@ -64,7 +64,8 @@ def test_a_column_of_every_type_is_an_input(library: str, name: str) -> None:
         with quiet():
             table = as_table(frame)
         assert np.array_equal(predict(regressor, table), found)
-        assert np.array_equal(predict(fit(table), table), found)
+        if library != "arrow" or table.schema != frame.schema:  # else it is the same fit
+            assert np.array_equal(predict(fit(table), table), found)
         wide = make({"other": [[1]] * N_ROWS, "z": Z, "c": column})
         assert np.array_equal(predict(regressor, wide), found)
         predictions.append((regressor, found))

@@ -16,7 +16,6 @@ import torch
 from builders.estimators import (
     Array,
     few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
     skewed_rows,
     small,
 )
@@ -79,23 +78,38 @@ def answers(model: SSWIMRegressor) -> list[Array]:
     ]
 
 
-def assert_same_answers(ours: SSWIMRegressor, theirs: SSWIMRegressor) -> None:
-    for mine, expected in zip(answers(ours), answers(theirs), strict=True):
-        assert np.array_equal(mine, expected)
+def updated(model: SSWIMRegressor) -> SSWIMRegressor:
+    """Return a copy of a model that has learnt some more rows."""
+    return copy.copy(model).partial_fit(X[:5] + 0.1, Y[:5])
+
+
+@pytest.fixture(scope="module")
+def expected(fitted: SSWIMRegressor) -> tuple[list[Array], list[Array]]:
+    """Return what a model answers, and what it answers after some more rows."""
+    return answers(fitted), answers(updated(fitted))
+
+
+def assert_answers(model: SSWIMRegressor, expected: list[Array]) -> None:
+    for mine, theirs in zip(answers(model), expected, strict=True):
+        assert np.array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("form", COPIES)
 def test_copies_answer_the_same_to_the_last_bit(
-    form: str, fitted: SSWIMRegressor, tmp_path: Path
+    form: str,
+    fitted: SSWIMRegressor,
+    expected: tuple[list[Array], list[Array]],
+    tmp_path: Path,
 ) -> None:
+    before, after = expected
     again = COPIES[form](fitted, tmp_path)
-    assert_same_answers(again, fitted)
+    assert_answers(again, before)
     assert again.get_params() == fitted.get_params()
     assert again.recipe_ == fitted.recipe_
     assert again.n_iter_ == fitted.n_iter_
-    updated = [copy.copy(model).partial_fit(X[:5] + 0.1, Y[:5]) for model in (again, fitted)]
-    assert_same_answers(*updated)
-    assert_same_answers(again, fitted)  # neither is changed with its copy
+    assert_answers(updated(again), after)
+    for model in (again, fitted):  # neither is changed with its copy
+        assert_answers(model, before)
 
 
 def test_the_state_is_parameters_and_the_bytes_of_a_model_file(
@@ -179,15 +193,12 @@ def test_a_model_of_a_missing_device_predicts_on_this_one(simple: SSWIMRegressor
     assert np.array_equal(again.predict(X), simple.predict(X))
 
 
-def test_another_process_predicts_the_same(simple: SSWIMRegressor) -> None:
+def test_another_process_predicts_and_fits_the_same(simple: SSWIMRegressor) -> None:
+    expected = simple.predict(X)
     with fork_server().Pool(1) as pool:
-        assert np.array_equal(pool.apply(simple.predict, (X,)), simple.predict(X))
-
-
-def test_fitted_models_come_back_from_workers() -> None:
-    x, y = make_rows(60)
-    fits = joblib.Parallel(n_jobs=2)(joblib.delayed(small().fit)(x, y) for _ in range(2))
-    assert np.array_equal(fits[0].predict(x), small().fit(x, y).predict(x))
+        assert np.array_equal(pool.apply(simple.predict, (X,)), expected)
+        again = pool.apply(small().fit, (X, Y))
+    assert np.array_equal(again.predict(X), expected)
 
 
 def altered(state: dict[str, Any], change: Callable[[bytes], bytes]) -> dict[str, Any]:
