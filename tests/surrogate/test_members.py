@@ -100,3 +100,19 @@ def test_every_parameter_but_known_noise_is_trained(generator: torch.Generator) 
         assert all(parameter.grad is not None for parameter in trained)
         missing = {id(each) for each in members.parameters()} - {id(each) for each in trained}
         assert missing == ({id(members.log_noise)} if known else set())
+
+
+def test_chosen_members_have_their_own_factors(generator: torch.Generator) -> None:
+    members = bent_members(generator)
+    factors, prior = members.condition()
+    prior.sum().backward()  # gradients have the shape of all members
+    for chosen in ([0, 1, 3, 5], [1, 2], [4, 6]):
+        indices = torch.tensor(chosen)
+        some = members.select(indices)
+        found, its_prior = some.condition()
+        assert some.kinds == tuple(members.kinds[index] for index in chosen)
+        assert torch.allclose(its_prior, prior[indices])
+        expected = factors.select(indices).tensors()
+        assert all(map(torch.equal, found.tensors(), expected))
+        its_prior.sum().backward()
+    assert len(members.kinds) == len(prior)  # the others are left as they were

@@ -1,9 +1,9 @@
 """Training of a surrogate: all members at once, by gradients of their log posterior.
 
 Every kind has one member for each fold of the rows, which leaves the fold out while it learns. So
-the kinds are weighed on rows that they have not seen; afterwards all members are conditioned on all
-rows. A row is left out by noise beyond all measure: then all members have the same rows, and one
-batch of matrices.
+the kinds are weighed on rows that they have not seen. Then the members of the kinds that have a
+weight go on learning, for fewer steps, from all rows, and are conditioned on all of them. A row is
+left out by noise beyond all measure: so all members have the same rows, and one batch of matrices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.threads import flushed_denormals, one_core
@@ -37,7 +37,7 @@ LARGEST_TRAINED = 256
 """Largest number of rows that members learn from; they are conditioned on all of them."""
 
 N_STEPS = 120
-"""Number of steps of Adam."""
+"""Number of steps of Adam before the kinds are weighed; a third of them follow."""
 
 SCALAR_STEP, SLOPE_STEP, WARP_STEP = 0.2, 0.1, 0.05
 """Largest steps of kernels and noise, of monotone warps, and of warps and the output warp."""
@@ -67,7 +67,7 @@ def fit_surrogate(
         variance: Known variance of the noise of each target; None to learn one for all rows.
         generator: A generator on the CPU; all draws come from it.
         kinds: Kinds of members, in an order as :data:`KINDS` has.
-        n_steps: Number of steps.
+        n_steps: Number of steps before the kinds are weighed.
     """
     input_range = InputRange.of(inputs)
     rows = Observed(input_range.scale(inputs), targets, variance)
@@ -78,14 +78,16 @@ def fit_surrogate(
     training = _Training(trained, kinds, generator)
     with one_core(), flushed_denormals():
         training.run(n_steps)
-    weights = training.weights()
+        weights = training.weights()
+        used = weights.nonzero()[:, 0]
+        if training.n_folds > 1:
+            training.keep(used)
+            training.run(max(1, n_steps // 3))
     target_map = training.target_map()
-    known = _mapped(rows, target_map)
     with torch.no_grad():
         factors = training.members.condition()[0].map(torch.clone)
-    gp = condition(factors, training.members.kinds, known)
-    used = weights.nonzero()[:, 0]
-    return Surrogate(gp.select(used), weights[used], target_map, input_range)
+    gp = condition(factors, training.members.kinds, _mapped(rows, target_map))
+    return Surrogate(gp, weights[used], target_map, input_range)
 
 
 class _Training:
@@ -130,6 +132,11 @@ class _Training:
                 torch.nan_to_num_(parameter.grad, nan=0.0, posinf=0.0, neginf=0.0)
             optimiser.step()
             schedule.step()
+
+    def keep(self, used: Int64[Tensor, " S"]) -> None:
+        """Keep some members, and leave no row out any more."""
+        self.members = self.members.select(used)
+        self.left_out = torch.zeros_like(self.left_out[: len(used)])
 
     def target_map(self) -> TargetMap:
         """Return the map of targets as it has been learnt."""

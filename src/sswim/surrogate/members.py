@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import cast
@@ -153,6 +154,31 @@ class Members(nn.Module):
             torch.full((2, n_members), math.log(RIPPLE_MEDIAN), dtype=torch.float64)
         )
 
+    def select(self, indices: Int64[Tensor, " S"]) -> Members:
+        """Return a copy of some members, in ascending order."""
+        chosen = deepcopy(self)
+        chosen.kinds = tuple(self.kinds[index] for index in indices.tolist())
+        for parameter in (
+            chosen.log_length_scales,
+            chosen.log_signal,
+            chosen.mean,
+            chosen.log_noise,
+        ):
+            _take(parameter, indices)
+        _take(chosen.log_ripples, indices, dim=1)
+        for tensor in (chosen.monotone.whitened, chosen.monotone.used):
+            _take(tensor, indices)
+        layers = []
+        for layer in chosen.layers:
+            tensors = [*layer.parameters(), *layer.buffers()]
+            first = indices[indices < len(tensors[0])]
+            for tensor in tensors:
+                _take(tensor, first)
+            if len(first):
+                layers.append(layer)
+        chosen.layers = nn.ModuleList(layers)
+        return chosen
+
     def scalars(self) -> list[nn.Parameter]:
         """Return the parameters of the kernels, the noise and the mean."""
         noise = [self.log_noise] if self.log_noise.requires_grad else []
@@ -205,6 +231,12 @@ class Members(nn.Module):
             self.mean,
         )
         return factors, prior
+
+
+def _take(tensor: Tensor, indices: Int64[Tensor, " S"], dim: int = 0) -> None:
+    """Keep some entries of a parameter or a buffer, in place."""
+    tensor.grad = None  # it has the old shape
+    tensor.data = tensor.data.index_select(dim, indices)
 
 
 def _start_scale(kind: MemberKind) -> float:
