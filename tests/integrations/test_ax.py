@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:A not p.d."),
 ]
-N_INITIAL, N_TRIALS = 5, 10
+N_INITIAL, N_TRIALS = 5, 12
 
 
 def new_client(objective: str, constraints: tuple[str, ...] = (), **bounds: Any) -> Any:
