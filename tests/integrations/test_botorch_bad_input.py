@@ -17,6 +17,7 @@ from builders.surrogates import uniform
 
 from sswim.base.errors import UserError
 from sswim.integrations.botorch import SSWIMModel
+from sswim.integrations.botorch_checks import check_training_rows
 
 
 def assert_finite(model: SSWIMModel, X: Tensor) -> None:
@@ -165,3 +166,9 @@ def test_bad_observations_are_refused() -> None:
         quick_hill().condition_on_observations(X, bad(Y, torch.nan))
     with pytest.raises(UserError, match="must not be negative"):
         quick_hill().condition_on_observations(X, Y, noise=bad(Y, -1.0))
+
+
+def test_arrays_of_numpy_are_refused(generator: torch.Generator) -> None:
+    X = uniform(generator, 4, 2)
+    with pytest.raises(UserError, match=r"tensor of PyTorch\. Got ndarray"):
+        check_training_rows(X.numpy(), X[:, :1], None)

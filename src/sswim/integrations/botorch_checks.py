@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from sswim.base.errors import UserError
 
 
-def check_training_rows(X: Tensor, Y: Tensor, variance: Tensor | None) -> None:
+def check_training_rows(X: Any, Y: Any, variance: Any) -> None:
     """Raise unless a model can be fitted to rows; say what is wrong."""
     check_values(X, Y, variance)
     for name, tensor in (("train_X", X), ("train_Y", Y)):
@@ -65,11 +67,13 @@ def check_size(Y: Tensor) -> None:
         )
 
 
-def check_values(X: Tensor, Y: Tensor, variance: Tensor | None) -> None:
-    """Raise unless inputs, targets and variances are finite numbers."""
+def check_values(X: Any, Y: Any, variance: Any) -> None:
+    """Raise unless inputs, targets and variances are tensors of finite numbers."""
     for name, tensor in (("X", X), ("Y", Y), ("the variance of Y", variance)):
         if tensor is None:
             continue
+        if not isinstance(tensor, Tensor):
+            raise UserError(f"{name} must be a tensor of PyTorch. Got {type(tensor).__name__}.")
         if not tensor.is_floating_point():
             raise UserError(f"{name} must have floating-point numbers. Got {tensor.dtype}.")
         bad = int((~tensor.isfinite()).sum())
