@@ -125,6 +125,17 @@ def target_scaling(mean: list[float], spread: list[float]) -> Scaling:
     )
 
 
+def assert_moments(warped: Measure, draws: Tensor) -> None:
+    """Mean and variance are within four standard errors of the sampled ones."""
+    assert warped.variance is not None
+    n = len(draws)
+    centred = draws - draws.mean(0)
+    assert ((draws.mean(0) - warped.mean).abs() < 4 * draws.std(0) / math.sqrt(n)).all()
+    squares = centred.square()
+    error = (squares.mean(0) - warped.variance).abs()
+    assert (error < 4 * squares.std(0) / math.sqrt(n)).all()
+
+
 def gradients(model: SSWIM) -> dict[str, Tensor]:
     return {
         name: parameter.grad.clone()

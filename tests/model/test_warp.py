@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from builders.models import move_gp, normal, observations
+from builders.models import assert_moments, move_gp, normal, observations
 from torch import Tensor
 
 from sswim.model.features import expected_features
@@ -91,17 +91,6 @@ def test_deeper_layers_against_draws_under_the_same_independence(
     draws = draw(1 + g.mean, g.variance) * draw(uncertain.mean, uncertain.variance)
     draws = draws + draw(h.mean, h.variance)
     assert_moments(warp(factors, uncertain), draws)
-
-
-def assert_moments(warped: Measure, draws: Tensor) -> None:
-    """Mean and variance are within four standard errors of the sampled ones."""
-    assert warped.variance is not None
-    n = len(draws)
-    centred = draws - draws.mean(0)
-    assert ((draws.mean(0) - warped.mean).abs() < 4 * draws.std(0) / math.sqrt(n)).all()
-    squares = centred.square()
-    error = (squares.mean(0) - warped.variance).abs()
-    assert (error < 4 * squares.std(0) / math.sqrt(n)).all()
 
 
 @torch.no_grad()

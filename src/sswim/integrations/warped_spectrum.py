@@ -13,7 +13,7 @@ from sswim.model.architecture import Architecture
 from sswim.model.output_warp import OutputMap
 from sswim.model.pseudo_gp import PseudoGP
 from sswim.model.spectrum import draw_frequencies
-from sswim.model.sswim import Factors
+from sswim.model.sswim import Factors, new_warp_layers
 from sswim.model.start import start_length_scales, start_warps
 from sswim.model.warp import WarpLayer
 
@@ -31,7 +31,7 @@ class WarpedSpectrum(nn.Module):
     def __init__(self, architecture: Architecture, n_inputs: int, batch: tuple[int, ...]) -> None:
         super().__init__()
         self.architecture = architecture
-        self.layers = _new_layers(architecture, n_inputs, batch)
+        self.layers = new_warp_layers(architecture, n_inputs, batch)
         shape = (*batch, architecture.n_frequencies, n_inputs)
         self.register_buffer("unit_frequencies", torch.zeros(shape, dtype=torch.float64))
         # Stored with the rest, so that loaded parameters are not drawn again.
@@ -55,7 +55,7 @@ class WarpedSpectrum(nn.Module):
         sample = sample.detach().to("cpu", torch.float64)
         kernel, draw = self.architecture.kernel, self.architecture.draw
         n_frequencies, n_inputs = self.unit_frequencies.shape[-2:]
-        layers = _new_layers(self.architecture, n_inputs, ())
+        layers = new_warp_layers(self.architecture, n_inputs, ())
         scales = start_length_scales(sample, None)
         start_warps(map(_warp_layer, layers), kernel, draw, sample, scales, generator)
         state = self.layers.state_dict()
@@ -89,15 +89,6 @@ class WarpedSpectrum(nn.Module):
         """Set ε, the whitened pseudo-targets of all GPs."""
         for gp, value in zip(self.gps(), values.unbind(-3), strict=True):
             gp.pseudo_targets.copy_(value)
-
-
-def _new_layers(architecture: Architecture, n_inputs: int, batch: tuple[int, ...]) -> nn.ModuleList:
-    sizes = (n_inputs, architecture.warp_frequencies, architecture.n_pseudo)
-    joint = architecture.warps == "joint"
-    return nn.ModuleList(
-        WarpLayer(*sizes, architecture.pseudo_prior, joint, batch)
-        for _ in range(architecture.depth)
-    )
 
 
 def _warp_layer(module: nn.Module) -> WarpLayer:

@@ -10,6 +10,7 @@ from sswim.base.validation import require_choice, require_flag, require_integer
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.pseudo_gp import PseudoPrior
 from sswim.model.spectrum import Draw, Kernel
+from sswim.model.warp import WarpMatrix
 
 NoiseName = Literal["constant", "input-dependent"]
 InputsName = Literal["standardised", "normal-scores"]
@@ -44,6 +45,12 @@ class Architecture:
     warps: WarpsName = "separate"
     """Whether g and h of a warp have their own frequencies and pseudo-inputs, as published, or
     share them ("joint"), which is half the cost."""
+    warp_matrix: WarpMatrix = "diagonal"
+    """Form of the matrix G of the warps G(x) x + h(x) (see :mod:`sswim.model.warp`). A projection
+    is part of the first warp only: later warps are diagonal, or full around the identity."""
+    warp_dim: int | None = None
+    """Q, the dimension of the warped space; None for that of the inputs, which a diagonal matrix
+    keeps."""
     kernel: Kernel = "matern32"
     """Stationary kernel that the Fourier features approximate."""
     draw: Draw = "orthogonal"
@@ -79,6 +86,10 @@ class Architecture:
         """Number of frequencies of every warp."""
         return self.n_frequencies if self.n_warp_frequencies is None else self.n_warp_frequencies
 
+    def warped_dim(self, n_inputs: int) -> int:
+        """Return Q, the dimension of the warped space of a model with D inputs."""
+        return n_inputs if self.warp_dim is None else self.warp_dim
+
     def __post_init__(self) -> None:
         require_choice("output_warp", self.output_warp, OutputWarpName)
         require_choice("noise", self.noise, NoiseName)
@@ -87,10 +98,12 @@ class Architecture:
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
         require_choice("inputs", self.inputs, InputsName)
         require_choice("warps", self.warps, WarpsName)
+        require_choice("warp_matrix", self.warp_matrix, WarpMatrix)
         for name, smallest in _SMALLEST.items():
             require_integer(name, getattr(self, name), smallest, LARGEST)
-        if self.n_warp_frequencies is not None:
-            require_integer("n_warp_frequencies", self.n_warp_frequencies, 1, LARGEST)
+        for name in ("n_warp_frequencies", "warp_dim"):
+            if getattr(self, name) is not None:
+                require_integer(name, getattr(self, name), 1, LARGEST)
         for name in ("local_amplitude", "expected_kernel", "linear"):
             require_flag(name, getattr(self, name))
         if self.linear and self.n_neighbors:
@@ -99,4 +112,14 @@ class Architecture:
             raise UserError(
                 "Linear features need the raw inputs, which only a model without warps sees. "
                 f"Got linear=True with depth={self.depth}. Set depth=0, or linear=False."
+            )
+        if self.warp_matrix == "diagonal" and self.warp_dim is not None:
+            raise UserError(
+                "A diagonal matrix keeps the dimension of the inputs. Got warp_matrix='diagonal' "
+                f"with warp_dim={self.warp_dim}. Set warp_matrix='projected', or no warp_dim."
+            )
+        if self.warp_matrix != "diagonal" and self.depth == 0:
+            raise UserError(
+                "A matrix belongs to a warp, and a model without warps has none. Got "
+                f"warp_matrix={self.warp_matrix!r} with depth=0. Set depth=1, or leave it out."
             )

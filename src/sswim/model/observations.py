@@ -60,7 +60,7 @@ def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
     For a model that uses normal scores, the first measure is that of the normal scores, and all
     measures are in their units.
     """
-    n_inputs = factors.frequencies.shape[-1]
+    n_inputs = factors.n_inputs
     if inputs.mean.shape[-1] != n_inputs:
         raise ValueError(
             f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."

@@ -33,7 +33,7 @@ class Factors(Record):
 
     warps: tuple[WarpFactors, ...]
     """Factors of each warp, from the inputs up."""
-    frequencies: Float[Tensor, "*B M D"]
+    frequencies: Float[Tensor, "*B M Q"]
     """Ω, the frequencies of the top level."""
     output: OutputMap
     """T, the output warp."""
@@ -43,10 +43,16 @@ class Factors(Record):
     """Map of the inputs to normal scores; None if the model uses the inputs as they are."""
     trend: TrendFactors | None = None
     """Factors of the linear features; None if there are none."""
-    length_scales: Float[Tensor, "*B D"] | None = None
+    length_scales: Float[Tensor, "*B Q"] | None = None
     """Length-scales of the exact kernel; None if features approximate the kernel."""
     expected_kernel: bool = False
     """Whether the exact kernel is its expectation over the uncertain warps."""
+
+    @property
+    def n_inputs(self) -> int:
+        """D, the number of inputs."""
+        first = self.warps[0].projection if self.warps else None
+        return (self.frequencies if first is None else first).shape[-1]
 
 
 @dataclass(frozen=True)
@@ -82,20 +88,11 @@ class SSWIM(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.batch = batch
-        self.layers = nn.ModuleList(
-            WarpLayer(
-                n_inputs,
-                architecture.warp_frequencies,
-                architecture.n_pseudo,
-                architecture.pseudo_prior,
-                architecture.warps == "joint",
-                batch,
-            )
-            for _ in range(architecture.depth)
-        )
+        self.n_inputs = n_inputs
+        self.layers = new_warp_layers(architecture, n_inputs, batch)
         # The exact kernel needs length-scales, but no frequencies.
         n_frequencies = 0 if architecture.n_neighbors else architecture.n_frequencies
-        self.spectrum = Spectrum(n_frequencies, n_inputs, batch)
+        self.spectrum = Spectrum(n_frequencies, architecture.warped_dim(n_inputs), batch)
         self.log_signal = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
         self.log_noise = nn.Parameter(
             torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
@@ -133,8 +130,8 @@ class SSWIM(nn.Module):
         self.trend = Trend(n_inputs, batch) if architecture.linear else None
 
     @property
-    def n_inputs(self) -> int:
-        """D, the number of inputs."""
+    def warped_dim(self) -> int:
+        """Q, the dimension of the warped space."""
         return self.spectrum.unit_frequencies.shape[-1]
 
     @property
@@ -188,3 +185,27 @@ class SSWIM(nn.Module):
             self.architecture.expected_kernel,
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)
+
+
+def new_warp_layers(
+    architecture: Architecture, n_inputs: int, batch: tuple[int, ...] = ()
+) -> nn.ModuleList:
+    """Make the parameters of all warps; the first one may change the dimension."""
+    layers = []
+    for number in range(architecture.depth):
+        matrix, n_outputs = architecture.warp_matrix, None
+        if number == 0 and matrix != "diagonal":
+            n_outputs = architecture.warped_dim(n_inputs)
+        layers.append(
+            WarpLayer(
+                n_inputs if number == 0 else architecture.warped_dim(n_inputs),
+                architecture.warp_frequencies,
+                architecture.n_pseudo,
+                architecture.pseudo_prior,
+                architecture.warps == "joint",
+                batch,
+                is_full=matrix == "full",
+                n_outputs=n_outputs,
+            )
+        )
+    return nn.ModuleList(layers)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.model.architecture import Architecture
+from sswim.model.directions import principal_directions
 from sswim.model.spectrum import Draw, Kernel, draw_frequencies
 from sswim.model.sswim import SSWIM
 from sswim.model.warp import WarpLayer
@@ -25,8 +26,9 @@ def start(
     length_scale: float | None = None,
     signal: Float[Tensor, " T"] | None = None,
     noise: Float[Tensor, " T"] | None = None,
+    directions: Float[Tensor, "Q D"] | None = None,
 ) -> SSWIM:
-    """Make a model for training, on the CPU; every warp starts as the identity.
+    """Make a model for training, on the CPU; every warp starts as the identity, or as P.
 
     Args:
         architecture: Architecture of the model.
@@ -35,12 +37,15 @@ def start(
             linear features. Inputs and targets should be standardised.
         n_targets: T, the number of targets.
         generator: A generator on the CPU; all draws come from it.
-        length_scale: Starting value of all length-scales, in units of each input's spread. The
-            default is √D, because distances between standardised rows grow like √D, and with
-            shorter length-scales all rows would be nearly uncorrelated. A function that oscillates
-            many times over the rows needs a shorter one.
+        length_scale: Starting value of all length-scales, in units of each input's spread; after a
+            projection, of the typical spread of its coordinates. The default is the square root of
+            the number D of inputs, or Q of coordinates: distances between standardised rows grow
+            like √D, and with shorter length-scales all rows would be nearly uncorrelated. A
+            function that oscillates many times over the rows needs a shorter one.
         signal: Starting value of s² for every target; one by default.
         noise: Starting value of σ² for every target; 0.1 by default.
+        directions: Starting value of P, up to a factor, for warps that have it; by default the
+            principal directions of the sample.
     """
     raw = sample = sample.detach().to("cpu", torch.float64)
     model = SSWIM(architecture, sample.shape[1], n_targets)
@@ -53,15 +58,61 @@ def start(
         for parameter, value in ((model.log_signal, signal), (model.log_noise, noise)):
             if value is not None:
                 parameter.copy_(value.log())
-    length_scales = start_length_scales(sample, length_scale)
     kernel, draw = architecture.kernel, architecture.draw
-    start_warps(model.warp_layers(), kernel, draw, sample, length_scales, generator)
+    first, later = model.warp_layers()[:1], model.warp_layers()[1:]
+    length_scales = start_length_scales(sample, length_scale)
+    if architecture.warp_matrix != "diagonal":
+        sample, length_scales = _start_general_warp(
+            first[0], kernel, draw, sample, length_scale, generator, directions
+        )
+    else:
+        start_warps(first, kernel, draw, sample, length_scales, generator)
+    start_warps(later, kernel, draw, sample, length_scales, generator)
     model.spectrum.start(kernel, draw, length_scales, generator)
     if model.noise_field is not None:
         # The noise depends on the raw inputs.
         raw_scales = start_length_scales(raw, length_scale)
         model.noise_field.spectrum.start(kernel, draw, raw_scales, generator)
     return model
+
+
+def _start_general_warp(
+    layer: WarpLayer,
+    kernel: Kernel,
+    draw: Draw,
+    sample: Float64[Tensor, "S D"],
+    length_scale: float | None,
+    generator: torch.Generator,
+    directions: Float[Tensor, "Q D"] | None,
+) -> tuple[Float64[Tensor, "S Q"], Float64[Tensor, " Q"]]:
+    """Start the first warp of a single member, which has a projection.
+
+    P is scaled such that the mean square of the projected spreads is one. All coordinates then have
+    one length-scale: their spreads say how much each of them matters.
+
+    Returns:
+        The projected sample, and the length-scales after the projection.
+    """
+    assert layer.scaled_projection is not None
+    n_outputs, n_inputs = layer.scaled_projection.shape
+    if directions is None:
+        directions = principal_directions(sample, n_outputs, generator)
+    projection = directions.to("cpu", torch.float64)
+    projected = sample @ projection.mT
+    size = projected.var(0, correction=0).mean().sqrt()
+    size = size if size > 0 else torch.ones_like(size)
+    layer.start_projection(projection / size)
+    projected = projected / size
+    one = torch.ones(n_outputs, dtype=torch.float64)
+    length_scales = one * (math.sqrt(n_outputs) if length_scale is None else length_scale)
+    if layer.is_full:
+        # Its functions see the inputs themselves, between which distances are √(D/Q) times longer.
+        ratio = math.sqrt(n_inputs / n_outputs)
+        raw = start_length_scales(sample, length_scales[0].item() * ratio)
+        start_warps([layer], kernel, draw, sample, raw, generator)
+    else:
+        start_warps([layer], kernel, draw, projected, length_scales, generator)
+    return projected, length_scales
 
 
 def start_warps(
@@ -99,7 +150,7 @@ def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
             f"{model.batch}; take it apart with unstack_models first."
         )
     old = model.architecture
-    added = draw_frequencies(old.kernel, n_more, model.n_inputs, generator, old.draw)
+    added = draw_frequencies(old.kernel, n_more, model.warped_dim, generator, old.draw)
     architecture = replace(
         old,
         n_frequencies=old.n_frequencies + n_more,

@@ -1,18 +1,27 @@
-"""Warps: measures of g(x) ⊙ x + h(x), with g and h conditioned on learnable pseudo-data.
+"""Warps: measures of G(x) x + h(x), with G and h conditioned on learnable pseudo-data.
 
-g = 1 + δ. Both δ and h are zero-mean multi-output sparse spectrum GPs, so a warp is the identity
-away from its pseudo-points. The outputs of each share their features.
+A warp has one of three matrices G. Functions of x below are zero-mean multi-output sparse spectrum
+GPs, whose outputs share their features; P is a deterministic parameter with Q rows and D columns.
+
+    "diagonal"     G(x) = diag(1 + δ(x)),       which keeps the dimension: g(x) ⊙ x + h(x)
+    "projected"    G(x) = diag(1 + δ(Px)) P,    and h(Px): project, then warp as above
+    "full"         G(x) = P + Δ(x)              (:mod:`sswim.model.matrix_warp`)
+
+Away from its pseudo-points a warp is the identity, or the linear map P.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
-from jaxtyping import Float64
+import torch
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
+from sswim.model.matrix_warp import matrix_warp, project
 from sswim.model.pseudo_gp import (
     PseudoGP,
     PseudoGPFactors,
@@ -22,13 +31,20 @@ from sswim.model.pseudo_gp import (
 )
 from sswim.rows.measure import Measure, full_covariance
 
+WarpMatrix = Literal["diagonal", "projected", "full"]
+
 
 @dataclass(frozen=True)
 class WarpFactors(Record):
     """The tensors that a warp of rows is computed from."""
 
     gps: tuple[PseudoGPFactors, ...]
-    """Factors of δ = g − 1 and of h: two GPs, or one GP whose two functions they are."""
+    """Factors of δ = g − 1 and of h: two GPs, or one GP whose two functions they are. If the matrix
+    is full, there are all columns of Δ in place of δ."""
+    projection: Float[Tensor, "*B Q D"] | None = None
+    """P; None for the identity."""
+    is_full: bool = False
+    """Whether the matrix is full."""
 
 
 def warp(factors: WarpFactors, measure: Measure) -> Measure:
@@ -45,7 +61,14 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
     J = E ∂(g(x) ⊙ x + h(x))/∂x gives instead
 
         m' = ĝ ⊙ m + ĥ + diag(P (∂ĝ/∂m)ᵀ),    P' = JPJᵀ,    v' = … + diag(P)·v_g.
+
+    For the other matrices see :func:`sswim.model.matrix_warp.project`, after which the formulas
+    above hold, and :func:`sswim.model.matrix_warp.matrix_warp`.
     """
+    if factors.is_full:
+        return matrix_warp(factors.gps, factors.projection, measure)
+    if factors.projection is not None:
+        measure = project(factors.projection, measure)
     g, h = _split_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
     scale = 1 + g.mean  # ĝ
     mean = scale * measure.mean + h.mean
@@ -75,7 +98,10 @@ def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, P
 
 
 class WarpLayer(nn.Module):
-    """The parameters of one warp: two GPs for δ = g − 1 and for h, or one GP for both."""
+    """The parameters of one warp: two GPs for δ = g − 1 and for h, or one GP for both; and P.
+
+    P is stored as √D·P, whose entries are about one: so the steps of an optimiser suit it.
+    """
 
     def __init__(
         self,
@@ -85,17 +111,65 @@ class WarpLayer(nn.Module):
         prior: PseudoPrior,
         joint: bool,
         batch: tuple[int, ...] = (),
+        *,
+        is_full: bool = False,
+        n_outputs: int | None = None,
     ) -> None:
+        """Make the parameters of a warp.
+
+        Args:
+            n_inputs: D.
+            n_frequencies: M.
+            n_pseudo: K.
+            prior: Prior of the pseudo-targets.
+            joint: Whether there is one GP for both functions.
+            batch: Axes of members.
+            is_full: Whether the matrix is full.
+            n_outputs: Q, for a warp with a projection P, which is zero until it is started; None
+                for one without.
+        """
         super().__init__()
-        n_gps = 1 if joint else 2
-        sizes = (n_inputs, n_inputs, 2 // n_gps, n_frequencies, n_pseudo)
-        self.parts = nn.ModuleList(PseudoGP(*sizes, prior, batch) for _ in range(n_gps))
+        self.is_full = is_full
+        self.scaled_projection = (
+            nn.Parameter(torch.zeros(*batch, n_outputs, n_inputs, dtype=torch.float64))
+            if n_outputs is not None
+            else None
+        )
+        size = n_inputs if n_outputs is None else n_outputs  # Q
+        domain, n_columns = (n_inputs, n_inputs) if is_full else (size, 1)
+        n_functions = (n_columns + 1,) if joint else (n_columns, 1)
+        self.parts = nn.ModuleList(
+            PseudoGP(domain, size, n, n_frequencies, n_pseudo, prior, batch) for n in n_functions
+        )
+        if self.is_full:
+            self._share_signal(n_inputs)
+
+    @torch.no_grad()
+    def _share_signal(self, n_inputs: int) -> None:
+        """Divide the prior variance among the columns of Δ, so that Δ(x) x varies as δ ⊙ x does."""
+        first = self.gps()[0]
+        first.log_signal[..., :n_inputs] -= math.log(n_inputs)
+        first.log_noise -= math.log(n_inputs)
 
     def gps(self) -> list[PseudoGP]:
         """Return the GPs of δ and of h, or the one GP of both."""
         return [cast(PseudoGP, gp) for gp in self.parts]
 
+    def projection(self) -> Float64[Tensor, "*B Q D"] | None:
+        """Return P; None for the identity."""
+        scaled = self.scaled_projection
+        return None if scaled is None else scaled.shape[-1] ** -0.5 * scaled
+
+    @torch.no_grad()
+    def start_projection(self, directions: Float64[Tensor, "Q D"]) -> None:
+        """Set P of a single member."""
+        assert self.scaled_projection is not None
+        self.scaled_projection.copy_(directions.shape[-1] ** 0.5 * directions)
+
     def condition(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
         """Return the factors of the warp, and the negative log prior of the pseudo-targets."""
         factors, priors = zip(*(gp.condition() for gp in self.gps()), strict=True)
-        return WarpFactors(factors), sum(priors[1:], priors[0])
+        return (
+            WarpFactors(factors, self.projection(), self.is_full),
+            sum(priors[1:], priors[0]),
+        )
