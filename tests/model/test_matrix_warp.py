@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from torch import Tensor
 
 from sswim.model.architecture import Architecture
 from sswim.model.features import expected_features
-from sswim.model.matrix_warp import project
 from sswim.model.member_batch import stack_models
 from sswim.model.observations import warped_measures
+from sswim.model.projection import project
 from sswim.model.pseudo_gp import PseudoGP, pseudo_gp_moments
 from sswim.model.start import start
 from sswim.model.warp import WarpFactors, WarpLayer, warp
@@ -33,9 +34,19 @@ def general_layer(
         move_gp(gp, generator)
         with torch.no_grad():
             gp.log_signal.add_(0.3 * normal(generator, *gp.log_signal.shape))
-    if n_outputs is not None:
-        layer.start_projection(normal(generator, n_outputs, D))
+    if layer.projection is not None:
+        layer.projection.start(normal(generator, Q, D))
+        with torch.no_grad():
+            for parameter in layer.projection.parameters():
+                parameter.copy_(0.3 * normal(generator, *parameter.shape))
     return layer
+
+
+def projection_of(layer: WarpLayer) -> Tensor:
+    """Write P out."""
+    assert layer.projection is not None
+    parts = layer.projection
+    return (parts.directions + 0.1 * parts.deviations / D**0.5) @ parts.log_scales.exp().diag()
 
 
 def draw_functions(gp: PseudoGP, points: Tensor, n: int, generator: torch.Generator) -> Tensor:
@@ -63,8 +74,7 @@ def test_first_layer_against_sampled_matrices(
     """Compared with G(x) x + h(x) of drawn matrices, written out."""
     layer = general_layer(generator, is_full, joint)
     x = normal(generator, 4, D)
-    projection = layer.projection()
-    assert projection is not None
+    projection = projection_of(layer)
     seen = x if is_full else x @ projection.T
     n = 50_000
     values = torch.cat([draw_functions(gp, seen, n, generator) for gp in layer.gps()], dim=-1)
@@ -110,8 +120,8 @@ def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
     """With a small uncertainty, against draws of the raw input."""
     factors = general_layer(generator, is_full, joint).condition()[0]
     x = normal(generator, N, D)
-    root = 3e-3 * normal(generator, N, D, D)
-    covariance = root @ root.mT + 1e-6 * torch.eye(D, dtype=torch.float64)
+    root = 1e-3 * normal(generator, N, D, D)
+    covariance = root @ root.mT + 1e-7 * torch.eye(D, dtype=torch.float64)
     passed = warp(factors, Measure(x, input_variance=covariance))
     assert passed.input_variance is not None
     n = 50_000
@@ -154,10 +164,11 @@ def test_a_full_matrix_with_a_diagonal_of_pseudo_targets_is_a_diagonal_warp(
     """The means agree; variances do not, as all entries of a full matrix are uncertain."""
     diagonal = WarpLayer(D, 10, 7, "evidence", joint=False)
     full = WarpLayer(D, 10, 7, "evidence", joint=False, is_full=True, n_outputs=D)
-    full.start_projection(torch.eye(D, dtype=torch.float64))
+    assert full.projection is not None
+    full.projection.start(torch.eye(D, dtype=torch.float64))
     for mine, other in zip(full.gps(), diagonal.gps(), strict=True):
         move_gp(other, generator)
-        targets = other.pseudo_targets
+        targets = other.pseudo_targets.detach()
         if len(mine.log_signal) > 1:
             targets = targets.diag_embed().flatten(-2)  # entry q of column d, for d = q alone
         state = {**other.state_dict(), "pseudo_targets": targets}
@@ -176,10 +187,8 @@ def test_without_pseudo_targets_a_warp_is_its_projection(
     layer = general_layer(generator, is_full)
     for gp in layer.gps():
         gp.pseudo_targets.zero_()
-    projection = layer.projection()
-    assert projection is not None
     x = normal(generator, N, D)
-    assert torch.allclose(mean_warp(layer.condition()[0], x), x @ projection.T, rtol=1e-12)
+    assert torch.allclose(mean_warp(layer.condition()[0], x), x @ projection_of(layer).T)
 
 
 @torch.no_grad()
@@ -253,7 +262,7 @@ def test_members_of_a_batch_warp_as_they_do_alone(
     rows = Measure(given, input_variance=0.1 * given.square())
     together = warped_measures(stack_models(models).condition()[0], rows)
     for number, model in enumerate(models):
-        mine = rows.map(lambda tensor, n=number: tensor[n]) if own_rows else rows
+        mine = rows.map(itemgetter(number)) if own_rows else rows
         alone = warped_measures(model.condition()[0], mine)
         assert alone[-1].mean.shape == (N, warp_dim or D)
         for batch, single in zip(together[1:], alone[1:], strict=True):

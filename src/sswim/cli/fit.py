@@ -65,6 +65,13 @@ def fit(
     n_components: Annotated[int | None, typer.Option(help="Number of Fourier features.")] = None,
     n_pseudo: Annotated[int | None, typer.Option(help="Number of pseudo-points per warp.")] = None,
     warps: Annotated[str | None, typer.Option(help="joint or separate.")] = None,
+    warp_matrix: Annotated[
+        str | None, typer.Option(help="Matrix of the warps: diagonal, projected or full.")
+    ] = None,
+    warp_dim: Annotated[
+        int | None,
+        typer.Option(help="Dimension of the warped space; by default the number of inputs."),
+    ] = None,
     inputs: Annotated[str | None, typer.Option(help="standardised or normal-scores.")] = None,
     kernel: Annotated[str | None, typer.Option(help="rbf, matern12, matern32 or matern52.")] = None,
     n_members: Annotated[int | None, typer.Option(help="Number of models of each kind.")] = None,

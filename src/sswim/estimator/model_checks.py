@@ -218,13 +218,22 @@ def _large_tensors(
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the names and shapes of the tensors whose sizes the architecture sets."""
     n_frequencies = 0 if architecture.n_neighbors else architecture.n_frequencies
-    yield "spectrum.unit_frequencies", (n_frequencies, n_inputs)
+    warped_dim = architecture.warped_dim(n_inputs)
+    yield "spectrum.unit_frequencies", (n_frequencies, warped_dim)
+    is_full = architecture.warp_matrix == "full"
     for layer in range(architecture.depth):
-        for part in range(1 if architecture.warps == "joint" else 2):
+        n_before = n_inputs if layer == 0 else warped_dim
+        if layer == 0 and architecture.warp_matrix != "diagonal":
+            yield "layers.0.projection.directions", (warped_dim, n_inputs)
+            yield "layers.0.projection.deviations", (warped_dim, n_inputs)
+        n_seen, n_columns = (n_before, n_before) if is_full else (warped_dim, 1)
+        is_joint = architecture.warps == "joint"
+        for part, n_functions in enumerate((n_columns + 1,) if is_joint else (n_columns, 1)):
             prefix = f"layers.{layer}.parts.{part}"
-            n_frequencies = architecture.warp_frequencies
-            yield f"{prefix}.spectrum.unit_frequencies", (n_frequencies, n_inputs)
-            yield f"{prefix}.pseudo_inputs", (architecture.n_pseudo, n_inputs)
+            n_frequencies, n_pseudo = architecture.warp_frequencies, architecture.n_pseudo
+            yield f"{prefix}.spectrum.unit_frequencies", (n_frequencies, n_seen)
+            yield f"{prefix}.pseudo_inputs", (n_pseudo, n_seen)
+            yield f"{prefix}.pseudo_targets", (n_pseudo, n_functions * warped_dim)
     if architecture.output_warp != "none":
         n_terms = architecture.n_output_terms
         is_sinh = architecture.output_warp == "sinh-arcsinh"

@@ -145,8 +145,9 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     ) -> list[tuple[Array, Array]]:
         """Return mean and variance of the inputs after each warp of a member.
 
-        They are in the units of the inputs, or in normal scores for a member that uses these. The
-        default is the member ``shown_member_``.
+        They are in the units of the inputs, or in normal scores for a member that uses these. After
+        a projection they are coordinates without units, as many as ``warp_dim``. The default is
+        the member ``shown_member_``.
         """
         inputs = self._check_inputs(X, X_std)
         member = self.shown_member_ if member is None else member

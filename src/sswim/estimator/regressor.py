@@ -27,6 +27,7 @@ from sswim.estimator.training_progress import show_progress
 from sswim.model.architecture import InputsName, NoiseName, WarpsName
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
+from sswim.model.warp import WarpMatrix
 from sswim.posterior.ensemble import make_ensemble
 from sswim.posterior.pending_updates import PendingUpdates
 from sswim.recipe.member_draws import members_per_process
@@ -75,6 +76,13 @@ class SSWIMRegressor(
         warps: ``"joint"``: the two functions of a warp share frequencies and pseudo-inputs, as in
             the ensemble; ``"separate"``: each has its own, as published, at twice the cost.
             (``"separate"``; with neighbours ``"joint"``.)
+        warp_matrix: Form of the matrix G of a warp G(x) x + h(x). ``"diagonal"``: each input is
+            scaled and shifted. ``"projected"``: the inputs are first mapped to ``warp_dim``
+            coordinates by a learnt linear map, which may also be as many as the inputs, and each
+            coordinate is scaled and shifted. ``"full"``: all entries of the matrix depend on x.
+            ``"auto"`` is ``"projected"`` if ``warp_dim`` is given, else ``"diagonal"``.
+        warp_dim: Dimension of the warped space; None for the number of inputs. A few coordinates
+            are faster than many inputs, and may be as good.
         inputs: ``"standardised"``, or ``"normal-scores"`` to map each input to normal scores first.
             (``"standardised"``.)
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``. (``"matern32"``.)
@@ -137,6 +145,8 @@ class SSWIMRegressor(
         n_components: int | Auto = "auto",
         n_pseudo: int | Auto = "auto",
         warps: WarpsName | Auto = "auto",
+        warp_matrix: WarpMatrix | Auto = "auto",
+        warp_dim: int | None = None,
         inputs: InputsName | Auto = "auto",
         kernel: Kernel | Auto = "auto",
         n_members: int | Auto = "auto",
@@ -162,6 +172,8 @@ class SSWIMRegressor(
         self.n_components = n_components
         self.n_pseudo = n_pseudo
         self.warps = warps
+        self.warp_matrix = warp_matrix
+        self.warp_dim = warp_dim
         self.inputs = inputs
         self.kernel = kernel
         self.n_members = n_members

@@ -10,9 +10,17 @@ import numpy as np
 
 from sswim.base.errors import UserError
 from sswim.base.validation import require_choice, require_integer, require_positive
-from sswim.model.architecture import Architecture, InputsName, NoiseName, WarpsName
+from sswim.model.architecture import (
+    LARGEST,
+    Architecture,
+    InputsName,
+    NoiseName,
+    WarpsName,
+    check_warp_matrix,
+)
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.spectrum import Kernel
+from sswim.model.warp import WarpMatrix
 from sswim.recipe.plan import Kind, Plan, make_plan
 from sswim.recipe.recipe import Recipe, choose_size
 from sswim.training.neighbour_training import MiniBatches
@@ -36,6 +44,8 @@ class Settings(Protocol):
     n_components: int | Auto
     n_pseudo: int | Auto
     warps: WarpsName | Auto
+    warp_matrix: WarpMatrix | Auto
+    warp_dim: int | None
     inputs: InputsName | Auto
     kernel: Kernel | Auto
     n_members: int | Auto
@@ -67,6 +77,7 @@ def check_settings(settings: Settings) -> None:
     require_integer("n_output_terms", settings.n_output_terms, 1)
     choices: dict[str, Any] = {
         "warps": WarpsName,
+        "warp_matrix": WarpMatrix,
         "inputs": InputsName,
         "kernel": Kernel,
         "output_warp": OutputWarpName,
@@ -77,6 +88,10 @@ def check_settings(settings: Settings) -> None:
     for name, allowed in choices.items():
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
+    if settings.warp_dim is not None:
+        require_integer("warp_dim", settings.warp_dim, 1, LARGEST)
+    depth = 1 if settings.depth == "auto" else settings.depth
+    check_warp_matrix(_warp_matrix(settings), settings.warp_dim, depth)
     if settings.n_neighbors and settings.growing:
         raise UserError(
             "growing=True uses few rows in the first steps; training by neighbours uses few in "
@@ -129,6 +144,8 @@ def make_fit_plan(settings: Settings, n_rows: int, n_inputs: int, *, tied: bool 
         n_frequencies=_n_frequencies(int(_or(settings.n_components, 256 if neighbours else 512))),
         n_pseudo=int(_or(settings.n_pseudo, 64 if neighbours else 128)),
         warps=_or(settings.warps, "joint" if neighbours else "separate"),
+        warp_matrix=_warp_matrix(settings),
+        warp_dim=_warp_dim(settings),
         inputs=_or(settings.inputs, "standardised"),
         kernel=_or(settings.kernel, "matern32"),
         output_warp=_or(settings.output_warp, "none"),
@@ -198,6 +215,8 @@ def _changed(kind: Kind, settings: Settings) -> Kind:
         if getattr(settings, name) != "auto"
     }
     changes["n_output_terms"] = int(settings.n_output_terms)
+    if kind.architecture.depth:
+        changes |= {"warp_matrix": _warp_matrix(settings), "warp_dim": _warp_dim(settings)}
     if not settings.local_amplitude:
         changes["local_amplitude"] = False
     optimiser = replace(
@@ -210,6 +229,15 @@ def _changed(kind: Kind, settings: Settings) -> Kind:
     objective = kind.objective if settings.objective == "auto" else OBJECTIVES[settings.objective]
     architecture = replace(kind.architecture, **changes)
     return replace(kind, architecture=architecture, objective=objective, optimiser=optimiser)
+
+
+def _warp_matrix(settings: Settings) -> WarpMatrix:
+    """Return the form of the warps' matrix: another dimension needs a projection."""
+    return _or(settings.warp_matrix, "diagonal" if settings.warp_dim is None else "projected")
+
+
+def _warp_dim(settings: Settings) -> int | None:
+    return None if settings.warp_dim is None else int(settings.warp_dim)
 
 
 def _n_frequencies(n_components: int) -> int:

@@ -113,13 +113,19 @@ class Architecture:
                 "Linear features need the raw inputs, which only a model without warps sees. "
                 f"Got linear=True with depth={self.depth}. Set depth=0, or linear=False."
             )
-        if self.warp_matrix == "diagonal" and self.warp_dim is not None:
-            raise UserError(
-                "A diagonal matrix keeps the dimension of the inputs. Got warp_matrix='diagonal' "
-                f"with warp_dim={self.warp_dim}. Set warp_matrix='projected', or no warp_dim."
-            )
-        if self.warp_matrix != "diagonal" and self.depth == 0:
-            raise UserError(
-                "A matrix belongs to a warp, and a model without warps has none. Got "
-                f"warp_matrix={self.warp_matrix!r} with depth=0. Set depth=1, or leave it out."
-            )
+        check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
+
+
+def check_warp_matrix(warp_matrix: WarpMatrix, warp_dim: int | None, depth: int) -> None:
+    """Check that a form of the warps' matrix suits the dimension and the number of warps."""
+    if warp_matrix == "diagonal" and warp_dim is not None:
+        raise UserError(
+            "A diagonal matrix keeps the dimension of the inputs. Got warp_matrix='diagonal' with "
+            f"warp_dim={warp_dim}. Set warp_matrix='projected', or leave out warp_dim."
+        )
+    if warp_matrix != "diagonal" and depth == 0:
+        raise UserError(
+            "A matrix belongs to a warp, and a model without warps has none. Got "
+            f"warp_matrix={warp_matrix!r} with depth=0. Set depth=1, or leave out warp_matrix and "
+            "warp_dim."
+        )

@@ -13,20 +13,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sswim.base.record import chunks
 from sswim.model.features import multiply
 from sswim.model.pseudo_gp import PseudoGPFactors, PseudoGPMoments, pseudo_gp_moments
 from sswim.rows.measure import Measure, full_covariance
 
-
-def project(projection: Float[Tensor, "*B Q D"], inputs: Measure) -> Measure:
-    """Return the measure of Px for raw inputs x, which only the rows make uncertain; exact."""
-    assert inputs.variance is None
-    mean = multiply(inputs.mean, projection.mT)
-    if inputs.input_variance is None:
-        return Measure(mean)
-    rows = projection[..., None, :, :]  # the same for every row
-    covariance = rows @ full_covariance(inputs.mean, inputs.input_variance) @ rows.mT
-    return Measure(mean, input_variance=covariance)
+MAX_SLOPES = 2**24
+"""Largest number of slopes of all entries of the matrices that are held at once: 128 MiB."""
 
 
 def matrix_warp(
@@ -51,6 +44,22 @@ def matrix_warp(
         projection: P; None for the identity.
         measure: m, v and S of every row.
     """
+    gps = tuple(gps)
+    n_rows, n_inputs = measure.mean.shape[-2:]
+    n_slopes = sum(gp.coefficients[..., 0, :].numel() for gp in gps) * n_inputs  # of one row
+    size = max(1, MAX_SLOPES // n_slopes)
+    if measure.input_variance is None or n_rows <= size:
+        return _warp_rows(gps, projection, measure)
+    axis = measure.mean.ndim - 2
+    parts = [_warp_rows(gps, projection, chunk) for chunk in chunks(measure, size, axis)]
+    means, variances, covariances = zip(*(part.tensors() for part in parts), strict=True)
+    return Measure(torch.cat(means, -2), torch.cat(variances, -2), torch.cat(covariances, -3))
+
+
+def _warp_rows(
+    gps: Iterable[PseudoGPFactors], projection: Float[Tensor, "*B Q D"] | None, measure: Measure
+) -> Measure:
+    """Return what :func:`matrix_warp` does, all rows at once."""
     m = measure.mean
     functions = _join_functions([pseudo_gp_moments(gp, measure) for gp in gps])
     outputs = functions.mean.unflatten(-1, (m.shape[-1] + 1, -1))

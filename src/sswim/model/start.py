@@ -93,15 +93,15 @@ def _start_general_warp(
     Returns:
         The projected sample, and the length-scales after the projection.
     """
-    assert layer.scaled_projection is not None
-    n_outputs, n_inputs = layer.scaled_projection.shape
+    assert layer.projection is not None
+    n_outputs, n_inputs = layer.projection.n_outputs, sample.shape[1]
     if directions is None:
         directions = principal_directions(sample, n_outputs, generator)
-    projection = directions.to("cpu", torch.float64)
-    projected = sample @ projection.mT
+    directions = directions.to("cpu", torch.float64)
+    projected = sample @ directions.mT
     size = projected.var(0, correction=0).mean().sqrt()
     size = size if size > 0 else torch.ones_like(size)
-    layer.start_projection(projection / size)
+    layer.projection.start(directions / size)
     projected = projected / size
     one = torch.ones(n_outputs, dtype=torch.float64)
     length_scales = one * (math.sqrt(n_outputs) if length_scale is None else length_scale)

@@ -21,7 +21,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
-from sswim.model.matrix_warp import matrix_warp, project
+from sswim.model.matrix_warp import matrix_warp
+from sswim.model.projection import Projection, project
 from sswim.model.pseudo_gp import (
     PseudoGP,
     PseudoGPFactors,
@@ -62,7 +63,7 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
 
         m' = ĝ ⊙ m + ĥ + diag(P (∂ĝ/∂m)ᵀ),    P' = JPJᵀ,    v' = … + diag(P)·v_g.
 
-    For the other matrices see :func:`sswim.model.matrix_warp.project`, after which the formulas
+    For the other matrices see :func:`sswim.model.projection.project`, after which the formulas
     above hold, and :func:`sswim.model.matrix_warp.matrix_warp`.
     """
     if factors.is_full:
@@ -98,10 +99,7 @@ def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, P
 
 
 class WarpLayer(nn.Module):
-    """The parameters of one warp: two GPs for δ = g − 1 and for h, or one GP for both; and P.
-
-    P is stored as √D·P, whose entries are about one: so the steps of an optimiser suit it.
-    """
+    """The parameters of one warp: two GPs for δ = g − 1 and for h, or one GP for both; and P."""
 
     def __init__(
         self,
@@ -125,16 +123,12 @@ class WarpLayer(nn.Module):
             joint: Whether there is one GP for both functions.
             batch: Axes of members.
             is_full: Whether the matrix is full.
-            n_outputs: Q, for a warp with a projection P, which is zero until it is started; None
-                for one without.
+            n_outputs: Q, for a warp with a projection, which is zero until it is started; None for
+                one without.
         """
         super().__init__()
         self.is_full = is_full
-        self.scaled_projection = (
-            nn.Parameter(torch.zeros(*batch, n_outputs, n_inputs, dtype=torch.float64))
-            if n_outputs is not None
-            else None
-        )
+        self.projection = None if n_outputs is None else Projection(n_inputs, n_outputs, batch)
         size = n_inputs if n_outputs is None else n_outputs  # Q
         domain, n_columns = (n_inputs, n_inputs) if is_full else (size, 1)
         n_functions = (n_columns + 1,) if joint else (n_columns, 1)
@@ -148,28 +142,18 @@ class WarpLayer(nn.Module):
     def _share_signal(self, n_inputs: int) -> None:
         """Divide the prior variance among the columns of Δ, so that Δ(x) x varies as δ ⊙ x does."""
         first = self.gps()[0]
-        first.log_signal[..., :n_inputs] -= math.log(n_inputs)
-        first.log_noise -= math.log(n_inputs)
+        first.log_signal[..., :n_inputs].sub_(math.log(n_inputs))
+        first.log_noise.sub_(math.log(n_inputs))
 
     def gps(self) -> list[PseudoGP]:
         """Return the GPs of δ and of h, or the one GP of both."""
         return [cast(PseudoGP, gp) for gp in self.parts]
 
-    def projection(self) -> Float64[Tensor, "*B Q D"] | None:
-        """Return P; None for the identity."""
-        scaled = self.scaled_projection
-        return None if scaled is None else scaled.shape[-1] ** -0.5 * scaled
-
-    @torch.no_grad()
-    def start_projection(self, directions: Float64[Tensor, "Q D"]) -> None:
-        """Set P of a single member."""
-        assert self.scaled_projection is not None
-        self.scaled_projection.copy_(directions.shape[-1] ** 0.5 * directions)
-
     def condition(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
-        """Return the factors of the warp, and the negative log prior of the pseudo-targets."""
+        """Return the factors of the warp, and the negative log prior of its parameters."""
         factors, priors = zip(*(gp.condition() for gp in self.gps()), strict=True)
-        return (
-            WarpFactors(factors, self.projection(), self.is_full),
-            sum(priors[1:], priors[0]),
-        )
+        prior = sum(priors[1:], priors[0])
+        if self.projection is None:
+            return WarpFactors(factors, is_full=self.is_full), prior
+        projection, projection_prior = self.projection.condition()
+        return WarpFactors(factors, projection, self.is_full), prior + projection_prior

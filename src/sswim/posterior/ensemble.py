@@ -179,12 +179,16 @@ class Ensemble(Record):
         """Return the measure of the inputs, and the measures after each warp of a member.
 
         They are in the units of the inputs, or in those of the normal scores if the member uses
-        them.
+        them. After a projection they have no units.
         """
         measures = self.members[member].warp(self.scaling.inputs(inputs))
-        if self.members[member].factors.normal_scores is not None:
+        factors = self.members[member].factors
+        if factors.normal_scores is not None:
             return measures
-        return [self.scaling.original_warps(measure) for measure in measures]
+        first, warped = measures[0], measures[1:]
+        if not any(each.projection is not None for each in factors.warps):
+            warped = [self.scaling.original_warps(measure) for measure in warped]
+        return [self.scaling.original_warps(first), *warped]
 
     def log_evidence(self) -> Float64[Tensor, ""]:
         """Return log p(y) of all rows under the mixture of the members."""

@@ -9,13 +9,16 @@ from operator import itemgetter
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.random_state import draw_generator
+from sswim.model.architecture import Architecture
 from sswim.model.member_batch import stack_models
+from sswim.model.normal_scores import learn_normal_scores
 from sswim.model.sswim import SSWIM
 from sswim.model.start import start
+from sswim.recipe.directions import supervised_directions
 from sswim.recipe.folds import draw_folds, leave_out, outside
 from sswim.recipe.plan import Kind, Plan
 from sswim.recipe.screening import StartingPoint, starting_points
@@ -124,12 +127,12 @@ def _neighbour_batches(kind: Kind, number: int, draw: _Draw) -> Iterator[Batch]:
     assert kept is not None
     dtype = torch.float64 if draw.plan.precision == "float64" else torch.float32
     for member in range(kind.n_members):
-        seen = kept
+        seen, left_out = kept, None
         if folds is not None:
             left_out = torch.cat(folds[member :: kind.n_members])
             seen = outside(kept, rows.device_sample.take(left_out))
         seen = replace(seen, inputs=seen.inputs.to(dtype=dtype))
-        model = _start(kind, draw).to(rows.device)
+        model = _start(kind, draw, left_out).to(rows.device)
         seed = int(draw.random.randint(2**31))
         yield Batch(number + member, model, seen, kind.objective, kind.optimiser, seed)
 
@@ -146,9 +149,11 @@ def _feature_batches(kind: Kind, number: int, draw: _Draw) -> Iterator[Batch]:
     seen: Rows | Stream = rows.everything
     if plan.cross_fitting or deals_members(plan, rows):
         seen = rows.device_sample
+    folds: list[Int64[Tensor, " _"] | None] = [None] * kind.n_members
     if draw.folds is not None:
-        folds = [draw.folds[member % len(draw.folds)] for member in range(kind.n_members)]
-        seen = leave_out(rows.device_sample, folds, draw_generator(draw.random))
+        chosen = [draw.folds[member % len(draw.folds)] for member in range(kind.n_members)]
+        seen = leave_out(rows.device_sample, chosen, draw_generator(draw.random))
+        folds = list(chosen)
     seen = in_precision(seen, _precision(plan, draw.starts, rows.n_rows))
     own_rows = isinstance(seen, Rows) and seen.axis > 0
     n_rows = len(seen) if isinstance(seen, Rows) and own_rows else rows.n_rows
@@ -157,7 +162,7 @@ def _feature_batches(kind: Kind, number: int, draw: _Draw) -> Iterator[Batch]:
     size = members_together(architecture, inputs, n_rows, kind.n_members)
     for first in range(0, kind.n_members, size):
         last = min(first + size, kind.n_members)
-        models = [_start(kind, draw) for _ in range(first, last)]
+        models = [_start(kind, draw, fold) for fold in folds[first:last]]
         # A model alone is faster than a batch of one.
         model = models[0] if len(models) == 1 else stack_models(models)
         batch_rows = seen
@@ -176,8 +181,14 @@ def _precision(plan: Plan, starts: Mapping[str, StartingPoint], n_rows: int) -> 
     return torch.float32 if single else torch.float64
 
 
-def _start(kind: Kind, draw: _Draw) -> SSWIM:
-    """Draw one member before training, on the CPU; the variation of its noise is learnt last."""
+def _start(kind: Kind, draw: _Draw, left_out: Int64[Tensor, " _"] | None) -> SSWIM:
+    """Draw one member before training, on the CPU; the variation of its noise is learnt last.
+
+    Args:
+        kind: The kind of the member.
+        draw: What it is drawn from.
+        left_out: Rows of the sample that it leaves out; None for none.
+    """
     architecture = replace(kind.architecture, noise="constant")
     plan, rows = draw.plan, draw.rows
     generator = draw_generator(draw.random)
@@ -192,20 +203,44 @@ def _start(kind: Kind, draw: _Draw) -> SSWIM:
     if kind.is_mean:
         one = torch.ones(n_targets, dtype=torch.float64)
         point = StartingPoint(math.sqrt(sample.shape[1]), NO_SIGNAL * one, one)
-    if point is None:
-        model = start(architecture, sample, n_targets, generator, plan.length_scale)
-    else:
-        model = start(
-            architecture,
-            sample,
-            n_targets,
-            generator,
-            point.length_scale,
-            signal=point.signal,
-            noise=point.noise,
-        )
+    directions = None
+    if architecture.warp_matrix != "diagonal":
+        directions = _directions(architecture, sample, rows.sample, left_out, generator)
+        if point is not None:
+            # Distances between rows are √(Q/D) times as long after the projection.
+            shorter = point.length_scale * math.sqrt(len(directions) / sample.shape[1])
+            point = replace(point, length_scale=shorter)
+    model = start(
+        architecture,
+        sample,
+        n_targets,
+        generator,
+        plan.length_scale if point is None else point.length_scale,
+        signal=None if point is None else point.signal,
+        noise=None if point is None else point.noise,
+        directions=directions,
+    )
     if by_neighbours:
         model.resolution.copy_(target_resolution(rows.sample))
     if model.output_warp is not None and (plan.cross_fitting or by_neighbours):
         model.output_warp.set_range(rows.lowest, rows.highest)
     return model
+
+
+def _directions(
+    architecture: Architecture,
+    sample: Float[Tensor, "S D"],
+    rows: Rows,
+    left_out: Int64[Tensor, " _"] | None,
+    generator: torch.Generator,
+) -> Float64[Tensor, "Q D"]:
+    """Return the start of P, learnt from the rows that the member does not leave out."""
+    n_inputs = sample.shape[1]
+    if left_out is not None:
+        everything = torch.arange(len(rows))
+        rows = rows.take(
+            everything[~torch.isin(everything, left_out.cpu())].to(rows.targets.device)
+        )
+    if architecture.inputs == "normal-scores":
+        rows = replace(rows, inputs=learn_normal_scores(sample).forward(rows.inputs))
+    return supervised_directions(rows, architecture.warped_dim(n_inputs), generator)

@@ -32,7 +32,12 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
         n_features += n_inputs + 1
     n_gps = architecture.depth * (1 if architecture.warps == "joint" else 2)
     numbers = n_gps * (n_warp_features + architecture.n_pseudo) + 3 * n_features
-    numbers += 20 * architecture.depth * n_inputs  # measures
+    warped_dim = architecture.warped_dim(n_inputs)
+    numbers += 20 * architecture.depth * warped_dim  # measures
+    n_entries = 0  # of the matrices of all warps
+    if architecture.warp_matrix == "full":
+        n_entries = warped_dim * (n_inputs + (architecture.depth - 1) * warped_dim)
+        numbers += 3 * n_entries
     if architecture.linear:
         numbers += n_features  # the Fourier and linear features, put together
     if architecture.inputs == "normal-scores":
@@ -41,7 +46,8 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
         numbers += 6 * architecture.n_noise_frequencies + n_features  # ψ, and the weighted features
     if inputs.input_variance is not None:
         numbers += n_gps * n_warp_features // 2 + n_features
-        numbers += 8 * architecture.depth * n_inputs**2  # slopes
+        numbers += 8 * architecture.depth * warped_dim**2  # slopes
+        numbers += 3 * n_entries * max(n_inputs, warped_dim)
     return numbers * inputs.mean.dtype.itemsize
 
 

@@ -89,7 +89,7 @@ class PoolSource:
         """
         generator = self._generator(begin)
         own = self._own(begin, size).to(self.rows.targets.device)
-        spacings = MAP_SPACINGS if model.n_inputs <= MAP_INPUTS else ((1, 1.0),)
+        spacings = MAP_SPACINGS if model.warped_dim <= MAP_INPUTS else ((1, 1.0),)
         sizes = _sizes(size, spacings)
         pools = [
             self._look_up(model, part, spacing, generator)
@@ -125,7 +125,7 @@ class PoolSource:
     ) -> Pool:
         n_rows, device = len(self.rows), own.device
         wanted = min(model.architecture.n_neighbors, N_NEIGHBORS)
-        most = max_candidates(model.n_inputs, device)
+        most = max_candidates(model.warped_dim, device)
         n_candidates = min(max(n_rows // spacing, 4 * wanted), most, n_rows)
         candidates = torch.arange(n_rows, device=device)
         if n_candidates < n_rows:
@@ -149,11 +149,16 @@ class PoolSource:
         return map_chunks(lambda chunk: kernel_points(factors, chunk), inputs, size).mean
 
 
-def max_candidates(n_inputs: int, device: torch.device) -> int:
-    """Return the largest number of rows among which neighbours are looked up in training."""
+def max_candidates(n_dimensions: int, device: torch.device) -> int:
+    """Return the largest number of rows among which neighbours are looked up in training.
+
+    Args:
+        n_dimensions: Dimension of the warped space.
+        device: Device of the rows.
+    """
     if device.type != "cpu":
         return MAX_CANDIDATES["gpu"]
-    return MAX_CANDIDATES["few inputs" if n_inputs <= TREE_DIMENSIONS else "many inputs"]
+    return MAX_CANDIDATES["few inputs" if n_dimensions <= TREE_DIMENSIONS else "many inputs"]
 
 
 def _sizes(size: int, spacings: tuple[tuple[int, float], ...]) -> list[int]:

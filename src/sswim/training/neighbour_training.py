@@ -43,7 +43,7 @@ class MiniBatches:
 
     steps: int = 200
     learning_rate: float = 0.1
-    """Largest learning rate of length-scales, signal and noise."""
+    """Largest learning rate of length-scales, signal and noise, and of the scales of inputs."""
     warp_rate: float = 0.4
     """Learning rate of all other parameters, over that."""
     map_warp_rate: float = 0.1
@@ -88,10 +88,13 @@ class NeighbourRun:
         self.kernel = [model.spectrum.log_length_scales, model.log_signal, model.log_noise]
         if model.log_degrees is not None:
             self.kernel.append(model.log_degrees)
+        for layer in model.warp_layers():
+            if layer.projection is not None:  # scales of inputs, in place of their length-scales
+                self.kernel.append(layer.projection.log_scales)
         known = {id(parameter) for parameter in self.kernel}
         self.others = [p for p in model.parameters() if id(p) not in known]
         groups = [{"params": part} for part in (self.kernel, self.others) if part]
-        ratio = settings.map_warp_rate if model.n_inputs <= MAP_INPUTS else settings.warp_rate
+        ratio = settings.map_warp_rate if model.warped_dim <= MAP_INPUTS else settings.warp_rate
         rates = [settings.learning_rate, ratio * settings.learning_rate]
         self.optimiser = torch.optim.Adam(groups, lr=settings.learning_rate, fused=True)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
