@@ -64,9 +64,16 @@ def fit_settings() -> st.SearchStrategy[Settings]:
         "n_neighbors": st.sampled_from([1, 3, 8, 30]),
         "local_amplitude": st.booleans(),
     }
+    matrices = {
+        "depth": st.integers(1, 2),
+        "n_neighbors": st.sampled_from([0, 0, 3, 8]),
+        "warp_matrix": st.sampled_from(["projected", "full"]),
+        "warp_dim": st.sampled_from([None, 1, 2, 5]),
+    }
     return st.one_of(
         st.fixed_dictionaries({**features, "growing": st.booleans()}),
         st.fixed_dictionaries({**features, **neighbours}),
+        st.fixed_dictionaries({**features, **matrices}),
     )
 
 

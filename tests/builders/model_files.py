@@ -48,6 +48,8 @@ KINDS: dict[str, tuple[dict[str, Any], Rows]] = {
         make_rows,
     ),
     "neighbours": ({"n_neighbors": 8, "inputs": "normal-scores"}, _frame),
+    "matrices": ({"depth": 2, "warp_matrix": "full", "warp_dim": 3}, make_rows),
+    "projection": ({"n_neighbors": 8, "warp_dim": 1, "warps": "joint"}, make_rows),
     "targets": ({"n_neighbors": 0}, lambda: skewed_rows(N_ROWS, n_targets=2)),
 }
 """Settings and rows of each kind of model."""

@@ -15,6 +15,7 @@ from sswim.model.observations import log_precision, row_features
 from sswim.model.output_warp import OutputWarpName
 from sswim.model.pseudo_gp import PseudoPrior
 from sswim.model.sswim import SSWIM
+from sswim.model.warp import WarpMatrix
 from sswim.posterior.conditioning import condition
 from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
@@ -65,6 +66,24 @@ def test_chunks_give_the_one_pass_gradient(
         chunked = gradients(model)
         for name, gradient in expected.items():
             assert relative_error(chunked[name], gradient) < 1e-10, name
+
+
+@pytest.mark.parametrize("matrix", ["projected", "full"])
+@pytest.mark.parametrize("warp_dim", [2, 4])
+def test_chunks_give_the_one_pass_gradient_of_general_warps(
+    matrix: WarpMatrix, warp_dim: int, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, weighted=True, uncertain=True)
+    changes = {"depth": 2, "warp_matrix": matrix, "warp_dim": warp_dim}
+    model = small_model(rows, generator, perturb=0.1, **changes)
+    objective = OBJECTIVES["map"]
+    value, expected = value_and_gradient(model, rows, objective, chunk_rows=len(rows))
+    assert set(expected) == {name for name, _ in model.named_parameters()}
+    model.zero_grad()
+    chunked_value = two_passes(model, list(chunks(rows, 7)), objective, lambda _: 7)
+    assert chunked_value.item() == pytest.approx(value, rel=1e-12)
+    for name, gradient in gradients(model).items():
+        assert relative_error(gradient, expected[name]) < 1e-9, name
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from sswim.base.record import CPU_ROWS
 from sswim.base.stored_tensors import (
     require_finite,
     require_form,
@@ -179,6 +180,9 @@ def check_cost(
         n_gps = architecture.depth * (1 if architecture.warps == "joint" else 2)
         n_pseudo = architecture.n_pseudo
         total += n_gps * n_pseudo * (n_pseudo + 2 * architecture.warp_frequencies)
+        if architecture.warp_matrix == "full" and n_rows is not None:
+            n_largest = max(n_inputs, architecture.warped_dim(n_inputs))
+            total += min(n_rows, CPU_ROWS) * (n_largest + 1) * architecture.warped_dim(n_inputs)
         require_that(
             "members without statistics, but no rows",
             holds=is_stored or n_rows is not None,

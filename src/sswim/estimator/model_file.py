@@ -45,7 +45,7 @@ from sswim.rows.measure import Measure
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Scaling
 
-VERSION = 9
+VERSION = 10
 
 
 class ModelFileError(UserError):

@@ -30,10 +30,11 @@ def plot_warps(
     """Plot an input after each warp against the input itself, ± two standard deviations.
 
     With one input, a warp is a curve over the range of the rows. With several, it depends on all of
-    them, and each row is a point.
+    them, and each row is a point. A projection has coordinates in place of the inputs, for which
+    there is :meth:`~sswim.SSWIMRegressor.warp`.
 
     Args:
-        regressor: Model with at least one warp.
+        regressor: Model with at least one warp, and without a projection.
         X: Rows, (N, D).
         member: Index of the member, counted from 0; by default ``shown_member_``.
         column: Index of the input, counted from 0.
@@ -107,4 +108,11 @@ def _compute_warps(
         warps = regressor.warp(rows, member=member)
     if not warps:
         raise ValueError("This figure needs a model with warps. Got depth=0; fit one with depth=1.")
+    shown = regressor.shown_member_ if member is None else member
+    matrix = regressor.members_[shown].model.architecture.warp_matrix
+    if matrix != "diagonal":
+        raise ValueError(
+            "This figure compares inputs with themselves after warps, but a projection mixes them. "
+            f"Got warp_matrix={matrix!r}; plot the coordinates that warp() returns."
+        )
     return warps
