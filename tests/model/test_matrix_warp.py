@@ -13,7 +13,7 @@ from sswim.model.architecture import Architecture
 from sswim.model.features import expected_features
 from sswim.model.member_batch import stack_models
 from sswim.model.observations import warped_measures
-from sswim.model.projection import project
+from sswim.model.projection import SPREAD, project
 from sswim.model.pseudo_gp import PseudoGP, pseudo_gp_moments
 from sswim.model.start import start
 from sswim.model.warp import WarpFactors, WarpLayer, warp
@@ -46,7 +46,7 @@ def projection_of(layer: WarpLayer) -> Tensor:
     """Write P out."""
     assert layer.projection is not None
     parts = layer.projection
-    return (parts.directions + 0.1 * parts.deviations / D**0.5) @ parts.log_scales.exp().diag()
+    return (parts.directions + SPREAD * parts.deviations / D**0.5) @ parts.log_scales.exp().diag()
 
 
 def draw_functions(gp: PseudoGP, points: Tensor, n: int, generator: torch.Generator) -> Tensor:

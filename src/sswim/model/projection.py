@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sswim.model.features import multiply
 from sswim.rows.measure import Measure, full_covariance
 
-SPREAD = 0.1
+SPREAD = 0.05
 """τ, the typical length of a row's deviation from its start, a priori; rows have length one or so.
 """
 

@@ -1,17 +1,17 @@
 """Supervised directions of the inputs, in which the projection P of a general warp starts.
 
-A stationary model f with one length-scale per coordinate is trained for a few steps. The mean A of
-the outer products of its gradients, A = mean ∇f ∇fᵀ = UΛUᵀ, says how much f changes along every
-direction. In the coordinates Λ^{1/2}Uᵀx it changes as fast along one as along another. A second
-model, in these coordinates, refines them: it can shrink directions that are not those of single
-inputs. P has the first rows of Λ^{1/2}Uᵀ. (Averages of outer products of gradients are the active
-subspaces of Constantine et al., 2014, and the features that recursive feature machines learn.)
+A stationary model f with one length-scale per input is trained for a few steps. In units of its
+length-scales, z = x/ℓ, the mean outer product of its gradients, A = mean ∇f ∇fᵀ, says how much f
+changes along every direction. The metric A/tr A + εI/D of z lies between that and the distances
+that the model sees. P has the Q coordinates that keep distances in this metric best: with its root
+R and the principal directions V of the rows Rz, P = V_QᵀR diag(1/ℓ).
+
+(Averages of outer products of gradients are the active subspaces of Constantine et al., 2014.
+Alone they are sharper than a few thousand rows can tell, and the principal directions of z alone
+miss inputs that matter a little.)
 """
 
 from __future__ import annotations
-
-import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float64
@@ -31,21 +31,18 @@ from sswim.training.training import train
 MAX_ROWS = 2000
 """Largest number of rows: enough to tell directions apart."""
 
-ROUNDS = 2
-"""Number of models, each in the coordinates of the one before."""
-
 OPTIMISER = Adam(steps=50, learning_rate=0.1)
 
 ARCHITECTURE = Architecture(depth=0, n_frequencies=128, kernel="rbf")
 
-MIN_SPREAD = 1e-3
-"""Spread below which a coordinate is left out of the next model, in units of the typical one."""
+SHARE = 0.1
+"""ε, the share of the model's own distances in the metric."""
 
 
 def supervised_directions(
     rows: Rows, n_directions: int, generator: torch.Generator
 ) -> Float64[Tensor, "Q D"]:
-    """Return directions in which the targets change, the fastest first, by how fast they change.
+    """Return directions in which the targets change, the most important first, with their sizes.
 
     There are random ones beyond D, and principal directions if no model can be trained.
 
@@ -56,15 +53,13 @@ def supervised_directions(
     """
     rows = _distinct(rows.to(device=torch.device("cpu"), dtype=torch.float64), generator)
     inputs = rows.inputs.mean
-    root = torch.eye(inputs.shape[1], dtype=torch.float64)
     try:
-        for _ in range(ROUNDS):
-            root = _next_coordinates(root, rows, generator)
+        root = _metric_root(rows, generator)
     except FactorisationError:
-        root = torch.zeros_like(root)
-    if not bool(root.any()) or not bool(root.isfinite().all()):
         return principal_directions(inputs, n_directions, generator)
-    return with_random_directions(root, n_directions, generator)
+    seen = inputs @ root.mT
+    found = principal_directions(seen, seen.shape[1], generator) @ root
+    return with_random_directions(found, n_directions, generator)
 
 
 def _distinct(rows: Rows, generator: torch.Generator) -> Rows:
@@ -86,31 +81,19 @@ def _distinct(rows: Rows, generator: torch.Generator) -> Rows:
     return found
 
 
-def _next_coordinates(
-    root: Float64[Tensor, "E D"], rows: Rows, generator: torch.Generator
-) -> Float64[Tensor, "D D"]:
-    """Return Λ^{1/2}Uᵀ of a model that sees the inputs in other coordinates; zero if they are one.
-
-    Args:
-        root: The map from inputs to these coordinates.
-        rows: Rows with distinct inputs.
-        generator: Generator on the CPU.
-    """
-    inputs = rows.inputs.mean
-    spread = (inputs @ root.mT).std(0, correction=0)
-    typical = spread.square().mean().sqrt()
-    root = root[spread > MIN_SPREAD * typical] / typical.clamp(min=torch.finfo(spread.dtype).tiny)
-    if not len(root):
-        return torch.zeros(inputs.shape[1], inputs.shape[1], dtype=torch.float64)
-    seen = replace(rows, inputs=Measure(inputs @ root.mT))
-    model = start(ARCHITECTURE, seen.inputs.mean, rows.targets.shape[1], generator)
-    with torch.no_grad():  # the spread of a coordinate says how much it matters
-        model.spectrum.log_length_scales.fill_(0.5 * math.log(inputs.shape[1]))
-    train(model, seen, optimiser=OPTIMISER, device="cpu")
+def _metric_root(rows: Rows, generator: torch.Generator) -> Float64[Tensor, "D D"]:
+    """Return R diag(1/ℓ) of a model that is trained on rows with distinct inputs."""
+    model = start(ARCHITECTURE, rows.inputs.mean, rows.targets.shape[1], generator)
+    train(model, rows, optimiser=OPTIMISER, device="cpu")
     with torch.no_grad():
-        weights = condition_by_features(model, seen).posterior.mean
+        weights = condition_by_features(model, rows).posterior.mean
         frequencies = model.spectrum.frequencies()
-        features = expected_features(frequencies, seen.inputs)
-        slopes = feature_slopes(frequencies, features, weights).flatten(0, 1) @ root  # ∇f, by rows
-        rates, directions = torch.linalg.eigh(slopes.mT @ slopes / len(slopes))
-    return (rates.clamp(min=0).sqrt() * directions).mT.flip(0)
+        features = expected_features(frequencies, rows.inputs)
+        length_scales = model.spectrum.length_scales()
+        slopes = feature_slopes(frequencies, features, weights).flatten(0, 1) * length_scales
+        products = slopes.mT @ slopes  # A, up to a factor
+        n_inputs = len(products)
+        products /= products.trace().clamp(min=torch.finfo(products.dtype).tiny)
+        metric = products + SHARE / n_inputs * torch.eye(n_inputs, dtype=products.dtype)
+        sizes, axes = torch.linalg.eigh(metric)
+        return (axes * sizes.clamp(min=0).sqrt()) @ axes.mT / length_scales
