@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from builders.models import normal
@@ -29,6 +31,8 @@ def angle(found: Tensor, expected: Tensor) -> float:
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directions, "OPTIMISER", Adam(steps=25, learning_rate=0.1))
+    architecture = replace(directions.ARCHITECTURE, n_frequencies=48)
+    monkeypatch.setattr(directions, "ARCHITECTURE", architecture)
 
 
 def seeded() -> torch.Generator:

@@ -57,11 +57,11 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
     another warp they hold if x, g and h are independent, with ĝ, ĥ, v_g and v_h from expected
     features.
 
-    If the raw input is uncertain with covariance P, then g(x) and h(x) vary with x, and
-    independence would be wrong however small P is. The expected slope
+    If the raw input is uncertain with covariance S, then g(x) and h(x) vary with x, and
+    independence would be wrong however small S is. The expected slope
     J = E ∂(g(x) ⊙ x + h(x))/∂x gives instead
 
-        m' = ĝ ⊙ m + ĥ + diag(P (∂ĝ/∂m)ᵀ),    P' = JPJᵀ,    v' = … + diag(P)·v_g.
+        m' = ĝ ⊙ m + ĥ + diag(S (∂ĝ/∂m)ᵀ),    S' = JSJᵀ,    v' = … + diag(S)·v_g.
 
     For the other matrices see :func:`sswim.model.projection.project`, after which the formulas
     above hold, and :func:`sswim.model.matrix_warp.matrix_warp`.
@@ -80,7 +80,7 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
         return Measure(mean, variance)
     assert g.slopes is not None
     assert h.slopes is not None
-    covariance = full_covariance(measure.mean, measure.input_variance)  # P
+    covariance = full_covariance(measure.mean, measure.input_variance)  # S
     mean = mean + (g.slopes * covariance).sum(-1)
     variance = variance + covariance.diagonal(dim1=-2, dim2=-1) * g.variance
     slopes = scale.diag_embed() + measure.mean[..., None] * g.slopes + h.slopes  # J

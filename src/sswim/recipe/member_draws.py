@@ -206,6 +206,7 @@ def _start(kind: Kind, draw: _Draw, left_out: Int64[Tensor, " _"] | None) -> SSW
     directions = None
     if architecture.warp_matrix != "diagonal":
         directions = _directions(architecture, sample, rows.sample, left_out, generator)
+        directions = rows.processes.broadcast(directions)  # the same to the last bit
         if point is not None:
             # Distances between rows are √(Q/D) times as long after the projection.
             shorter = point.length_scale * math.sqrt(len(directions) / sample.shape[1])
