@@ -148,8 +148,9 @@ def _two_processes() -> list[str]:
     return [*launcher, "--nproc-per-node", "2", "-m", "sswim"]
 
 
-def _write_table(folder: Path, n: int) -> Rows:
-    """Write rows as a folder of two Parquet files with a text column."""
+def _write_table(folder: Path, n: int) -> tuple[Any, np.ndarray]:
+    """Write rows as a folder of two Parquet files with a text column; return them as a frame."""
+    import pandas as pd  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -160,7 +161,7 @@ def _write_table(folder: Path, n: int) -> Rows:
     for number, part in enumerate(np.array_split(np.arange(n), 2)):
         columns = {"a": X[part, 0], "b": X[part, 1], "site": site[part], "y": y[part]}
         pq.write_table(pa.table(columns), folder / "table" / f"part-{number}.parquet")
-    return np.column_stack((X, X[:, 0] > 0, X[:, 0] <= 0)).astype(float), y
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": site}), y
 
 
 def _command(folder: Path, sswim: list[str], options: list[str], X: Any, y: Any) -> Arrays:
