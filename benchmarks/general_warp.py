@@ -205,7 +205,7 @@ def _cost_cells(matrices: dict[str, dict[str, float]]) -> dict[str, str]:
         matrix: " / ".join(f"{times[name] / usual[name]:.2f}" for name in names)
         for matrix, times in matrices.items()
     }
-    milliseconds = " / ".join(f"{1000 * usual[name]:.3g}" for name in names)
+    milliseconds = " / ".join(f"{1000 * usual[name]:,.0f}" for name in names)
     return cells | {"diagonal": f"{milliseconds} ms"}
 
 
