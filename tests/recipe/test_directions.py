@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from builders.models import normal
@@ -12,10 +10,9 @@ from sswim.model.directions import principal_directions
 from sswim.recipe import directions
 from sswim.recipe.directions import supervised_directions
 from sswim.rows.rows import Rows, as_rows
-from sswim.training.optimisers import Adam
 
 
-def ridge_rows(generator: torch.Generator, n: int = 200) -> tuple[Rows, Tensor]:
+def ridge_rows(generator: torch.Generator, n: int = 300) -> tuple[Rows, Tensor]:
     """Draw targets that change along two directions of eight inputs, three times faster in one."""
     x = normal(generator, n, 8)
     basis = torch.linalg.qr(normal(generator, 8, 2))[0].mT
@@ -28,13 +25,6 @@ def angle(found: Tensor, expected: Tensor) -> float:
     return torch.nn.functional.cosine_similarity(found, expected, dim=0).abs().item()
 
 
-@pytest.fixture(autouse=True)
-def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directions, "OPTIMISER", Adam(steps=25, learning_rate=0.1))
-    architecture = replace(directions.ARCHITECTURE, n_frequencies=48)
-    monkeypatch.setattr(directions, "ARCHITECTURE", architecture)
-
-
 def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(1)
 
@@ -44,7 +34,8 @@ def test_directions_along_which_targets_change_come_first(generator: torch.Gener
     found = supervised_directions(rows, 3, seeded())
     sizes = found.norm(dim=-1)
     assert angle(found[0], basis[0]) > 0.97
-    assert angle(found[1], basis[1]) > 0.8
+    axes = torch.linalg.qr(found.mT)[0]
+    assert (axes @ axes.mT @ basis[1]).norm() > 0.9  # nearly in their span
     assert sizes[0] > 2 * sizes[1]
     assert sizes[1] > sizes[2]
 
