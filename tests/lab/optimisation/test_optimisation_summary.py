@@ -104,7 +104,7 @@ def test_tables_for_a_terminal(summary: Summary) -> None:
     assert seconds.row_count == 4
 
 
-def test_a_figure_of_every_problem_is_saved(summary: Summary, tmp_path: Path) -> None:
+def test_figures_of_every_problem_and_of_all_are_saved(summary: Summary, tmp_path: Path) -> None:
     files = save_plots(summary, tmp_path / "plots")
-    assert [file.name for file in files] == ["gramacy.png", "gp-draw.png"]
+    assert [file.name for file in files] == ["gramacy.png", "gp-draw.png", "all.png"]
     assert all(file.stat().st_size > 10_000 for file in files)
