@@ -22,7 +22,7 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON_NAME = re.compile(r"(?<![\w./])sswim(?:\.[A-Za-z_]\w*)+")
 SCRIPT = re.compile(r"\b(?:benchmarks|examples)/\w+\.py\b")
-COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z]+ )+)(.*)")
+COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z][a-z-]* )+)(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
