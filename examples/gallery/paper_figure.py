@@ -18,7 +18,7 @@ from sswim import SSWIMRegressor
 from sswim.lab.datasets import nonstationary_signal
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps
 
-n_rows, settings = 600, {}
+n_rows, settings = 600, {"n_components": 256, "n_pseudo": 64}
 # sphinx_gallery_start_ignore
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 60, {"n_components": 32, "n_pseudo": 8, "max_iter": 5}

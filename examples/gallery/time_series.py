@@ -55,8 +55,8 @@ for depth, model in models.items():
 
 # %%
 # The stationary model (a) has one length-scale for all: it misses the burst, takes it for noise,
-# wiggles where the machine rests, and is unsure in the gap. The warped one (b) follows the burst, is
-# smooth where the signal is smooth, and its band in the gap is narrow. The warp (c) is steepest
+# wiggles where the machine rests, and is unsure in the gap. The warped one (b) follows the burst,
+# is smooth where the signal is smooth, and its band in the gap is narrow. The warp (c) is steepest
 # during the burst: there it stretches time.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 9), layout="constrained", sharex=True)
