@@ -9,8 +9,6 @@ function is gentle except for a narrow funnel, so no single length-scale suits i
 needs the extra ``sswim[botorch]``.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import torch
 from botorch.acquisition import qLogNoisyExpectedImprovement
@@ -21,6 +19,8 @@ from sswim.integrations.botorch import SSWIMModel
 
 n_first, n_rounds, n_raw = 6, 14, 128
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rounds, n_raw = 1, 16
 # sphinx_gallery_end_ignore

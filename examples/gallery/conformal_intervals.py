@@ -7,8 +7,6 @@ Gaussian noise of one strength, and the rows have outliers. ``calibrate`` measur
 errors on rows that were not in the fit, and conformal intervals then cover what they promise.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -16,6 +14,8 @@ from sswim import SSWIMRegressor
 
 n_rows, n_held, settings = 400, 400, {"depth": 0, "n_components": 128}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, n_held, settings = 100, 100, {"depth": 0, "n_components": 16, "max_iter": 5}
 # sphinx_gallery_end_ignore

@@ -7,7 +7,6 @@ again in every pass, chunk by chunk. The objective and its gradient are sums ove
 result is the model that all rows in memory would give, up to rounding.
 """
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from sswim import SSWIMRegressor
 
 n_files, n_rows_each, settings = 7, 10_000, {"n_components": 160, "max_iter": 20}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_files, n_rows_each, settings = 7, 9_000, {"n_components": 16, "max_iter": 2}
 # sphinx_gallery_end_ignore

@@ -8,8 +8,6 @@ does not know: its error bars are wide in the middle of a gap and narrow at its 
 One model that predicts by neighbours (``n_neighbors=64``) is quick, and made for maps.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -17,10 +15,12 @@ import pandas as pd
 from sswim import SSWIMRegressor
 from sswim.maps import predict_grid
 
-n_rows, n_cells, settings = 3000, 80, {}
+n_rows, n_cells, n_steps = 3000, 80, 200
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
-    n_rows, n_cells, settings = 200, 10, {"max_iter": 5}
+    n_rows, n_cells, n_steps = 200, 10, 5
 # sphinx_gallery_end_ignore
 
 # %%
@@ -52,7 +52,7 @@ rows = rows[~cloudy(rows["east"], rows["north"])]
 # Fit, and predict the map. ``predict_grid`` returns an :mod:`xarray` dataset; for degrees, add
 # ``coordinates=("lon", "lat")`` to the model.
 
-model = SSWIMRegressor(depth=1, n_neighbors=64, random_state=0, **settings)
+model = SSWIMRegressor(depth=1, n_neighbors=64, max_iter=n_steps, random_state=0)
 model.fit(rows[["east", "north"]], rows["height"])
 grid = predict_grid(model, (0, 10, 0, 10), shape=(n_cells, n_cells), include_noise=False)
 x, y = np.meshgrid(grid["east"], grid["north"])

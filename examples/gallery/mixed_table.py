@@ -7,8 +7,6 @@ inputs, missing cells are filled in from the other columns, and where that leave
 prediction is wider.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -17,6 +15,8 @@ from sswim import SSWIMRegressor, evaluate
 
 n_rows, settings = 700, {"depth": 1, "n_components": 256, "noise": "input-dependent"}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 120, {"depth": 0, "n_components": 32, "max_iter": 5}
 # sphinx_gallery_end_ignore

@@ -8,8 +8,6 @@ figure: the signal, the learnt warp, the signal after the warp, and the predicti
 lists the other figures and tables.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -20,6 +18,8 @@ from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plo
 
 n_rows, settings = 600, {"n_components": 256, "n_pseudo": 64}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 60, {"n_components": 32, "n_pseudo": 8, "max_iter": 5}
 # sphinx_gallery_end_ignore

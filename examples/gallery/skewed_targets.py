@@ -8,8 +8,6 @@ input-dependent noise learns where it is strong. The default has both; here they
 single model one by one.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -18,6 +16,8 @@ from sswim.plotting import plot_pit, plot_prediction
 
 n_rows, settings = 800, {"depth": 0, "n_components": 128, "max_iter": 300}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 100, {"depth": 0, "n_components": 16, "max_iter": 5}
 # sphinx_gallery_end_ignore

@@ -7,8 +7,6 @@ stationary model has one length-scale for all of that, and must be wrong somewhe
 time where much happens.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -17,6 +15,8 @@ from sswim.plotting import plot_prediction, plot_warps
 
 n_rows, settings = 250, {"n_components": 256, "n_pseudo": 64, "max_iter": 250}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 60, {"n_components": 32, "n_pseudo": 8, "max_iter": 5}
 # sphinx_gallery_end_ignore

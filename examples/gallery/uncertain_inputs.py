@@ -7,8 +7,6 @@ matters more than the noise. ``X_std`` says how uncertain inputs are. The expect
 feature under a Gaussian input is in closed form, so the prediction needs no sampling.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -17,6 +15,8 @@ from sswim.plotting import plot_prediction
 
 n_rows, settings = 300, {"depth": 0, "n_components": 256, "length_scale": 0.3, "max_iter": 400}
 # sphinx_gallery_start_ignore
+import os
+
 if "SSWIM_GALLERY_QUICK" in os.environ:
     n_rows, settings = 60, settings | {"n_components": 32, "max_iter": 5}
 # sphinx_gallery_end_ignore
