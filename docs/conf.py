@@ -33,7 +33,7 @@ extensions = [
     "reference",
     "repository_links",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
+exclude_patterns = ["_build"]
 nitpicky = True
 highlight_language = "text"
 
@@ -80,6 +80,7 @@ html_title = f"sswim {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"index": [], "start": []}  # they have no pages below them
 html_theme_options = {
     "logo": {"text": "sswim"},
     "header_links_before_dropdown": 7,

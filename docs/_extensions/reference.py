@@ -58,8 +58,9 @@ def underlined(title: str) -> str:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return what ``__all__`` names, without the version."""
-    return [name for name in module.__all__ if name != "__version__"]
+    """Return what ``__all__`` names, without the version; the class that most users need is first."""
+    names = [name for name in module.__all__ if name != "__version__"]
+    return sorted(names, key=lambda name: name != "SSWIMRegressor")
 
 
 def kind_of(value: Any) -> str:
