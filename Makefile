@@ -48,6 +48,7 @@ format: $(READY)
 # Builds the documentation site, executes the examples of its gallery and checks its links.
 SITE := docs/_build/html
 docs: $(DOCS_READY)
+	@echo 'Building the site and executing its examples: some minutes.'
 	rm -rf $(SITE)
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
 		--warning-file docs/_build/warnings.txt docs $(SITE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -68,7 +67,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "matplotlib_animations": False,
     "min_reported_time": 0,
-    "parallel": int(os.environ.get("SSWIM_DOCS_JOBS", "1")),
+    "write_computation_times": False,  # that page would load scripts from the network
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,

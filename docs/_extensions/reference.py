@@ -58,7 +58,7 @@ def underlined(title: str) -> str:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Return what ``__all__`` names, without the version; the class that most users need is first."""
+    """Return what ``__all__`` names, the class that most users need first, not the version."""
     names = [name for name in module.__all__ if name != "__version__"]
     return sorted(names, key=lambda name: name != "SSWIMRegressor")
 
