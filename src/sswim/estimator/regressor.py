@@ -211,7 +211,7 @@ class SSWIMRegressor(
                 have not begun are left out. ``recipe_`` says what was trained.
             checkpoints: Where the training is saved as it goes, and resumed from.
             processes: The processes that call this together with the same arguments to share the
-                work; see :func:`sswim.distributed.processes.join_processes`.
+                work; see :func:`sswim.distributed.join_processes`.
         """
         check_settings(self)
         deadline = _deadline(time_limit)
