@@ -6,7 +6,7 @@ import io
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -50,6 +50,13 @@ def draw_points(
 ) -> None:
     """Draw rows as points, small and pale enough for many of them."""
     ax.plot(x, y, ls="", marker="o", ms=2, mew=0, color=color, alpha=0.6, label=label)
+
+
+def draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"]) -> None:
+    """Draw a short line on the horizontal axis for every row."""
+    bottom = ax.get_xaxis_transform()  # data along the axis, and the height of the axes across it
+    ax.plot(rows, np.zeros(len(rows)), ls="", marker="|", ms=7, mew=0.6, color=INK, alpha=0.5,
+            transform=bottom, clip_on=False)  # fmt: skip
 
 
 def png(figure: Figure, dpi: int = 150) -> bytes:
