@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from arguments import script_parser
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from relevance_rows import Case, make_table
 
@@ -50,9 +51,9 @@ def relevance_pictures(folder: Path) -> None:
     names = [f"{word} {place}" for place, word in enumerate(words)]
     rows = pd.DataFrame(table.train_x, columns=names)
     model = SSWIMRegressor(random_state=0).fit(rows, table.train_y)
-    _save(plot_relevance(model.relevance()).figure, folder / "learnt-relevance.png")
+    _save(plot_relevance(model.relevance()), folder / "learnt-relevance.png")
     found = model.local_metric(rows.head(300))
-    _save(plot_local_metric(found).figure, folder / "learnt-metric-table.png")
+    _save(plot_local_metric(found), folder / "learnt-metric-table.png")
 
 
 def effect_pictures(folder: Path) -> None:
@@ -78,12 +79,14 @@ def metric_pictures(folder: Path) -> None:
     z = random.uniform(-1, 1, (500, 2))
     ripples = np.exp(-4 * np.square(z - [0.4, 0.4]).sum(1)) * np.sin(14 * z[:, 0])
     flat = SSWIMRegressor(random_state=0).fit(z, ripples + 0.03 * random.normal(size=500))
-    plot_effect(flat.effect((0, 1), z, grid=25, max_rows=2), ax=panels[1, 0])
+    plot_effect(flat.effect((0, 1), z, grid=25, max_rows=1), ax=panels[1, 0])
     plot_local_metric(flat.local_metric(z), ax=panels[1, 1])
     _save(figure, folder / "learnt-metric.png")
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _save(drawn: Axes | Figure, path: Path) -> None:
+    figure = drawn.get_figure(root=True) if isinstance(drawn, Axes) else drawn
+    assert figure is not None
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -33,6 +33,9 @@ FEWEST_RELEVANCE_ROWS = 25
 RELEVANCE_POINTS = 5000
 """Number of predictions that relevance takes: each row once, and once more for every column."""
 
+GRID_ROWS = 1000
+"""Largest number of rows whose values decide where a grid lies."""
+
 GRID_SIZES = {1: 20, 2: 10}
 """Largest number of grid values of each column, for one column and for a pair."""
 
@@ -103,9 +106,10 @@ class InsightMethods(PredictionMethods):
         require_coverage(level)
         require_integer("max_rows", max_rows, 1)
         chosen = self._chosen_columns(columns)
-        rows = self._sample_inputs(X, max_rows).cpu().numpy()
+        rows = self._sample_inputs(X, max(max_rows, GRID_ROWS)).cpu().numpy()
         values = tuple(column.values(rows) for column in chosen)
         grids = _make_grids(chosen, values, grid)
+        rows = rows[smallest_keys(np.arange(len(rows)), max_rows)]
         with finite_algebra():
             found = average_function(self._ensemble, self._set_columns(chosen, rows, grids))
             ends = found.quantiles([0.5 * (1 - level), 0.5 * (1 + level)])
@@ -123,6 +127,7 @@ class InsightMethods(PredictionMethods):
             lower=on_grid(ends[..., 0]),
             upper=on_grid(ends[..., 1]),
             level=level,
+            n_rows=len(rows),
             rows=values,
         )
 

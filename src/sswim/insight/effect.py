@@ -59,13 +59,10 @@ class Effect:
     """Upper ends of its central bands."""
     level: float
     """Probability of the bands at every value."""
+    n_rows: int
+    """Number of rows that are averaged over."""
     rows: tuple[Shaped[np.ndarray, " n"], ...]
-    """Values of each column in the rows that are averaged over."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are averaged over."""
-        return len(self.rows[0])
+    """Values of each column in the rows, or in a sample of many rows."""
 
 
 @torch.no_grad()

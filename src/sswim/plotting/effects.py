@@ -110,7 +110,7 @@ def _draw_lines(
     draw_rug(ax, rows[(rows >= x.min()) & (rows <= x.max())])
     _format_times(ax, x)
     ax.set(xlabel=_name(effect, other), ylabel=_LABEL)
-    add_legend(ax).set_title(f"{effect.names[levels]}, {_band(effect)}s", {"size": "small"})
+    add_legend(ax).set_title(f"{effect.names[levels]}, {_band(effect)}s")
 
 
 def _draw_map(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> None:

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from sswim.insight.local_metric import LocalMetric
 from sswim.insight.relevance import Relevance
-from sswim.plotting.style import CYCLE, DARK_BLUE, INK, axes, draw_rug
+from sswim.plotting.style import CYCLE, DARK_BLUE, INK, axes, draw_rug, write_plainly
 
 MAX_NAMES = 30
 """Largest number of columns or inputs with a line of their own."""
@@ -81,6 +81,7 @@ def plot_local_metric(
         ax.plot(x, scale, color=DARK_BLUE, lw=1.4)
         draw_rug(ax, x)
         ax.set(xlabel=metric.names[0], ylabel="local length-scale", yscale="log")
+        write_plainly(ax.yaxis)
     elif n_inputs == 2:
         _draw_ellipses(ax, metric)
     else:
@@ -108,7 +109,8 @@ def _draw_ellipses(ax: Axes, metric: LocalMetric) -> None:
     for row, axis, half, shade in zip(x[chosen], vectors, drawn, shades, strict=True):
         outline = (row[:, None] + axis @ (half[:, None] * circle)) * spread[:, None]
         ax.fill(*outline, facecolor=(*shade[:3], 0.25), edgecolor=shade, lw=0.8)
-    ax.figure.colorbar(colours, ax=ax, label="local length-scale, in units of the range")
+    bar = ax.figure.colorbar(colours, ax=ax, label="local length-scale, in units of the range")
+    write_plainly(bar.ax.yaxis)
     ax.set(xlabel=metric.names[0], ylabel=metric.names[1])
 
 
@@ -156,6 +158,7 @@ def _draw_boxes(ax: Axes, metric: LocalMetric, max_inputs: int) -> None:
     ax.tick_params(axis="y", length=0, labelsize="small" if len(order) > 15 else "medium")
     ax.set(xscale="log", ylim=(len(order) + 0.6, 0.4))
     ax.set_xlabel("local length-scale, in units of the input's spread")
+    write_plainly(ax.xaxis)
 
 
 def _make_room(ax: Axes, n_names: int) -> None:
