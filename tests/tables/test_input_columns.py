@@ -19,7 +19,7 @@ N = 90
 def frame() -> pd.DataFrame:
     random = np.random.default_rng(0)
     times = pd.date_range("2021-03-01 05:00", periods=N, freq="5h")
-    found = pd.DataFrame(
+    return pd.DataFrame(
         {
             "lon": random.uniform(-180, 180, N),
             "number": random.normal(size=N),
@@ -34,7 +34,6 @@ def frame() -> pd.DataFrame:
             "clock": [datetime.time(number % 24, 7 * number % 60) for number in range(N)],
         }
     )
-    return found
 
 
 @pytest.fixture(scope="module")
