@@ -26,7 +26,7 @@ def frame() -> pd.DataFrame:
             "gaps": np.where(random.uniform(size=N) < 0.3, np.nan, random.normal(size=N)),
             "binary": random.choice(["no", "yes"], N),
             "levels": random.choice(["a", "b", "c"], N),
-            "missing": random.choice(["u", "v", None], N),
+            "missing": random.choice(np.array(["u", "v", None], dtype=object), N),
             "many": random.choice([f"town {number}" for number in range(25)], N),
             "lat": random.uniform(-80, 80, N),
             "time": times,
