@@ -89,3 +89,15 @@ def test_members_without_weight_are_left_out(models: dict[str, SSWIMRegressor]) 
     found = relevance_of(replace(ensemble, weights=weights), x, [[0], [1]])
     torch.testing.assert_close(found[0], found[2])
     assert (found[[1, 3]] == 0).all()
+
+
+def test_ripples_count_by_their_size() -> None:
+    """They make 74 % of the mean squared slopes of this function, and 1.5 % of its variance."""
+    random = np.random.default_rng(0)
+    x = random.uniform(-2, 2, size=(400, 2))
+    ripple = 0.2 * np.sin(12 * x[:, 1])
+    model = small(depth=0, n_neighbors=32, length_scale=0.5, max_iter=60)
+    model.fit(x, x[:, 0] + ripple + 0.01 * random.normal(size=400))
+    assert np.corrcoef(model.predict(x) - x[:, 0], ripple)[0, 1] > 0.9  # it was learnt
+    share = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1]])[0, 1]
+    assert 0.005 < share < 0.05
