@@ -45,7 +45,7 @@ from missing_cells_table import compact_table, line_key, table
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.crps import mixture_crps
+from sswim.posterior.crps import mixture_crps
 from sswim.lab.peers.trees import LightGBM
 
 RESULTS = Path("results/missing-cells.jsonl")

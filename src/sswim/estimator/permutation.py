@@ -22,13 +22,11 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.rows.row_sample import smallest_keys
 from sswim.tables.chunked_table import chunk_rows
 from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows
+from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables.table_sample import sample_table
 
 MAX_ROWS = 10_000
 """Largest number of rows that are shuffled; of more, a random sample is."""
@@ -95,7 +93,10 @@ def permutation_importance(
         say: Prints a line of progress; called in the first process only.
     """
     require_integer("n_repeats", n_repeats, 2)
-    rows, n_rows = _sample_table(schema, path, left_out, processes, memory, csv)
+    sample = sample_table(
+        schema, path, MAX_ROWS, left_out=left_out, processes=processes, memory=memory, csv=csv
+    )
+    rows = sample.rows
     scores = _scores(regressor, schema, rows.table, rows.targets)
     tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(schema.used))]
     mine = tasks[processes.rank :: processes.size]
@@ -121,49 +122,7 @@ def permutation_importance(
         rmse, mnlp = zip(*(every[place, repeat] for repeat in range(n_repeats)), strict=True)
         columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
-    return Importance(tuple(columns), scores, n_rows)
-
-
-def _sample_table(
-    schema: Schema,
-    path: str | Path,
-    left_out: LeftOut,
-    processes: Processes,
-    memory: int | None,
-    csv: CsvOptions,
-) -> tuple[TargetedRows, int]:
-    """Return a random sample of the usable rows of a table, and the number of all of them."""
-    sample: list[TargetedRows] = []
-    n_rows = 0
-
-    def read() -> Generator[None, None, None]:
-        nonlocal n_rows
-        table = open_table(path, memory, csv.for_model(schema.text_names))
-        for rows in read_rows(
-            table, schema.used, schema.require_target(), left_out, processes.share
-        ):
-            n_rows += len(rows.numbers)
-            sample[:] = [_sample_rows([*sample, rows])]
-            yield
-
-    run_with_heartbeat(processes, read())
-    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
-    if not every:
-        raise TableError(
-            "At least one row must have a value in each column that is used. Got none such in "
-            f"{str(path)!r}."
-        )
-    return _sample_rows(every), sum(processes.all_gather(n_rows))
-
-
-def _sample_rows(parts: Sequence[TargetedRows]) -> TargetedRows:
-    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
-    numbers = np.concatenate([part.numbers for part in parts])
-    chosen = smallest_keys(numbers, MAX_ROWS)
-    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
-    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
-    targets = np.concatenate([part.targets for part in parts])
-    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")
+    return Importance(tuple(columns), scores, sample.n_rows)
 
 
 def _scores(

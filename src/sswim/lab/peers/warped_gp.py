@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.lab.peers.crps import mixture_crps
+from sswim.posterior.crps import mixture_crps
 from sswim.lab.peers.dense_algebra import (
     ConditionedGP,
     SquaredExponential,
