@@ -37,6 +37,7 @@ CARRIES = {
     "estimator": "SSWIMRegressor: fit, predict, save, load",
     "maps": "grids, files of maps, blocks",
     "plotting": "figures and pages",
+    "report": "scores, charts → one page",
     "lab": "peers, data sets, benches, the paper",
     "cli": "the command sswim",
 }

@@ -1,0 +1,105 @@
+"""The rows of a report: those given, or a random sample of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float64, Int64
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from sswim.base.errors import UserError
+from sswim.estimator.input_checks import as_numpy, check_targets
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.report.columns import ReportColumn, array_columns, table_columns
+from sswim.rows.row_sample import smallest_keys
+from sswim.tables.schema import Schema
+from sswim.tables.table_sample import TableSample, sample_table
+
+
+@dataclass(frozen=True)
+class ReportRows:
+    """Rows with known targets, as the model and as the reader see them."""
+
+    inputs: pa.Table | Float64[np.ndarray, "N D"]
+    """What the model predicts from."""
+    targets: Float64[np.ndarray, " N"]
+    columns: tuple[ReportColumn, ...]
+    numbers: Int64[np.ndarray, " N"]
+    """Numbers of the rows within all that were given, counted from 0."""
+    n_rows: int
+    """Number of rows that were given, of which these may be a sample."""
+    target: str
+    """Name of the target."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+def report_rows(
+    regressor: SSWIMRegressor, X: Any, y: Any, *, max_rows: int, random_state: int
+) -> ReportRows:
+    """Return rows in any form that the estimator reads, a random sample if they are many.
+
+    Args:
+        regressor: A fitted estimator of one target.
+        X: Inputs: an array, a data frame, or the path of a table.
+        y: Targets, or the name of the target column of a frame or table.
+        max_rows: Largest number of rows.
+        random_state: Seed of the sample.
+    """
+    check_is_fitted(regressor)
+    schema: Schema | None = regressor._reader.schema
+    if isinstance(X, str | os.PathLike) and schema is not None:
+        if not isinstance(y, str):
+            raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
+        named = replace(schema, target=y)
+        sample = sample_table(named, Path(X), max_rows, random_state=random_state)
+        return table_report_rows(named, sample)
+    name = y if isinstance(y, str) else _target_name(y, schema)
+    if isinstance(y, str):
+        X, y = regressor._reader.split_target(X, y)
+    targets = check_targets(y).reshape(len(y), -1)
+    if targets.shape[1] != 1:
+        raise UserError(
+            f"A report is about one target. Got {targets.shape[1]}; fit a model to one of them."
+        )
+    X = np.asarray(as_numpy(X)) if schema is None else regressor._reader._table(X, schema)
+    check_consistent_length(X, targets)
+    chosen = smallest_keys(np.arange(len(targets)), max_rows, random_state)
+    inputs = X.take(chosen) if schema is not None else X[chosen]
+    columns = _columns(regressor, inputs, schema)
+    return ReportRows(inputs, targets[chosen, 0], columns, chosen, len(targets), name)
+
+
+def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:
+    """Return the rows of a sample of a table."""
+    rows = sample.rows
+    columns = tuple(table_columns(rows.table, schema))
+    return ReportRows(
+        rows.table, rows.targets[:, 0], columns, rows.numbers, sample.n_rows, schema.target
+    )
+
+
+def _columns(
+    regressor: SSWIMRegressor, inputs: Any, schema: Schema | None
+) -> tuple[ReportColumn, ...]:
+    if schema is not None:
+        return tuple(table_columns(inputs, schema))
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is None:
+        n_inputs = inputs.shape[1]
+        names = ["input"] if n_inputs == 1 else [f"input {n + 1}" for n in range(n_inputs)]
+    return tuple(array_columns(np.asarray(inputs, dtype=np.float64), [str(name) for name in names]))
+
+
+def _target_name(y: Any, schema: Schema | None) -> str:
+    """Return the name of targets: that of their column, or that of the fit."""
+    name = getattr(y, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    return (schema.target if schema is not None else "") or "target"

@@ -1,0 +1,134 @@
+"""The first part of a report: the scores, and what stands out, in sentences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from sswim.estimator.score_intervals import ScoreInterval, ScoreIntervals
+from sswim.plotting.html_page import Table
+from sswim.plotting.page_layout import Card, Details, Findings, Grid, Part, Tile, Tiles
+from sswim.report.content import Content
+from sswim.report.numbers import count, interval, number, percent, percent_interval
+
+_SURPRISE = 1e-3
+"""Probability, in both tails together, below which a target counts as a surprise."""
+
+_DOUBT = 0.01
+"""Largest probability by chance at which a deviation is told as one."""
+
+_MEANINGS = {
+    "RMSE": "root mean square error of the predicted means, in the units of the target",
+    "MAE": "mean absolute error of the predicted means, in the units of the target",
+    "R²": "share of the variance of the target that the predicted means explain",
+    "MNLP": "mean negative log probability of the targets, in nats; lower is better",
+    "CRPS": "continuous ranked probability score, in the units of the target; lower is better",
+    "Within 90 % intervals": "share of the targets in central intervals of that probability",
+}
+
+
+def scores_part(content: Content, scores: ScoreIntervals) -> Part:
+    """Return tiles of the main scores, findings, and a table of all scores."""
+    ninety = scores.coverage[0.9]
+    tiles = Tiles(
+        (
+            Tile("RMSE", number(scores.rmse.value), interval(scores.rmse)),
+            Tile("MAE", number(scores.mae.value), interval(scores.mae)),
+            Tile("R²", number(scores.r2.value), interval(scores.r2)),
+            Tile("MNLP, nats", number(scores.mnlp.value), interval(scores.mnlp)),
+            Tile("CRPS", number(scores.crps.value), interval(scores.crps)),
+            Tile("within 90 % intervals", percent(ninety.value), percent_interval(ninety)),
+        )
+    )
+    meanings = tuple(f"{name}: {meaning}." for name, meaning in _MEANINGS.items())
+    cards = (
+        Card("What stands out", (Findings(tuple(findings(content, scores))),)),
+        Card(
+            "All scores",
+            (_table(scores), Details("What the scores mean", (Findings(meanings),))),
+            _caption(content),
+        ),
+    )
+    return Part("scores", "Scores", (tiles, Grid(cards)))
+
+
+def findings(content: Content, scores: ScoreIntervals) -> list[str]:
+    """Return what stands out, as sentences."""
+    rows, target = content.scores, content.rows.target
+    found = []
+    if math.isfinite(scores.r2.value):
+        explained = f"The predicted means explain {percent(scores.r2.value)} of the variance"
+        if scores.r2.value < 0:
+            explained = "The predicted means are worse than the mean of these rows"
+        found.append(f"{explained} of {target}; the typical error is {number(scores.rmse.value)}.")
+    found += [_coverage_sentence(scores.coverage[0.9]), _pit_sentence(rows.pit)]
+    bias = rows.residual.mean()
+    error = rows.residual.std(ddof=1) / math.sqrt(len(rows.pit)) if len(rows.pit) > 1 else math.inf
+    if abs(bias) > 3 * error:
+        side = "higher" if bias > 0 else "lower"
+        found.append(f"Targets are {side} than predicted by {number(abs(bias))} on average.")
+    tail = 2 * np.minimum(rows.pit, 1 - rows.pit)
+    n_surprises, expected = int((tail < _SURPRISE).sum()), _SURPRISE * len(tail)
+    if stats.binom.sf(n_surprises - 1, len(tail), _SURPRISE) < _DOUBT:
+        found.append(
+            f"{count(n_surprises, 'row')} of {len(tail):,} had targets that the model gave a "
+            f"probability below 0.1 %; by chance it would be about {number(expected, 2)}. They are "
+            "in the last table."
+        )
+    return found
+
+
+def _coverage_sentence(coverage: ScoreInterval) -> str:
+    held = f"90 % intervals hold {percent(coverage.value)} of the targets"
+    if coverage.upper < 0.9:
+        return f"{held}: they are too narrow."
+    if coverage.lower > 0.9:
+        return f"{held}: they are wider than they need to be."
+    return f"{held}, as they should."
+
+
+def _pit_sentence(pit: np.ndarray) -> str:
+    test = stats.kstest(pit, "uniform")
+    if test.pvalue < _DOUBT:
+        return (
+            "The densities are not quite calibrated: the probability that they give to a range of "
+            f"values is off by up to {percent(test.statistic)}."
+        )
+    return f"As far as {count(len(pit), 'row')} can tell, the densities are calibrated."
+
+
+def _table(scores: ScoreIntervals) -> Table:
+    named = {
+        "RMSE": scores.rmse,
+        "MAE": scores.mae,
+        "R²": scores.r2,
+        "MNLP": scores.mnlp,
+        "CRPS": scores.crps,
+    }
+    rows = [(name, number(found.value, 4), interval(found)) for name, found in named.items()]
+    rows += [
+        (
+            f"within {100 * coverage:.0f} % intervals",
+            percent(found.value),
+            percent_interval(found),
+        )
+        for coverage, found in scores.coverage.items()
+    ]
+    return Table(("score", "value", "95 % interval"), tuple(rows))
+
+
+def _caption(content: Content) -> str:
+    rows = content.rows
+    which = f"{count(len(rows), 'row')}"
+    if len(rows) < rows.n_rows:
+        which = (
+            f"{len(rows):,} of {count(rows.n_rows, 'row')}, a random sample with seed "
+            f"{content.random_state}"
+        )
+    return (
+        f"Scores of {which}. Intervals say how much a score depends on which rows were drawn: "
+        "bootstrap percentiles, and exact binomial intervals for coverages; both take rows to be "
+        "independent."
+    )
