@@ -17,7 +17,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sswim.base.files import atomic_write
 from sswim.base.visible_text import visible
@@ -31,6 +31,7 @@ THEMES = {"auto": "Auto", "light": "Light", "dark": "Dark"}
 """Labels of the switch between colours; ``auto`` follows the reader's system."""
 
 
+@runtime_checkable
 class Section(Protocol):
     """A part of a page."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +32,7 @@ class ReportColumn:
     """What the model takes it for: number, time, category or levels."""
     numbers: Float64[np.ndarray, " N"]
     """Numbers, seconds since 1970, or places of levels; NaN where there is none."""
-    texts: Sequence[Any]
+    texts: pa.ChunkedArray | list[float]
     """The values themselves, for tables."""
     levels: tuple[str, ...] | None = None
 
