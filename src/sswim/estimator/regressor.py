@@ -20,6 +20,7 @@ from sswim.distributed.processes import ALONE, Processes, local_device
 from sswim.estimator.fit_source import Coordinates, as_source
 from sswim.estimator.input_checks import as_numpy
 from sswim.estimator.input_reader import learn_reader
+from sswim.estimator.insight_methods import InsightMethods
 from sswim.estimator.persistence import Persistence
 from sswim.estimator.posterior_methods import PosteriorMethods
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
@@ -48,6 +49,7 @@ class SSWIMRegressor(
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
     PosteriorMethods,
+    InsightMethods,
     Persistence,
 ):
     """Nonstationary probabilistic regression by sparse spectrum warped input measures.

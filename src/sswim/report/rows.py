@@ -68,7 +68,7 @@ def report_rows(
         raise UserError(
             f"A report is about one target. Got {targets.shape[1]}; fit a model to one of them."
         )
-    X = np.asarray(as_numpy(X)) if schema is None else regressor._reader._table(X, schema)
+    X = np.asarray(as_numpy(X)) if schema is None else regressor._reader.read_table(X)
     check_consistent_length(X, targets)
     chosen = smallest_keys(np.arange(len(targets)), max_rows, random_state)
     inputs = X.take(chosen) if schema is not None else X[chosen]
