@@ -157,7 +157,7 @@ def test_colours_follow_the_system_or_the_switch(browser: Browser, pages: Pages)
 
 def test_charts_show_values_zoom_and_hide_layers(browser: Browser, pages: Pages) -> None:
     browser.open(pages("two_inputs"))
-    chart = "#predictions .chart"
+    chart = "#predictions .chart:first-child"
     path = f"return document.querySelector('{chart} svg .dots').getAttribute('d')"
     before = browser.run(path)
     browser.move_pointer(f"{chart} svg", (0.5, 0.5), (0.55, 0.5), (0.6, 0.45), (0.65, 0.4))

@@ -112,11 +112,22 @@ class Spans:
 
 
 @dataclass(frozen=True)
+class Rug:
+    """Short ticks along the bottom, one for each row."""
+
+    kind: ClassVar[str] = "rug"
+    x: Values
+    name: str = ""
+    colour: int = 0
+
+
+@dataclass(frozen=True)
 class Boxes:
     """The boxes of a histogram."""
 
     kind: ClassVar[str] = "boxes"
-    edges: Values
+    edges: Shaped[np.ndarray, " edges"]
+    """Ends of the boxes, one more than there are boxes."""
     y: Values
     name: str = ""
     colour: int = 1
@@ -142,7 +153,7 @@ class Heat:
     name: str = ""
 
 
-Layer = Line | Level | Band | Points | Spans | Boxes | Heat
+Layer = Line | Level | Band | Points | Spans | Rug | Boxes | Heat
 
 
 @dataclass(frozen=True)

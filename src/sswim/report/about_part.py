@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sswim.base.version import __version__
-from sswim.plotting.html_page import Table
-from sswim.plotting.page_layout import Card, Grid, Part
+from sswim.plotting.html_page import Section, Table
+from sswim.plotting.page_layout import Card, Details, Grid, Part
 from sswim.report.content import Content
 from sswim.report.numbers import count
+
+_FEW = 12
+"""Number of columns up to which all are listed at once."""
 
 
 def about_part(content: Content, facts: Mapping[str, str]) -> Part:
@@ -36,9 +39,14 @@ def about_part(content: Content, facts: Mapping[str, str]) -> Part:
     kinds = tuple((column.name, column.kind) for column in rows.columns)
     cards = (
         Card("Model and rows", (Table(("", ""), tuple(found.items())),)),
-        Card(f"Columns ({len(kinds)})", (Table(("column", "kind"), kinds),)),
+        Card("Columns", (_columns(kinds),)),
     )
     return Part("about", "About this report", (Grid(cards),))
+
+
+def _columns(kinds: tuple[tuple[str, str], ...]) -> Section:
+    table = Table(("column", "kind"), kinds)
+    return table if len(kinds) <= _FEW else Details(f"All {len(kinds)} columns", (table,))
 
 
 def _settings(content: Content) -> str:

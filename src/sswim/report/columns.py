@@ -29,7 +29,7 @@ class ReportColumn:
 
     name: str
     kind: str
-    """What the model takes it for: number, time, category or levels."""
+    """What the model takes it for: number, time, hours of a day, category or levels."""
     numbers: Float64[np.ndarray, " N"]
     """Numbers, seconds since 1970, or places of levels; NaN where there is none."""
     texts: pa.ChunkedArray | list[float]
@@ -84,7 +84,7 @@ def _table_column(column: Column, values: pa.ChunkedArray) -> ReportColumn:
         # Its inputs are the cosine and sine of the time of day, whose angle is that time.
         cosine, sine = column.encode(values)[:, :2].T
         hours = np.mod(np.arctan2(sine, cosine) * 12 / np.pi, 24.0)
-        return ReportColumn(f"{column.name}, hours", "number", hours, values)
+        return ReportColumn(column.name, "hours", hours, values)
     return ReportColumn(column.name, column.kind, column.encode(values)[:, 0], values)
 
 

@@ -12,6 +12,7 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.row_scores import RowScores
 from sswim.plotting.charts import Points, SharedArrays
 from sswim.report.columns import ReportColumn
+from sswim.report.insight import Insight
 from sswim.report.rows import ReportRows
 from sswim.rows.row_sample import smallest_keys
 
@@ -38,13 +39,20 @@ class Content:
     regressor: SSWIMRegressor
     rows: ReportRows
     scores: RowScores
+    insight: Insight | None
+    """Which columns matter, where that can be asked."""
     random_state: int
     """Seed of the sample and of the intervals of scores."""
 
     @cached_property
     def columns(self) -> tuple[ReportColumn, ...]:
-        """The columns that are drawn."""
-        return self.rows.columns[:MAX_COLUMNS]
+        """The columns that are drawn, the most important first."""
+        columns = self.rows.columns
+        if self.insight is not None:
+            # Columns stand in the order of the model; a name is that of its importance.
+            names = [column.name for column in self.insight.importance]
+            columns = tuple(sorted(columns, key=lambda column: names.index(column.name)))
+        return columns[:MAX_COLUMNS]
 
     @cached_property
     def surprises(self) -> Int64[np.ndarray, " n"]:

@@ -16,7 +16,9 @@ from sswim.plotting.html_page import Link, Text, html_page, page_script, write_p
 from sswim.report.about_part import about_part
 from sswim.report.calibration_part import calibration_part
 from sswim.report.content import Content
+from sswim.report.effects_part import effects_part
 from sswim.report.inside_part import inside_part
+from sswim.report.insight import find_insight, insight_cost
 from sswim.report.numbers import count
 from sswim.report.predictions_part import predictions_part
 from sswim.report.residuals_part import residuals_part
@@ -76,17 +78,21 @@ def report_page(
         facts: What the reader should know besides, such as names of files.
         say: Prints a line of progress.
     """
-    advance = None if say is None else prediction_progress(say, len(rows))
+    explained = len(rows.columns) > 1 and len(rows) > 1
+    total = len(rows) + (insight_cost(rows) if explained else 0)
+    advance = prediction_progress(say or _ignore, total)
     scores = score_rows(regressor, rows.inputs, rows.targets, advance)
-    content = Content(regressor, rows, scores, random_state)
+    insight = find_insight(regressor, rows, random_state, advance) if explained else None
+    content = Content(regressor, rows, scores, insight, random_state)
     parts = (
         scores_part(content, score_intervals(scores, random_state=random_state)),
         predictions_part(content),
+        *((effects_part(insight, rows.target),) if insight is not None else ()),
         calibration_part(content),
         residuals_part(content),
+        surprises_part(content),
         warps_part(content),
         inside_part(content),
-        surprises_part(content),
         about_part(content, facts or {}),
     )
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
@@ -100,3 +106,7 @@ def report_page(
         script=page_script(),
         links=tuple(Link(part.title, part.place) for part in parts),
     )
+
+
+def _ignore(text: str) -> None:
+    """Print nothing."""

@@ -92,8 +92,7 @@ def _columns(
         return tuple(table_columns(inputs, schema))
     names = getattr(regressor, "feature_names_in_", None)
     if names is None:
-        n_inputs = inputs.shape[1]
-        names = ["input"] if n_inputs == 1 else [f"input {n + 1}" for n in range(n_inputs)]
+        names = [f"x{place}" for place in range(inputs.shape[1])]
     return tuple(array_columns(np.asarray(inputs, dtype=np.float64), [str(name) for name in names]))
 
 

@@ -25,7 +25,7 @@ _MEANINGS = {
     "R²": "share of the variance of the target that the predicted means explain",
     "MNLP": "mean negative log probability of the targets, in nats; lower is better",
     "CRPS": "continuous ranked probability score, in the units of the target; lower is better",
-    "Within 90 % intervals": "share of the targets in central intervals of that probability",
+    "Within 90 %": "share of the targets in their central intervals of that probability",
 }
 
 
@@ -63,6 +63,10 @@ def findings(content: Content, scores: ScoreIntervals) -> list[str]:
         if scores.r2.value < 0:
             explained = "The predicted means are worse than the mean of these rows"
         found.append(f"{explained} of {target}; the typical error is {number(scores.rmse.value)}.")
+    if content.insight is not None:
+        first = [column.name for column in content.insight.importance if column.rmse.mean > 0][:3]
+        if first:
+            found.append(f"It draws most on {_listed(first)}.")
     found += [_coverage_sentence(scores.coverage[0.9]), _pit_sentence(rows.pit)]
     bias = rows.residual.mean()
     error = rows.residual.std(ddof=1) / math.sqrt(len(rows.pit)) if len(rows.pit) > 1 else math.inf
@@ -75,9 +79,14 @@ def findings(content: Content, scores: ScoreIntervals) -> list[str]:
         found.append(
             f"{count(n_surprises, 'row')} of {len(tail):,} had targets that the model gave a "
             f"probability below 0.1 %; by chance it would be about {number(expected, 2)}. They are "
-            "in the last table."
+            "in the table of surprising rows."
         )
     return found
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as text, such as "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _coverage_sentence(coverage: ScoreInterval) -> str:
@@ -110,7 +119,7 @@ def _table(scores: ScoreIntervals) -> Table:
     rows = [(name, number(found.value, 4), interval(found)) for name, found in named.items()]
     rows += [
         (
-            f"within {100 * coverage:.0f} % intervals",
+            f"within {100 * coverage:.0f} %",
             percent(found.value),
             percent_interval(found),
         )

@@ -177,6 +177,14 @@
         shape("path", parent, { d: path.join(""), class: `spans s${layer.colour}` });
       },
     },
+    rug: {
+      x: (layer) => layer.x,
+      y: () => [],
+      draw(layer, scale, parent) {
+        const path = layer.x.filter(isNumber).map((x) => `M${scale.x(x)} ${scale.bottom}v-6`);
+        shape("path", parent, { d: path.join(""), class: `line thin s${layer.colour}` });
+      },
+    },
     boxes: {
       x: (layer) => layer.edges,
       y: (layer) => [0, ...layer.y],
@@ -303,7 +311,7 @@
       const box = { left, top, width: Math.max(20, this.width - left - right), height: height - top - bottom };
       const along = (domain, start, length) => (value) => Math.round((start + ((value - domain[0]) / (domain[1] - domain[0])) * length) * 10) / 10;
       const ends = [left, left + box.width];
-      this.scale = { x: along(domains.x, left, box.width), y: along(domains.y, top + box.height, -box.height), ends };
+      this.scale = { x: along(domains.x, left, box.width), y: along(domains.y, top + box.height, -box.height), ends, bottom: top + box.height };
       this.box = box;
       this.domains = domains;
       const focused = this.svg && document.activeElement === this.svg;
