@@ -9,8 +9,13 @@ from builders.estimators import make_rows, skewed_rows, small
 
 from sswim import SSWIMRegressor
 from sswim.insight.relevance import relevance_of
-from sswim.insight.slopes import mean_slopes
 from sswim.posterior.feature_predictor import FeaturePredictor
+
+
+def jansen(values: np.ndarray, changed: list[np.ndarray]) -> np.ndarray:
+    """Return shares of mean squared differences."""
+    total = np.array([np.mean((each - values) ** 2) for each in changed])
+    return total / total.sum()
 
 
 @pytest.fixture(scope="module")
@@ -24,64 +29,63 @@ def models() -> dict[str, SSWIMRegressor]:
 
 
 @pytest.mark.parametrize("name", ["features", "neighbours", "mixture"])
-def test_slopes_are_those_of_finite_differences(
-    models: dict[str, SSWIMRegressor], name: str
-) -> None:
+def test_shares_are_total_effects(models: dict[str, SSWIMRegressor], name: str) -> None:
+    """All pairs of rows are the reference of the pairs that are drawn."""
     model = models[name]
-    x = skewed_rows(6, seed=3)[0] + 0.01
-    found = mean_slopes(model._ensemble, torch.from_numpy(x))
-    mixed = torch.einsum("m,mntd->ntd", model._ensemble.weights, found)[:, 0].numpy()
-    for place in range(2):
-        step = np.zeros(2)
-        step[place] = 1e-5
-        ends = [model.posterior(torch.from_numpy(x + sign * step)).mean for sign in (1, -1)]
-        expected = (ends[0] - ends[1]).numpy() / 2e-5
-        np.testing.assert_allclose(mixed[:, place], expected, rtol=1e-3, atol=1e-4)
-
-
-def test_shares_are_mean_squared_slopes_in_spreads(models: dict[str, SSWIMRegressor]) -> None:
-    model = models["mixture"]
-    x = skewed_rows(40, seed=2)[0]
+    x = skewed_rows(100, seed=2)[0]
     found = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1]])
-    slopes = mean_slopes(model._ensemble, torch.from_numpy(x))[:, :, 0].numpy()
-    mixed = np.einsum("m,mnd->nd", model.weights_, slopes)
-    expected = np.square(mixed * x.std(0)).mean(0)
-    np.testing.assert_allclose(found[0], expected / expected.sum(), rtol=1e-9)
-    for number in range(3):
-        alone = np.square(slopes[number] * x.std(0)).mean(0)
-        np.testing.assert_allclose(found[1 + number], alone / alone.sum(), rtol=1e-9)
+
+    def function(inputs: np.ndarray) -> np.ndarray:
+        return model.posterior(torch.from_numpy(inputs)[:, None]).mean[:, 0].numpy()
+
+    values = np.repeat(function(x), len(x))
+    rows, others = np.repeat(x, len(x), axis=0), np.tile(x, (len(x), 1))
+    first = function(np.column_stack((others[:, 0], rows[:, 1])))
+    second = function(np.column_stack((rows[:, 0], others[:, 1])))
+    np.testing.assert_allclose(found[0], jansen(values, [first, second]), atol=0.05)
+    assert found.shape == (1 + len(model.weights_), 2)
+    np.testing.assert_allclose(found.sum(1), 1)
 
 
-def test_inputs_of_one_column_count_together(models: dict[str, SSWIMRegressor]) -> None:
-    """A linear function of inputs that cancel each other makes no variance."""
+def test_linear_function_has_squared_slopes_as_shares() -> None:
+    """A function a·x has the shares a_d² Var(x_d)."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 3)) * [1.0, 2.0, 1.0]
+    model = small(depth=0, max_iter=100, kernel="rbf", length_scale=10.0).fit(
+        x, x @ [2.0, 0.5, 0.0]
+    )
+    found = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1], [2]])[0]
+    np.testing.assert_allclose(found, [0.8, 0.2, 0.0], atol=0.05)
+
+
+def test_inputs_of_one_column_change_together(models: dict[str, SSWIMRegressor]) -> None:
+    """Indicators of levels get those of another row, and never a mixture of two."""
     model = models["mixture"]
     x = torch.from_numpy(skewed_rows(40, seed=2)[0])
-    both = relevance_of(model._ensemble, x, [[0, 1]])
-    np.testing.assert_allclose(both, 1.0)
-    slopes = mean_slopes(model._ensemble, x)
-    mixed = torch.einsum("m,mntd->ntd", model._ensemble.weights, slopes)[:, 0]
-    centred = x - x.mean(0)
-    expected = (mixed @ centred.T).square().mean()  # over all pairs of slopes and rows
-    covariance = centred.T @ centred / len(x)
-    found = ((mixed @ covariance) * mixed).sum(-1).mean()
-    torch.testing.assert_close(found, expected)
+    np.testing.assert_allclose(relevance_of(model._ensemble, x, [[0, 1]]), 1.0)
 
 
 def test_targets_count_alike() -> None:
     x, y = make_rows(80, 2)
     targets = np.column_stack((y, 1000 * np.cos(2 * x[:, 1])))
     model = small(depth=0, max_iter=60).fit(x, targets)
-    found = model.relevance(x)
-    assert 0.2 < found.relevance[0] < 0.8
+    assert 0.2 < model.relevance(x).relevance[0] < 0.8
 
 
 def test_no_signal_has_no_relevance() -> None:
     x, y = make_rows(40, 2)
-    model = small(depth=0).fit(x, y)
-    ensemble = model._ensemble
+    ensemble = small(depth=0).fit(x, y)._ensemble
     member = ensemble.members[0]
     assert isinstance(member, FeaturePredictor)
     silent = replace(member.posterior, mean=0 * member.posterior.mean)
-    member = replace(member, posterior=silent)
-    found = relevance_of(replace(ensemble, members=(member,)), torch.from_numpy(x), [[0], [1]])
-    assert (found == 0).all()
+    changed = replace(ensemble, members=(replace(member, posterior=silent),))
+    assert (relevance_of(changed, torch.from_numpy(x), [[0], [1]]) == 0).all()
+
+
+def test_members_without_weight_are_left_out(models: dict[str, SSWIMRegressor]) -> None:
+    ensemble = models["mixture"]._ensemble
+    weights = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    x = torch.from_numpy(skewed_rows(40, seed=2)[0])
+    found = relevance_of(replace(ensemble, weights=weights), x, [[0], [1]])
+    torch.testing.assert_close(found[0], found[2])
+    assert (found[[1, 3]] == 0).all()

@@ -24,8 +24,14 @@ from sswim.rows.row_sample import smallest_keys
 if TYPE_CHECKING:
     from sswim.estimator.permutation import Importance
 
-RELEVANCE_ROWS = 300
-"""Largest number of rows at which slopes are computed; of more, a random sample is used."""
+RELEVANCE_ROWS = 200
+"""Largest number of rows that relevance is computed from."""
+
+FEWEST_RELEVANCE_ROWS = 25
+"""Number of rows that relevance is computed from, even if there are many columns."""
+
+RELEVANCE_POINTS = 5000
+"""Number of predictions that relevance takes: each row once, and once more for every column."""
 
 GRID_SIZES = {1: 20, 2: 10}
 """Largest number of grid values of each column, for one column and for a pair."""
@@ -37,17 +43,19 @@ class InsightMethods(PredictionMethods):
     def relevance(self, X: Any = None) -> Relevance:
         """Return how much each column matters to the function, as shares that add up to one.
 
-        It is the mean over rows of the squared slope of the posterior mean, in units of the
-        column's spread: the share of the function's variance, to first order, that the column
-        makes. See :mod:`sswim.insight.relevance`.
+        A column matters as much as the posterior mean changes, in the mean square, when a row gets
+        the column's value of another row: by the variance that the column makes, by itself and
+        together with others. See :mod:`sswim.insight.relevance`.
 
         Args:
             X: Rows, (N, D); by default rows that the model holds. Of many, a sample is used.
         """
-        inputs = self._sample_inputs(X, RELEVANCE_ROWS)
+        self._ensemble_of_fit()
+        groups = self._column_groups()
+        n_rows = max(FEWEST_RELEVANCE_ROWS, RELEVANCE_POINTS // (1 + len(groups)))
+        inputs = self._sample_inputs(X, min(RELEVANCE_ROWS, n_rows))
         if len(inputs) < 2:
             raise UserError(f"Relevance needs two or more rows. Got {len(inputs)}.")
-        groups = self._column_groups()
         with finite_algebra():
             found = relevance_of(self._ensemble, inputs, list(groups.values()))
         shares = found.cpu().numpy()
@@ -186,7 +194,7 @@ class InsightMethods(PredictionMethods):
 
     def _column_groups(self) -> dict[str, tuple[int, ...]]:
         """Return the places of the inputs of each column; of longitude and latitude together."""
-        groups: dict[tuple[int, ...], list[str]] = {}
+        groups: dict[tuple[int, ...], list[str]] = {}  # columns by their inputs
         for column in self._input_columns():
             groups.setdefault(column.places, []).append(column.name)
         return {", ".join(names): places for places, names in groups.items()}

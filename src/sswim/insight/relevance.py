@@ -1,36 +1,34 @@
 """Relevance: how much each column matters to the function that was learnt.
 
-With the posterior mean μ of the function, a column c whose inputs have the covariance Σ_c over the
-rows has the relevance
+With the posterior mean f of the function, the relevance of a column c is
 
-    r_c ∝ mean over rows x of  ∇_cμ(x)ᵀ Σ_c ∇_cμ(x),
+    r_c ∝ ½ E (f(x) − f(x'))²,
 
-the variance that the function has, to first order, when the column varies as it does in the rows
-and all others stay. A column of one number has the mean square of its slope in units of its spread.
-Only changes of the function count that the values of a column can make: for the indicators of
-levels, of which one at a time is one, Σ_c knows that.
+where x is a row, and x' the same row with the column's value from another row. For independent
+columns this is E Var(f | all other columns), the variance that the column makes by itself and
+together with others (its total effect; Jansen 1999). It needs no slopes: fine ripples count by
+their size and not by their steepness, and numbers, levels, times and missing values count alike.
 
-The posterior mean is what the data have shown. The expected square of the slope would add its
-posterior variance, which the prior gives to all inputs, and which is infinite for rough kernels.
+The mean is what the data have shown. Where they show nothing it does not vary, so columns that do
+not matter have almost no relevance; drawn functions would vary there too, as the prior does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from sswim.insight.slopes import mean_slopes
 from sswim.posterior.ensemble import Ensemble
 
 
 @dataclass(frozen=True)
 class Relevance:
-    """How much each column matters; shares that add up to one, or zeros if none does."""
+    """How much each column matters; shares that add up to one, or zeros if no column matters."""
 
     names: tuple[str, ...]
     """Names of the columns."""
@@ -54,20 +52,45 @@ def relevance_of(
 
     Args:
         ensemble: The members.
-        inputs: Rows in the units of the data.
+        inputs: Two or more rows in the units of the data.
         columns: The places of the inputs of each column.
     """
-    slopes = mean_slopes(ensemble, inputs)
-    slopes = slopes / ensemble.scaling.target_spread[:, None]
-    mixed = torch.einsum("m,mntd->ntd", ensemble.weights, slopes)
-    every = torch.cat((mixed[None], slopes)).flatten(1, 2)  # (sets, N·T, D)
-    centred = inputs - inputs.mean(0)
-    found = []
+    others = inputs[_givers(len(inputs)).to(inputs.device)]
+    sets = [inputs]  # the rows as they are, and then with one column changed after another
     for places in map(list, columns):
-        # ∇ᵀΣ∇ is the mean over rows of (∇ᵀ(x − mean))², and so never negative.
-        covariance = centred[:, places].mT @ centred[:, places] / len(inputs)
-        part = every[..., places]
-        found.append(((part @ covariance) * part).sum(-1).clamp(min=0).mean(-1))
-    total = torch.stack(found, dim=-1)
-    whole = total.sum(-1, keepdim=True)
-    return torch.where(whole > 0, total / torch.where(whole > 0, whole, 1.0), 0.0)
+        changed = inputs.clone()
+        changed[:, places] = others[:, places]
+        sets.append(changed)
+    shape = (len(ensemble.members), 1 + len(columns), -1)
+    means = _member_means(ensemble, torch.cat(sets)).reshape(shape)
+    mixed = torch.einsum("m,mcn->cn", ensemble.weights, means)
+    every = torch.cat((mixed[None], means))
+    rise = (every[:, 1:] - every[:, :1]).square().mean(-1)
+    whole = rise.sum(-1, keepdim=True)
+    return torch.where(whole > 0, rise / torch.where(whole > 0, whole, 1.0), 0.0)
+
+
+def _givers(n_rows: int) -> Int64[Tensor, " N"]:
+    """Return for each row another one, drawn at random: all rows give and take once."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    giver = np.empty_like(order)
+    giver[order] = np.roll(order, 1)
+    return torch.from_numpy(giver)
+
+
+@torch.no_grad()
+def _member_means(
+    ensemble: Ensemble, points: Float64[Tensor, "N D"]
+) -> Float64[Tensor, "members N T"]:
+    """Return the mean of the function of every member, in units of the targets' spreads.
+
+    Members without weight have zeros.
+    """
+    nothing = points.new_zeros(len(points), len(ensemble.scaling.target_mean))
+    found = []
+    for member, weight in zip(ensemble.members, ensemble.weights.tolist(), strict=True):
+        one = torch.ones_like(ensemble.weights[:1])
+        alone = replace(ensemble, members=(member,), weights=one)
+        mean = nothing if weight == 0 else alone.posterior(points[:, None]).mean[:, 0]
+        found.append(mean / ensemble.scaling.target_spread)
+    return torch.stack(found)
