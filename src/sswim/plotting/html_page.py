@@ -94,8 +94,7 @@ class Table:
         """Return the HTML element."""
         caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
         numeric = [
-            bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
-            for column in range(len(self.columns))
+            _are_numbers([row[column] for row in self.rows]) for column in range(len(self.columns))
         ]
         head = "".join(
             f'<th scope="col"{_cell_class(is_number)}>{self._head(name)}</th>'
@@ -239,13 +238,15 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _is_number(cell: str) -> bool:
-    """Return whether a cell can be read as a number."""
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Return whether cells can be read as numbers, apart from empty ones."""
+    filled = [cell for cell in cells if cell]
     try:
-        float(cell)
+        for cell in filled:
+            float(cell.replace(",", ""))
     except ValueError:
         return False
-    return True
+    return bool(filled)
 
 
 def _cell_class(is_number: bool) -> str:

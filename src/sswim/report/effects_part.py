@@ -69,8 +69,8 @@ def _relevance_card(relevance: Relevance) -> Card:
         )
     )
     caption = (
-        "Share of the squared slope of the predicted function, in units of each column's spread: "
-        "where the function is steep, rather than what predictions would lose."
+        "How much of the variance of the predicted function each column makes, as shares: what the "
+        "model has learnt, whether or not it was right."
     )
     return Card("Relevance", (bars,), caption + _others(len(relevance.names)))
 

@@ -10,9 +10,13 @@ from sswim.plotting.html_page import Section
 from sswim.plotting.page_layout import Grid, Part
 from sswim.report.content import Content
 from sswim.report.curves import column_grid, predict_frame
+from sswim.rows.row_sample import smallest_keys
 
 _FEW_ROWS = 150
 """Number of rows up to which intervals are drawn for each."""
+
+_SHOWN_INTERVALS = 60
+"""Number of rows whose intervals are drawn side by side."""
 
 _CELLS = 48
 """Number of cells along each side of a map."""
@@ -24,10 +28,13 @@ def predictions_part(content: Content) -> Part:
     """Return targets against predictions, and the predicted function where it can be drawn."""
     numeric = [column for column in content.rows.columns if column.kind == "number"]
     charts: list[Section] = [_observed_chart(content)]
-    if len(content.rows.columns) == len(numeric) == 1:
+    n_columns = len(content.rows.columns)
+    if n_columns == len(numeric) == 1:
         charts.append(_curve_chart(content))
-    if len(content.rows.columns) == len(numeric) == 2:
+    elif n_columns == len(numeric) == 2:
         charts += _maps(content)
+    else:
+        charts.append(_interval_chart(content))
     lead = (
         "Drag over a chart to zoom in, double-click to zoom out. A name in a legend hides what it "
         "names."
@@ -52,6 +59,30 @@ def _observed_chart(content: Content) -> Chart:
         layers,
         caption,
         ratio=0.9 if len(content.rows.columns) == 2 else 0.6,
+    )
+
+
+def _interval_chart(content: Content) -> Chart:
+    """Return the intervals of some rows, in the order of their predictions."""
+    scores = content.scores
+    chosen = smallest_keys(np.arange(len(scores.mean)), _SHOWN_INTERVALS, content.random_state)
+    chosen = chosen[np.argsort(scores.mean[chosen], kind="stable")]
+    places = np.arange(len(chosen), dtype=np.float64)
+    inside = scores.inside(COVERAGE)[chosen] > 0
+    numbers, target = content.rows.numbers[chosen], scores.target[chosen]
+    layers = (
+        Spans(places, scores.lower[chosen], scores.upper[chosen], f"{_SHARE} interval", 6),
+        Line(places, scores.mean[chosen], "mean", 1, "thin"),
+        Points(places[inside], target[inside], "within", 0, numbers=numbers[inside]),
+        Points(places[~inside], target[~inside], "outside", 2, numbers=numbers[~inside]),
+    )
+    caption = f"{len(chosen)} rows at random, in the order of their predicted means."
+    return Chart(
+        "Intervals of single rows",
+        Axis("rank of the predicted mean"),
+        Axis(content.rows.target),
+        layers,
+        caption,
     )
 
 

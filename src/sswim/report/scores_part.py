@@ -66,7 +66,7 @@ def findings(content: Content, scores: ScoreIntervals) -> list[str]:
     if content.insight is not None:
         first = [column.name for column in content.insight.importance if column.rmse.mean > 0][:3]
         if first:
-            found.append(f"It draws most on {_listed(first)}.")
+            found.append(f"The model draws most on {_listed(first)}.")
     found += [_coverage_sentence(scores.coverage[0.9]), _pit_sentence(rows.pit)]
     bias = rows.residual.mean()
     error = rows.residual.std(ddof=1) / math.sqrt(len(rows.pit)) if len(rows.pit) > 1 else math.inf

@@ -329,7 +329,9 @@
       for (const tick of xTicks) {
         const at = this.scale.x(tick.at);
         shape("line", svg, { x1: at, x2: at, y1: top, y2: top + box.height, class: "grid-line" });
-        shape("text", svg, { x: at, y: top + box.height + 15, "text-anchor": "middle" }, cut(tick.text, room));
+        const text = cut(tick.text, room);
+        const beyond = at + 3.2 * text.length > this.width;
+        shape("text", svg, { x: beyond ? this.width : at, y: top + box.height + 15, "text-anchor": beyond ? "end" : "middle" }, text);
       }
       const middle = Math.max(top + box.height / 2, Math.min(y.label.length * 3.4, height / 2) + 4);
       shape("text", svg, { x: left + box.width / 2, y: height - 6, "text-anchor": "middle", class: "label" }, cut(x.label, Math.floor(box.width / 7)));
