@@ -120,7 +120,7 @@ def test_a_click_on_a_head_sorts_the_table(browser: Browser, pages: Pages) -> No
     browser.open(pages("many_columns"))
     cells = (
         "return [...document.querySelector('table.sortable').tBodies[0].rows]"
-        ".map(row => Number(row.cells[{}].textContent))"
+        ".map(row => Number(row.cells[{}].textContent.replace('−', '-')))"
     )
     click = "document.querySelectorAll('table.sortable th button')[{}].click()"
     densities = browser.run(cells.format(1))
@@ -157,7 +157,7 @@ def test_colours_follow_the_system_or_the_switch(browser: Browser, pages: Pages)
 
 def test_charts_show_values_zoom_and_hide_layers(browser: Browser, pages: Pages) -> None:
     browser.open(pages("two_inputs"))
-    chart = "#predictions .chart:first-child"
+    chart = "#scores .chart"
     path = f"return document.querySelector('{chart} svg .dots').getAttribute('d')"
     before = browser.run(path)
     browser.move_pointer(f"{chart} svg", (0.5, 0.5), (0.55, 0.5), (0.6, 0.45), (0.65, 0.4))

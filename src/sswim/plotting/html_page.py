@@ -243,7 +243,7 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     filled = [cell for cell in cells if cell]
     try:
         for cell in filled:
-            float(cell.replace(",", ""))
+            float(cell.replace(",", "").replace("−", "-"))
     except ValueError:
         return False
     return bool(filled)

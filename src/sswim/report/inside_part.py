@@ -79,15 +79,16 @@ def _kind_row(kind: FittedKind) -> tuple[str, ...]:
 
 
 def _history_chart(regressor: SSWIMRegressor) -> Section:
-    lines = []
+    lines, curves = [], []
     for kind, values in zip(member_kinds(regressor), regressor.history_, strict=True):
         if len(values) < 2:
             continue  # the mean of all rows is not trained
         steps = np.unique(np.linspace(0, len(values) - 1, _STEPS).round().astype(int))
-        lines.append(Line(steps, values[steps], kind.name, kind.colour, "thin"))
+        curves.append(values[steps])
+        lines.append(Line(steps, curves[-1], kind.name, kind.colour, "thin"))
     if not lines:
         return Text("Nothing in this model was trained by steps.")
-    axis = Axis("objective, nats per row", domain=_middle([line.y for line in lines]))
+    axis = Axis("objective, nats per row", domain=_middle(curves))
     caption = "One line for each member. Objectives of different kinds cannot be compared."
     return Chart("Training", Axis("step"), axis, tuple(lines), caption, ratio=0.75)
 

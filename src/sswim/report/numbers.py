@@ -13,14 +13,17 @@ def number(value: float, digits: int = 3) -> str:
         return "–"
     size = abs(value)
     if size and (size >= 1e7 or size < 1e-4):
-        return f"{value:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e")
-    decimals = max(0, digits - 1 - math.floor(math.log10(size))) if size else 0
-    return f"{value:,.{decimals}f}"
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    else:
+        decimals = max(0, digits - 1 - math.floor(math.log10(size))) if size else 0
+        text = f"{value:,.{decimals}f}"
+    return text.replace("-", "−")
 
 
 def percent(share: float) -> str:
     """Return a share in percent."""
-    return f"{100 * share:.1f} %" if math.isfinite(share) else "–"
+    return f"{100 * share:.1f}\u00a0%" if math.isfinite(share) else "–"
 
 
 def interval(found: ScoreInterval) -> str:
@@ -30,7 +33,7 @@ def interval(found: ScoreInterval) -> str:
 
 def percent_interval(found: ScoreInterval) -> str:
     """Return the ends of an interval of shares as text."""
-    return f"{100 * found.lower:.1f} to {100 * found.upper:.1f} %"
+    return f"{100 * found.lower:.1f} to {100 * found.upper:.1f}\u00a0%"
 
 
 def count(n: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The part of a report about predictions: against targets, and as functions of few columns."""
+"""The part of a report about predictions: as functions of few columns, or of single rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from sswim.report.content import Content
 from sswim.report.curves import column_grid, predict_frame
 from sswim.rows.row_sample import smallest_keys
 
-_FEW_ROWS = 150
-"""Number of rows up to which intervals are drawn for each."""
-
 _SHOWN_INTERVALS = 60
 """Number of rows whose intervals are drawn side by side."""
 
@@ -25,41 +22,17 @@ _SHARE = f"{100 * COVERAGE:.0f} %"
 
 
 def predictions_part(content: Content) -> Part:
-    """Return targets against predictions, and the predicted function where it can be drawn."""
+    """Return the predicted function of one or two columns of numbers, or intervals of some rows."""
     numeric = [column for column in content.rows.columns if column.kind == "number"]
-    charts: list[Section] = [_observed_chart(content)]
     n_columns = len(content.rows.columns)
+    charts: tuple[Section, ...]
     if n_columns == len(numeric) == 1:
-        charts.append(_curve_chart(content))
+        charts = (_curve_chart(content),)
     elif n_columns == len(numeric) == 2:
-        charts += _maps(content)
+        charts = _maps(content)
     else:
-        charts.append(_interval_chart(content))
-    lead = (
-        "Drag over a chart to zoom in, double-click to zoom out. A name in a legend hides what it "
-        "names."
-    )
-    return Part("predictions", "Predictions", (Grid(tuple(charts), small=len(charts) > 2),), lead)
-
-
-def _observed_chart(content: Content) -> Chart:
-    scores, drawn, target = content.scores, content.drawn, content.rows.target
-    ends = np.array([scores.mean.min(), scores.mean.max()])
-    points = Points(
-        "mean", "target", "rows", numbers="row", more={"lower": "lower", "upper": "upper"}
-    )
-    layers = (Line(ends, ends, "exact", 0, "dash"), points)
-    if len(drawn) <= _FEW_ROWS:
-        layers = (Spans("mean", "lower", "upper", f"{_SHARE} interval", 6), *layers)
-    caption = f"Points on the dashed line are predicted exactly.{_drawn_rows(content)}"
-    return Chart(
-        "Observed and predicted",
-        Axis(f"predicted mean of {target}"),
-        Axis(f"observed {target}"),
-        layers,
-        caption,
-        ratio=0.9 if len(content.rows.columns) == 2 else 0.6,
-    )
+        charts = (_interval_chart(content),)
+    return Part("predictions", "Predictions", (Grid(charts),))
 
 
 def _interval_chart(content: Content) -> Chart:
@@ -102,7 +75,7 @@ def _curve_chart(content: Content) -> Chart:
     return Chart("Predicted function", column.axis, Axis(content.rows.target), layers)
 
 
-def _maps(content: Content) -> list[Section]:
+def _maps(content: Content) -> tuple[Section, ...]:
     """Return the mean and its uncertainty over the rectangle of the rows."""
     first, second = content.rows.columns
     sides = [column_grid(column.numbers, _CELLS + 1) for column in (first, second)]
@@ -111,16 +84,17 @@ def _maps(content: Content) -> list[Section]:
     inputs = predict_frame(content.rows, [across, up])
     mean, deviation = content.regressor.predict(inputs, return_std=True, include_noise=False)
     found = {"predicted mean": mean, "standard deviation of the mean": deviation}
-    bounds = [(float(side[0]), float(side[-1])) for side in sides]
-    points = content.points("c0", "c1", colour=0)
-    return [
+    across_ends, up_ends = ((float(side[0]), float(side[-1])) for side in sides)
+    points = {"standard deviation of the mean": content.points("c0", "c1", colour=0)}
+    return tuple(
         Chart(
             name.capitalize(),
             first.axis,
             second.axis,
             (
                 Heat(
-                    *bounds,
+                    across_ends,
+                    up_ends,
                     values.reshape(-1),
                     _CELLS,
                     _CELLS,
@@ -128,18 +102,9 @@ def _maps(content: Content) -> list[Section]:
                     float(values.max()),
                     name,
                 ),
-                *((points,) if name != "predicted mean" else ()),
+                *([points[name]] if name in points else []),
             ),
-            ratio=0.9,
+            ratio=0.75,
         )
         for name, values in found.items()
-    ]
-
-
-def _drawn_rows(content: Content) -> str:
-    if len(content.drawn) == len(content.rows):
-        return ""
-    return (
-        f" {len(content.drawn):,} of {len(content.rows):,} rows are drawn, here and below: a "
-        "random sample, and those that surprise most."
     )

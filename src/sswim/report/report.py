@@ -98,7 +98,8 @@ def report_page(
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
     lead = (
         f"A model of {count(len(rows.columns), 'column')}, tested on {used}"
-        f"{count(rows.n_rows, 'row')} whose targets are known."
+        f"{count(rows.n_rows, 'row')} whose targets are known. Drag over a chart to zoom in, "
+        "double-click to zoom out; a name in a legend hides what it names."
     )
     return html_page(
         f"Report: {rows.target}",

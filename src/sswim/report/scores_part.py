@@ -1,4 +1,4 @@
-"""The first part of a report: the scores, and what stands out, in sentences."""
+"""The first part of a report: scores, what stands out, and targets against predictions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import math
 import numpy as np
 from scipy import stats
 
+from sswim.estimator.row_scores import COVERAGE
 from sswim.estimator.score_intervals import ScoreInterval, ScoreIntervals
+from sswim.plotting.charts import Axis, Chart, Layer, Line, Points, Spans
 from sswim.plotting.html_page import Table
 from sswim.plotting.page_layout import Card, Details, Findings, Grid, Part, Tile, Tiles
 from sswim.report.content import Content
@@ -18,6 +20,9 @@ _SURPRISE = 1e-3
 
 _DOUBT = 0.01
 """Largest probability by chance at which a deviation is told as one."""
+
+_FEW_ROWS = 150
+"""Number of rows up to which intervals are drawn for each."""
 
 _MEANINGS = {
     "RMSE": "root mean square error of the predicted means, in the units of the target",
@@ -30,7 +35,7 @@ _MEANINGS = {
 
 
 def scores_part(content: Content, scores: ScoreIntervals) -> Part:
-    """Return tiles of the main scores, findings, and a table of all scores."""
+    """Return tiles of the main scores, findings, observed against predicted, and all scores."""
     ninety = scores.coverage[0.9]
     tiles = Tiles(
         (
@@ -43,15 +48,10 @@ def scores_part(content: Content, scores: ScoreIntervals) -> Part:
         )
     )
     meanings = tuple(f"{name}: {meaning}." for name, meaning in _MEANINGS.items())
-    cards = (
-        Card("What stands out", (Findings(tuple(findings(content, scores))),)),
-        Card(
-            "All scores",
-            (_table(scores), Details("What the scores mean", (Findings(meanings),))),
-            _caption(content),
-        ),
-    )
-    return Part("scores", "Scores", (tiles, Grid(cards)))
+    details = Details("What the scores mean", (Findings(meanings),))
+    card = Card("All scores", (_table(scores), details), _caption(content))
+    sentences = Findings(tuple(findings(content, scores)))
+    return Part("scores", "Scores", (tiles, sentences, Grid((_observed_chart(content), card))))
 
 
 def findings(content: Content, scores: ScoreIntervals) -> list[str]:
@@ -103,7 +103,7 @@ def _pit_sentence(pit: np.ndarray) -> str:
     if test.pvalue < _DOUBT:
         return (
             "The densities are not quite calibrated: the probability that they give to a range of "
-            f"values is off by up to {percent(test.statistic)}."
+            f"values is off by up to {percent(float(test.statistic))}."
         )
     return f"As far as {count(len(pit), 'row')} can tell, the densities are calibrated."
 
@@ -140,4 +140,33 @@ def _caption(content: Content) -> str:
         f"Scores of {which}. Intervals say how much a score depends on which rows were drawn: "
         "bootstrap percentiles, and exact binomial intervals for coverages; both take rows to be "
         "independent."
+    )
+
+
+def _observed_chart(content: Content) -> Chart:
+    scores, drawn, target = content.scores, content.drawn, content.rows.target
+    ends = np.array([scores.mean.min(), scores.mean.max()])
+    points = Points(
+        "mean", "target", "rows", numbers="row", more={"lower": "lower", "upper": "upper"}
+    )
+    layers: tuple[Layer, ...] = (Line(ends, ends, "exact", 0, "dash"), points)
+    if len(drawn) <= _FEW_ROWS:
+        layers = (Spans("mean", "lower", "upper", f"{100 * COVERAGE:.0f} % interval", 6), *layers)
+    caption = f"Points on the dashed line are predicted exactly.{_drawn_rows(content)}"
+    return Chart(
+        "Observed and predicted",
+        Axis(f"predicted mean of {target}"),
+        Axis(f"observed {target}"),
+        layers,
+        caption,
+        ratio=0.85,
+    )
+
+
+def _drawn_rows(content: Content) -> str:
+    if len(content.drawn) == len(content.rows):
+        return ""
+    return (
+        f" {len(content.drawn):,} of {len(content.rows):,} rows are drawn, here and below: a "
+        "random sample, and those that surprise most."
     )

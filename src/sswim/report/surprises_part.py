@@ -16,7 +16,7 @@ def surprises_part(content: Content) -> Part:
     cells = tuple(
         (
             str(rows.numbers[row]),
-            f"{scores.log_density[row]:.2f}",
+            f"{scores.log_density[row]:.2f}".replace("-", "−"),
             *(
                 number(values[row], 4)
                 for values in (scores.target, scores.mean, scores.lower, scores.upper)
