@@ -15,6 +15,9 @@ from sswim.rows.row_sample import smallest_keys
 _SHOWN_INTERVALS = 60
 """Number of rows whose intervals are drawn side by side."""
 
+_COLOUR_ENDS = (0.005, 0.995)
+"""Quantiles of a map's values that have the first and the last colour; few cells lie beyond."""
+
 _CELLS = 48
 """Number of cells along each side of a map."""
 
@@ -98,8 +101,7 @@ def _maps(content: Content) -> tuple[Section, ...]:
                     values.reshape(-1),
                     _CELLS,
                     _CELLS,
-                    float(values.min()),
-                    float(values.max()),
+                    *map(float, np.quantile(values, _COLOUR_ENDS)),
                     name,
                 ),
                 *([points[name]] if name in points else []),
