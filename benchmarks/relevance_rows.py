@@ -85,6 +85,8 @@ class Table:
     test_x: Array
     test_y: Array
     relevant: NDArray[np.bool_]
+    shares: Array
+    """Shares of the inputs in the total effects of the true function."""
 
 
 def make_table(case: Case, n_test: int = 500) -> Table:
@@ -100,8 +102,17 @@ def make_table(case: Case, n_test: int = 500) -> Table:
             own = np.sqrt(1 - CORRELATION**2) * x[:, place]
             x[:, place] = CORRELATION * x[:, place - 1] + own
     order = random.permutation(N_INPUTS)  # neighbours in the chain may matter or not
-    function = FUNCTIONS[case.function](x[:, order[:N_RELEVANT]])
-    y = function + NOISE * function.std() * random.normal(size=n_rows)
+
+    def function(rows: Array) -> Array:
+        return FUNCTIONS[case.function](rows[:, order[:N_RELEVANT]])
+
+    values = function(x)
+    y = values + NOISE * values.std() * random.normal(size=n_rows)
+    effects = np.zeros(N_INPUTS)
+    for place in range(N_INPUTS):
+        changed = x.copy()
+        changed[:, place] = x[random.permutation(n_rows), place]
+        effects[place] = np.mean(np.square(function(changed) - values))
     relevant = np.isin(np.arange(N_INPUTS), order[:N_RELEVANT])
     n = case.n_rows
-    return Table(x[:n], y[:n], x[n:], y[n:], relevant)
+    return Table(x[:n], y[:n], x[n:], y[n:], relevant, effects / effects.sum())

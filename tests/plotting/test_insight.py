@@ -29,6 +29,7 @@ def model() -> SSWIMRegressor:
             "size": random.normal(size=80),
             "colour": random.choice(["red", "blue"], 80),
             "day": pd.date_range("2020-01-01", periods=80),
+            "shape": random.choice(["round", "flat"], 80),
         }
     )
     return small(depth=1, n_members=2).fit(rows, np.sin(rows["size"]))
@@ -46,7 +47,7 @@ def test_relevance_has_the_largest_on_top(model: SSWIMRegressor) -> None:
 
 def test_columns_of_little_relevance_are_added_up() -> None:
     shares = np.arange(40.0) / np.arange(40.0).sum()
-    found = Relevance(tuple(f"x{place}" for place in range(40)), shares, shares[None])
+    found = Relevance(tuple(f"x{place}" for place in range(40)), shares, shares[None], np.ones(1))
     ax = plot_relevance(found, max_bars=5)
     names = [text.get_text() for text in ax.get_yticklabels()]
     assert names == ["x39", "x38", "x37", "x36", "x35", "35 others"]
@@ -65,10 +66,17 @@ def test_effects_of_all_kinds(model: SSWIMRegressor) -> None:
     assert [text.get_text().split("\n")[0] for text in colour.get_xticklabels()] == ["blue", "red"]
     day = plot_effect(model.effect("day", grid=5))
     day.figure.canvas.draw()
-    for pair in (("size", "day"), ("size", "colour"), ("colour", "size")):
-        ax = plot_effect(model.effect(pair, grid=3))
-        ax.figure.canvas.draw()
-        assert (ax.get_xlabel(), ax.get_ylabel()) == pair
+    pair = plot_effect(model.effect(("size", "day"), grid=3))
+    pair.figure.canvas.draw()
+    assert (pair.get_xlabel(), pair.get_ylabel()) == ("size", "day")
+    for columns in (("size", "colour"), ("colour", "size")):
+        effect = model.effect(columns, grid=3)
+        ax = plot_effect(effect)
+        assert ax.get_xlabel() == "size"
+        blue = np.take(effect.mean, 0, axis=columns.index("colour"))
+        np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), blue)
+    both = plot_effect(model.effect(("colour", "shape")))
+    assert [text.get_text() for text in both.get_yticklabels()] == ["flat", "round"]
 
 
 def test_effect_of_one_of_several_targets() -> None:

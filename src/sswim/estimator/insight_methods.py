@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sswim.base.errors import UserError
 from sswim.base.validation import require_coverage, require_integer
-from sswim.estimator.finite_predictions import finite_algebra
+from sswim.estimator.finite_predictions import finite, finite_algebra
 from sswim.estimator.prediction_methods import PredictionMethods
 from sswim.insight.effect import Effect, average_function
 from sswim.insight.input_column import InputColumn, NumberInput
@@ -32,6 +32,9 @@ FEWEST_RELEVANCE_ROWS = 25
 
 RELEVANCE_POINTS = 5000
 """Number of predictions that relevance takes: each row once, and once more for every column."""
+
+GRID_ROWS = 1000
+"""Largest number of rows whose values decide where a grid lies."""
 
 GRID_SIZES = {1: 20, 2: 10}
 """Largest number of grid values of each column, for one column and for a pair."""
@@ -59,7 +62,7 @@ class InsightMethods(PredictionMethods):
         with finite_algebra():
             found = relevance_of(self._ensemble, inputs, list(groups.values()))
         shares = found.cpu().numpy()
-        return Relevance(tuple(groups), shares[0], shares[1:])
+        return Relevance(tuple(groups), shares[0], shares[1:], self.weights_)
 
     def local_metric(self, X: Any) -> LocalMetric:
         """Return where, and along which input, the function may vary fast.
@@ -103,22 +106,28 @@ class InsightMethods(PredictionMethods):
         require_coverage(level)
         require_integer("max_rows", max_rows, 1)
         chosen = self._chosen_columns(columns)
-        rows = self._sample_inputs(X, max_rows).cpu().numpy()
+        rows = self._sample_inputs(X, max(max_rows, GRID_ROWS)).cpu().numpy()
         values = tuple(column.values(rows) for column in chosen)
         grids = _make_grids(chosen, values, grid)
+        rows = rows[smallest_keys(np.arange(len(rows)), max_rows)]
         with finite_algebra():
-            mean, variance = average_function(
-                self._ensemble, self._set_columns(chosen, rows, grids)
-            )
-        shape = [len(each) for each in grids]
-        shape += [] if self._flat_targets else [self.n_targets_]
+            found = average_function(self._ensemble, self._set_columns(chosen, rows, grids))
+            ends = found.quantiles([0.5 * (1 - level), 0.5 * (1 + level)])
+
+        def on_grid(values: Float64[Tensor, "G T"]) -> Float64[np.ndarray, "*shape"]:
+            array = finite(values).cpu().numpy().reshape(*map(len, grids), -1)
+            return array[..., 0] if self._flat_targets else array
+
         return Effect(
             names=tuple(column.name for column in chosen),
             kinds=tuple(column.kind for column in chosen),
             grids=grids,
-            mean=mean.cpu().numpy().reshape(shape),
-            standard_deviation=variance.sqrt().cpu().numpy().reshape(shape),
+            mean=on_grid(found.mean),
+            standard_deviation=on_grid(found.standard_deviation),
+            lower=on_grid(ends[..., 0]),
+            upper=on_grid(ends[..., 1]),
             level=level,
+            n_rows=len(rows),
             rows=values,
         )
 

@@ -8,6 +8,10 @@ It is linear in f. With the posterior mean μ and the joint covariance C of f at
 mean is (1/n) Σ μ_i and its variance (1/n²) Σ C_ij. Errors of f at different rows are correlated, so
 they average out only in part: a band by the mean of the variances would be too wide, and one by the
 variance of a mean of independent values too narrow.
+
+Each member has such a mean and variance, and the bands are quantiles of their mixture. A member of
+little weight that is far from all others would widen bands by the mixture's standard deviation, and
+hardly changes its quantiles.
 """
 
 from __future__ import annotations
@@ -18,10 +22,17 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float64, Shaped
-from scipy import special
 from torch import Tensor
 
+from sswim.base.record import concatenate
+from sswim.model.output_warp import OutputMap
+from sswim.posterior.density import Density
 from sswim.posterior.ensemble import Ensemble
+from sswim.posterior.mixture import Mixture
+from sswim.posterior.prediction import Prediction
+
+_SMALLEST_VARIANCE = 1e-20
+"""Smallest variance of an average of standardised targets; a constant member has none."""
 
 
 @dataclass(frozen=True)
@@ -42,45 +53,38 @@ class Effect:
     """Posterior mean of the average function, in the units of the targets."""
     standard_deviation: Float64[np.ndarray, "*shape"]
     """Its posterior standard deviation."""
+    lower: Float64[np.ndarray, "*shape"]
+    """Lower ends of its central bands."""
+    upper: Float64[np.ndarray, "*shape"]
+    """Upper ends of its central bands."""
     level: float
-    """Probability of the bands."""
+    """Probability of the bands at every value."""
+    n_rows: int
+    """Number of rows that are averaged over."""
     rows: tuple[Shaped[np.ndarray, " n"], ...]
-    """Values of each column in the rows that are averaged over."""
-
-    @property
-    def lower(self) -> Float64[np.ndarray, "*shape"]:
-        """Lower ends of central bands."""
-        return self.mean - self._reach
-
-    @property
-    def upper(self) -> Float64[np.ndarray, "*shape"]:
-        """Upper ends of central bands."""
-        return self.mean + self._reach
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are averaged over."""
-        return len(self.rows[0])
-
-    @property
-    def _reach(self) -> Float64[np.ndarray, "*shape"]:
-        # The average of many values is close to normal, whatever they are.
-        return special.ndtri(0.5 * (1 + self.level)) * self.standard_deviation
+    """Values of each column in the rows, or in a sample of many rows."""
 
 
 @torch.no_grad()
-def average_function(
-    ensemble: Ensemble, sets: Iterable[Float64[Tensor, "n D"]]
-) -> tuple[Float64[Tensor, "G T"], Float64[Tensor, "G T"]]:
-    """Return the mean and the variance of the function averaged over each set of points.
+def average_function(ensemble: Ensemble, sets: Iterable[Float64[Tensor, "n D"]]) -> Mixture:
+    """Return the densities of the function averaged over each set of points.
+
+    They are mixtures of the members' densities, each of which is Gaussian: the average of many
+    values is close to normal, whatever they are.
 
     Args:
         ensemble: The members.
         sets: Sets of points in the units of the data.
     """
-    means, variances = [], []
+    used = ensemble.weights.nonzero()[:, 0].tolist()
+    predictions: list[list[Prediction]] = [[] for _ in used]
+    scaling = ensemble.scaling
     for points in sets:  # one after another: a covariance of all pairs of points is in memory
-        found = ensemble.posterior(points)
-        means.append(found.mean.mean(0))
-        variances.append(found.covariance.mean((-2, -1)).clamp(min=0))
-    return torch.stack(means), torch.stack(variances)
+        for number, found in zip(used, predictions, strict=True):
+            posterior = ensemble.alone(number).posterior(points)
+            variance = posterior.covariance.mean((-2, -1)) / scaling.target_spread.square()
+            variance = variance.clamp(min=_SMALLEST_VARIANCE)[None]
+            mean = scaling.targets(posterior.mean.mean(0, keepdim=True))
+            found.append(Prediction(mean, variance, variance))
+    densities = [Density(concatenate(found), OutputMap(), scaling) for found in predictions]
+    return Mixture(tuple(densities), ensemble.weights[used])

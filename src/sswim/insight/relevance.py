@@ -16,7 +16,7 @@ not matter have almost no relevance; drawn functions would vary there too, as th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ class Relevance:
     """Shares of the columns, for the mean of all members."""
     members: Float64[np.ndarray, "members C"]
     """Shares of the columns for each member alone; zeros if it is constant or has no weight."""
+    weights: Float64[np.ndarray, " members"]
+    """Weights of the members."""
 
     @property
     def order(self) -> list[int]:
@@ -88,9 +90,8 @@ def _member_means(
     """
     nothing = points.new_zeros(len(points), len(ensemble.scaling.target_mean))
     found = []
-    for member, weight in zip(ensemble.members, ensemble.weights.tolist(), strict=True):
-        one = torch.ones_like(ensemble.weights[:1])
-        alone = replace(ensemble, members=(member,), weights=one)
-        mean = nothing if weight == 0 else alone.posterior(points[:, None]).mean[:, 0]
+    for member, weight in enumerate(ensemble.weights.tolist()):
+        posterior = ensemble.alone(member).posterior
+        mean = nothing if weight == 0 else posterior(points[:, None]).mean[:, 0]
         found.append(mean / ensemble.scaling.target_spread)
     return torch.stack(found)

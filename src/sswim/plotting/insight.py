@@ -1,112 +1,76 @@
-"""Figures of what a model has learnt: relevance of columns, effects and local length-scales."""
+"""Figures of what a model has learnt: relevance of columns, and local length-scales."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float64, Int64
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from sswim.base.errors import UserError
-from sswim.insight.effect import Effect
 from sswim.insight.local_metric import LocalMetric
 from sswim.insight.relevance import Relevance
-from sswim.plotting.style import CYCLE, DARK_BLUE, INK, axes
+from sswim.plotting.style import CYCLE, DARK_BLUE, INK, axes, draw_rug, write_plainly
 
-MAX_BARS = 30
-"""Largest number of columns with a row of their own; the others are added up."""
+MAX_NAMES = 30
+"""Largest number of columns or inputs with a line of their own."""
 
-MAX_ELLIPSES = 150
+MAX_ELLIPSES = 70
 """Largest number of ellipses of local length-scales."""
 
 
 def plot_relevance(
-    relevance: Relevance, *, max_bars: int = MAX_BARS, ax: Axes | None = None
+    relevance: Relevance, *, max_bars: int = MAX_NAMES, ax: Axes | None = None
 ) -> Axes:
-    """Plot the shares of columns as bars, the most relevant on top, and those of single members.
+    """Plot the shares of columns as bars, the most relevant on top, with those of single members.
 
     Args:
         relevance: The result of ``SSWIMRegressor.relevance``.
-        max_bars: Largest number of columns shown.
+        max_bars: Largest number of columns that are shown; the others are added up.
         ax: Axes to draw into; by default those of a new figure.
     """
     order = relevance.order
     shown, rest = order[:max_bars], order[max_bars:]
     names = [relevance.names[place] for place in shown]
-    shares = relevance.relevance[shown]
-    members = relevance.members[relevance.members.sum(1) > 0][:, shown]
+    every = np.vstack((relevance.relevance, relevance.members))
+    shares = every[:, shown]
     if rest:
         names.append(f"{len(rest)} others")
-        shares = np.append(shares, relevance.relevance[rest].sum())
-        others = relevance.members[relevance.members.sum(1) > 0][:, rest].sum(1)
-        members = np.column_stack((members, others))
+        shares = np.column_stack((shares, every[:, rest].sum(1)))
 
     ax = axes(ax)
     _make_room(ax, len(names))
     places = np.arange(len(names))
-    ax.barh(places, shares, color=CYCLE[0], alpha=0.8, lw=0)
-    if len(members) > 1:
-        ax.plot(members.T, places, ls="", marker="|", ms=6, mew=1, color=INK, alpha=0.6)
-        ax.plot([], [], ls="", marker="|", ms=6, mew=1, color=INK, label="single members")
+    ax.barh(places, shares[0], color=CYCLE[0], alpha=0.8, lw=0)
+    weights = relevance.weights / relevance.weights.max()
+    if (weights > 0).sum() > 1:
+        tick: dict[str, Any] = {"ls": "", "marker": "|", "ms": 7, "mew": 1.2, "color": INK}
+        for weight, member in zip(weights, shares[1:], strict=True):
+            if member.any():  # fainter, the less it weighs
+                ax.plot(member, places, **tick, alpha=float(np.clip(weight, 0.12, 0.8)))
+        ax.plot([], [], **tick, label="single members")
         ax.legend(frameon=False, fontsize="small", loc="lower right")
     ax.set_yticks(places, names, fontsize="small" if len(names) > 15 else "medium")
     ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(0, None), xlabel="relevance")
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.tick_params(axis="y", length=0)
     return ax
 
 
-def plot_effect(effect: Effect, *, target: int = 0, ax: Axes | None = None) -> Axes:
-    """Plot an effect: a line with its band, points with bars for levels, a map for a pair.
-
-    Args:
-        effect: The result of ``SSWIMRegressor.effect``.
-        target: Number of the target, counted from 0.
-        ax: Axes to draw into; by default those of a new figure.
-    """
-    mean, lower, upper = (
-        _of_target(values, len(effect.grids), target)
-        for values in (effect.mean, effect.lower, effect.upper)
-    )
-    ax = axes(ax)
-    if len(effect.grids) == 2:
-        _draw_pair(ax, effect, mean)
-        return ax
-    [grid], [kind], [rows] = effect.grids, effect.kinds, effect.rows
-    label = f"{effect.level:.0%} band of the averaged function"
-    if kind == "category":
-        places = np.arange(len(grid))
-        reach = np.stack((mean - lower, upper - mean))
-        ax.errorbar(
-            places, mean, reach, ls="", marker="o", ms=5, capsize=3, color=CYCLE[0], label=label
-        )
-        counts = [int((rows == level).sum()) for level in grid]
-        names = [
-            f"{level}\n{count / len(rows):.0%}" for level, count in zip(grid, counts, strict=True)
-        ]
-        ax.set_xticks(places, names)
-        ax.set_xlim(-0.5, len(grid) - 0.5)
-    else:
-        x = _positions(grid)
-        ax.fill_between(x, lower, upper, color=CYCLE[0], alpha=0.25, lw=0, label=label)
-        ax.plot(x, mean, color=DARK_BLUE, lw=1.4)
-        _draw_rug(ax, _positions(rows), x)
-    ax.set(xlabel=effect.names[0], ylabel="target, averaged over rows")
-    ax.legend(frameon=False, fontsize="small", loc="best")
-    return ax
-
-
 def plot_local_metric(
-    metric: LocalMetric, *, max_inputs: int = MAX_BARS, ax: Axes | None = None
+    metric: LocalMetric, *, max_inputs: int = MAX_NAMES, ax: Axes | None = None
 ) -> Axes:
     """Plot local length-scales: a curve for one input, ellipses for two, boxes for more.
 
+    An ellipse is what the function sees as a circle: it is narrow across the direction in which the
+    function may vary fast. A box is the range of the middle half of the rows, and its whiskers that
+    of nine rows in ten.
+
     Args:
         metric: The result of ``SSWIMRegressor.local_metric``.
-        max_inputs: Largest number of inputs that have a box; those with the shortest length-scales
-            are shown.
+        max_inputs: Largest number of inputs that have a box: those with the shortest length-scales.
         ax: Axes to draw into; by default those of a new figure.
     """
     ax = axes(ax)
@@ -115,8 +79,9 @@ def plot_local_metric(
         order = np.argsort(metric.inputs[:, 0])
         x, scale = metric.inputs[order, 0], metric.length_scale[order, 0]
         ax.plot(x, scale, color=DARK_BLUE, lw=1.4)
-        _draw_rug(ax, x, x)
+        draw_rug(ax, x)
         ax.set(xlabel=metric.names[0], ylabel="local length-scale", yscale="log")
+        write_plainly(ax.yaxis)
     elif n_inputs == 2:
         _draw_ellipses(ax, metric)
     else:
@@ -124,78 +89,76 @@ def plot_local_metric(
     return ax
 
 
-def _draw_pair(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> None:
-    """Draw the effect of a pair as a map; levels have cells of equal size."""
-    first, second = effect.grids
-    image: ScalarMappable
-    if "category" in effect.kinds:
-        image = ax.pcolormesh(np.arange(len(first)), np.arange(len(second)), mean.T, cmap="viridis")
-        ax.set_xticks(np.arange(len(first)), _texts(first))
-        ax.set_yticks(np.arange(len(second)), _texts(second))
-    else:
-        image = ax.contourf(_positions(first), _positions(second), mean.T, 15, cmap="viridis")
-        x, y = map(_positions, effect.rows)
-        ax.plot(x, y, ls="", marker="o", ms=1.5, mew=0, color="white", alpha=0.7)
-        ax.set(xlim=(first[0], first[-1]), ylim=(second[0], second[-1]))
-    ax.figure.colorbar(image, ax=ax, label="target, averaged over rows")
-    ax.set(xlabel=effect.names[0], ylabel=effect.names[1])
-
-
-def _draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"], within: Shaped[np.ndarray, " G"]) -> None:
-    """Draw a short line for every row at the bottom, within the range of a curve."""
-    seen = rows[(rows >= within.min()) & (rows <= within.max())]
-    ax.plot(seen, np.full(len(seen), 0.0), ls="", marker="|", ms=7, mew=0.6, color=INK, alpha=0.5,
-            transform=ax.get_xaxis_transform(), clip_on=False)  # fmt: skip
-
-
 def _draw_ellipses(ax: Axes, metric: LocalMetric) -> None:
-    """Draw the points at a distance of a part of one length-scale from rows, as ellipses."""
-    x, matrices = metric.inputs, metric.metric
-    chosen = np.unique(np.linspace(0, len(x) - 1, min(len(x), MAX_ELLIPSES)).round().astype(int))
-    spread = np.ptp(x, axis=0)
+    """Draw the points at a fixed distance from some rows, as the warps measure it."""
+    spread = np.ptp(metric.inputs, axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    scaled = matrices * spread[:, None] * spread  # in units of the range, so that axes compare
-    values, vectors = np.linalg.eigh(scaled[chosen])
-    radii = 1 / np.sqrt(np.maximum(values, 1e-12))
-    unit = 0.05 / np.median(radii)  # so that most ellipses are apart
-    scale = np.exp(np.log(np.maximum(radii, 1e-12)).mean(1))  # of one length in all directions
-    colours = ax.scatter(*x[chosen].T, c=scale, s=0, cmap="viridis_r", norm="log")
-    for place, radius, axis in zip(chosen, radii, vectors, strict=True):
-        angles = np.linspace(0, 2 * np.pi, 60)
-        circle = axis @ (
-            np.minimum(unit * radius, 0.25)[:, None] * np.stack((np.cos(angles), np.sin(angles)))
-        )
-        outline = x[place][:, None] + spread[:, None] * circle
-        ax.plot(*outline, lw=0.9, color=colours.to_rgba(float(np.exp(np.log(radius).mean()))))
-    ax.figure.colorbar(colours, ax=ax, label="local length-scale, in units of the range")
+    x = metric.inputs / spread  # in units of the range, so that both axes compare
+    chosen, gap = _spaced_rows(x, MAX_ELLIPSES)
+    values, vectors = np.linalg.eigh(metric.metric[chosen] * spread[:, None] * spread)
+    radii = 1 / np.sqrt(np.maximum(values, 1e-12))  # half axes of length one
+    scale = np.sqrt(radii.prod(1))  # radius of a circle of the same area
+    unit = 0.55 * gap / np.quantile(radii, 0.75)  # most ellipses are then apart
+    drawn = np.minimum(unit * radii, 1.5 * gap)
+    angles = np.linspace(0, 2 * np.pi, 60)
+    circle = np.stack((np.cos(angles), np.sin(angles)))
+    colours = ax.scatter(
+        metric.inputs[chosen, 0], metric.inputs[chosen, 1], 3, scale, cmap="viridis", norm="log"
+    )
+    shades = colours.to_rgba(scale)
+    for row, axis, half, shade in zip(x[chosen], vectors, drawn, shades, strict=True):
+        outline = (row[:, None] + axis @ (half[:, None] * circle)) * spread[:, None]
+        ax.fill(*outline, facecolor=(*shade[:3], 0.25), edgecolor=shade, lw=0.8)
+    bar = ax.figure.colorbar(colours, ax=ax, label="local length-scale, in units of the range")
+    write_plainly(bar.ax.yaxis)
     ax.set(xlabel=metric.names[0], ylabel=metric.names[1])
+
+
+def _spaced_rows(x: Float64[np.ndarray, "N D"], most: int) -> tuple[Int64[np.ndarray, " n"], float]:
+    """Return rows far from each other, each the farthest from those before, and their distance."""
+    chosen = [0]
+    distance = np.linalg.norm(x - x[0], axis=1)
+    while len(chosen) < most and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(x - x[chosen[-1]], axis=1))
+    if len(chosen) == 1:
+        return np.array(chosen), 0.1
+    points = x[chosen]
+    between = np.linalg.norm(points[:, None] - points, axis=-1)
+    np.fill_diagonal(between, np.inf)
+    return np.array(chosen), float(np.median(between.min(1)))
 
 
 def _draw_boxes(ax: Axes, metric: LocalMetric, max_inputs: int) -> None:
     """Draw a box for the local length-scales of every input, in units of its spread."""
     spread = metric.inputs.std(0)
-    varies = spread > 0
+    varies = np.flatnonzero(spread > 0)
     scales = metric.length_scale[:, varies] / spread[varies]
-    names = [name for name, keep in zip(metric.names, varies, strict=True) if keep]
-    medians = np.median(scales, axis=0)
-    order = np.argsort(medians, kind="stable")[:max_inputs]
-    finite = [scales[np.isfinite(scales[:, place]), place] for place in order]
+    scales = np.where(np.isfinite(scales), scales, np.nan)
+    known = ~np.isnan(scales).all(0)  # the function depends on the input somewhere
+    varies, scales = varies[known], scales[:, known]
+    order = np.argsort(np.nanmedian(scales, axis=0), kind="stable")[:max_inputs]
     _make_room(ax, len(order))
+    boxes = [scales[~np.isnan(scales[:, place]), place] for place in order]
+    line: dict[str, Any] = {"color": INK, "linewidth": 0.8}
     ax.boxplot(
-        finite,
+        boxes,
         orientation="horizontal",
         whis=(5, 95),
         showfliers=False,
         patch_artist=True,
         widths=0.65,
-        boxprops={"facecolor": CYCLE[5], "edgecolor": INK, "linewidth": 0.7},
+        boxprops={"facecolor": CYCLE[5], "edgecolor": INK, "linewidth": 0.6},
         medianprops={"color": DARK_BLUE, "linewidth": 1.4},
-        whiskerprops={"color": INK, "linewidth": 0.7},
-        capprops={"color": INK, "linewidth": 0.7},
+        whiskerprops=line,
+        capprops=line,
     )
-    ax.set_yticks(np.arange(1, len(order) + 1), [names[place] for place in order])
+    names = [metric.names[varies[place]] for place in order]
+    ax.set_yticks(np.arange(1, len(order) + 1), names)
     ax.tick_params(axis="y", length=0, labelsize="small" if len(order) > 15 else "medium")
-    ax.set(xscale="log", ylim=(len(order) + 0.6, 0.4), xlabel="local length-scale, in spreads")
+    ax.set(xscale="log", ylim=(len(order) + 0.6, 0.4))
+    ax.set_xlabel("local length-scale, in units of the input's spread")
+    write_plainly(ax.xaxis)
 
 
 def _make_room(ax: Axes, n_names: int) -> None:
@@ -203,25 +166,3 @@ def _make_room(ax: Axes, n_names: int) -> None:
     figure = ax.figure
     if isinstance(figure, Figure) and figure.axes == [ax]:
         figure.set_figheight(max(figure.get_figheight(), 0.22 * n_names + 1))
-
-
-def _of_target(
-    values: Float64[np.ndarray, "*shape"], n_axes: int, target: int
-) -> Float64[np.ndarray, "*grids"]:
-    """Return the values of one target."""
-    if values.ndim == n_axes:
-        return values
-    if not 0 <= target < values.shape[-1]:
-        raise UserError(
-            f"target must be one of the {values.shape[-1]} targets, counted from 0. Got {target}."
-        )
-    return values[..., target]
-
-
-def _positions(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Return values as they are drawn: times of a day in hours."""
-    return values / np.timedelta64(1, "h") if values.dtype.kind == "m" else values
-
-
-def _texts(values: Shaped[np.ndarray, " n"]) -> list[str]:
-    return [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
