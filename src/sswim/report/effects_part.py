@@ -12,6 +12,10 @@ from sswim.plotting.html_page import Heading, Text
 from sswim.plotting.page_layout import Bar, Bars, Card, Grid, Part
 from sswim.report.insight import Insight
 from sswim.report.numbers import number, percent
+from sswim.rows.row_sample import smallest_keys
+
+_MAX_TICKS = 60
+"""Largest number of rows that are shown as ticks below an effect."""
 
 _MAX_BARS = 12
 """Largest number of columns in a chart of bars."""
@@ -87,7 +91,8 @@ def _effect_chart(effect: Effect, target: str, domain: tuple[float, float]) -> C
     )
     layers: tuple[Layer, ...]
     if axis.levels is None:
-        rows, _ = _axis(name, effect.rows[0])
+        chosen = smallest_keys(np.arange(len(effect.rows[0])), _MAX_TICKS)
+        rows, _ = _axis(name, effect.rows[0][chosen])
         layers = (Band(x, lower, upper, colour=1), Line(x, mean, colour=1), Rug(rows))
     else:
         layers = (Spans(x, lower, upper, colour=1), Points(x, mean, colour=1, style="marks"))
