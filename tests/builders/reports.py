@@ -61,8 +61,8 @@ def two_inputs() -> Case:
 def many_columns() -> Case:
     """Thirty columns, of which two matter."""
     random = np.random.default_rng(2)
-    X = pd.DataFrame(random.normal(size=(400, 30)), columns=[f"column {n}" for n in range(30)])
-    y = X["column 3"] - X["column 17"] ** 2 + 0.1 * random.normal(size=400)
+    X = pd.DataFrame(random.normal(size=(170, 30)), columns=[f"column {n}" for n in range(30)])
+    y = X["column 3"] - X["column 17"] ** 2 + 0.1 * random.normal(size=170)
     return _fit(X, y.rename("thirty"), 100)
 
 

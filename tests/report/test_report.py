@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from builders.maps import sphere_rows
 from builders.reports import Case, hostile_table, many_columns, one_input, two_inputs
 
 from sswim import SSWIMRegressor
@@ -191,10 +192,14 @@ def test_errors_are_clear(tmp_path: Path) -> None:
     case, out = two_inputs(), tmp_path / "r.html"
     with pytest.raises(UserError, match="max_rows"):
         write_report(case.model, case.X, case.y, out, max_rows=0)
-    with pytest.raises(UserError, match="one target"):
+    with pytest.raises(UserError, match="the 1 targets of fit"):
         write_report(case.model, case.X, np.column_stack([case.y, case.y]), out)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match="same number of rows"):
         write_report(case.model, case.X, case.y[:-1], out)
+    with pytest.raises(ValueError, match="2D array"):
+        write_report(one_input().model, one_input().X[:, 0], one_input().y, out)
+    with pytest.raises(UserError, match="fit the model to a data frame"):
+        write_report(one_input().model, tmp_path / "t.parquet", one_input().y, out)
     with pytest.raises(FileNotFoundError, match="Make the folder"):
         write_report(case.model, case.X, case.y, tmp_path / "none" / "r.html")
     with pytest.raises(UserError, match="name of a column"):
@@ -202,6 +207,24 @@ def test_errors_are_clear(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="at least one row"):
         write_report(case.model, case.X[:0], "height", out)
     assert not out.exists()
+
+
+def test_models_of_several_targets_are_refused(tmp_path: Path) -> None:
+    case = one_input()
+    y = np.column_stack([case.y, case.y])
+    model = SSWIMRegressor(depth=0, n_components=8, max_iter=1, random_state=0).fit(case.X, y)
+    with pytest.raises(UserError, match="Got a model of 2"):
+        write_report(model, case.X, y, tmp_path / "r.html")
+
+
+def test_places_on_the_sphere_are_a_map() -> None:
+    frame = sphere_rows()
+    settings: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
+    model = SSWIMRegressor(**settings, coordinates=("lon", "lat"), random_state=0)
+    model.fit(frame, "height")
+    found = charts(page_of(Case(model, frame[:60], "height")))
+    assert found["Predicted mean"]["x"]["label"] == "lon"
+    assert "Residuals against lat" in found
 
 
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from jaxtyping import Float64, Int64
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.errors import UserError
-from sswim.estimator.input_checks import as_numpy, check_targets
+from sswim.estimator.input_checks import as_numpy, check_rows
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.report.columns import ReportColumn, array_columns, table_columns
 from sswim.rows.row_sample import smallest_keys
@@ -53,6 +54,11 @@ def report_rows(
         random_state: Seed of the sample.
     """
     check_is_fitted(regressor)
+    if regressor.n_targets_ != 1:
+        raise UserError(
+            f"A report is about one target. Got a model of {regressor.n_targets_}; fit one model "
+            "for each target."
+        )
     schema: Schema | None = regressor._reader.schema
     if isinstance(X, str | os.PathLike) and schema is not None:
         if not isinstance(y, str):
@@ -63,17 +69,13 @@ def report_rows(
     name = y if isinstance(y, str) else _target_name(y, schema)
     if isinstance(y, str):
         X, y = regressor._reader.split_target(X, y)
-    targets = check_targets(y).reshape(len(y), -1)
-    if targets.shape[1] != 1:
-        raise UserError(
-            f"A report is about one target. Got {targets.shape[1]}; fit a model to one of them."
-        )
+    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
     X = np.asarray(as_numpy(X)) if schema is None else regressor._reader.read_table(X)
-    check_consistent_length(X, targets)
-    chosen = smallest_keys(np.arange(len(targets)), max_rows, random_state)
-    inputs = X.take(chosen) if schema is not None else X[chosen]
+    chosen = smallest_keys(np.arange(len(rows)), max_rows, random_state)
+    inputs = X[chosen] if schema is None else X.take(chosen)
     columns = _columns(regressor, inputs, schema)
-    return ReportRows(inputs, targets[chosen, 0], columns, chosen, len(targets), name)
+    targets = rows.targets[:, 0].numpy()[chosen]
+    return ReportRows(inputs, targets, columns, chosen, len(rows), name)
 
 
 def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:

@@ -93,6 +93,11 @@
     return STOPS[first].map((low, at) => Math.round(low + (STOPS[first + 1][at] - low) * (place - first)));
   }
 
+  function cut(text, room) {
+    const letters = [...text];
+    return letters.length > room ? `${letters.slice(0, Math.max(1, room - 1)).join("")}…` : text;
+  }
+
   // Tooltips
 
   const tip = element("div", document.body, "tip");
@@ -103,8 +108,8 @@
     tip.replaceChildren();
     for (const [name, value] of lines) {
       const line = element("div", tip);
-      element("span", line, "", name);
-      element("span", line, "", value);
+      element("span", line, "", cut(name, 32));
+      element("span", line, "", cut(value, 40));
     }
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
@@ -477,16 +482,11 @@
       const lines = [[this.spec.x.label, axisText(this.spec.x, shownX)]];
       for (const layer of curves.slice(0, 12)) {
         const at = nearest(layer.x);
-        const text = layer.kind === "line" ? digits(layer.y[at]) : `${digits(layer.lower[at])} to ${digits(layer.upper[at])}`;
-        lines.push([layer.name || this.spec.y.label, text]);
+        const text = layer.kind === "line" ? digits(layer.y[at]) : `${digits(layer.lower[at])}, ${digits(layer.upper[at])}`;
+        lines.push([layer.name || (layer.kind === "line" ? this.spec.y.label : "from, to"), text]);
       }
       return lines;
     }
-  }
-
-  function cut(text, room) {
-    const letters = [...text];
-    return letters.length > room ? `${letters.slice(0, Math.max(1, room - 1)).join("")}…` : text;
   }
 
   const CHARTS = [];
