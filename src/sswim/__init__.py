@@ -7,6 +7,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``rows``: where rows come from
 - ``model``: warps, features, noise and output warp of one member
 - ``posterior``: a member conditioned on rows; predictions, densities, mixtures
+- ``insight``: what a model has learnt: relevance of columns, local metrics, effects
 - ``conformal``: intervals with a guarantee and signs of drift, from rows that were not seen
 - ``training``: objectives, gradients, optimisers, checkpoints
 - ``recipe``: the default ensemble
