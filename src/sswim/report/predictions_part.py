@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sswim.estimator.row_scores import COVERAGE
-from sswim.plotting.charts import Axis, Band, Chart, Heat, Line, Points, Spans
+from sswim.plotting.charts import Axis, Band, Chart, Heat, Layer, Line, Points, Spans
 from sswim.plotting.html_page import Section
 from sswim.plotting.page_layout import Grid, Part
 from sswim.report.content import Content
@@ -87,26 +87,14 @@ def _maps(content: Content) -> tuple[Section, ...]:
     inputs = predict_frame(content.rows, [across, up])
     mean, deviation = content.regressor.predict(inputs, return_std=True, include_noise=False)
     found = {"predicted mean": mean, "standard deviation of the mean": deviation}
-    across_ends, up_ends = ((float(side[0]), float(side[-1])) for side in sides)
-    points = {"standard deviation of the mean": content.points("c0", "c1", colour=0)}
-    return tuple(
-        Chart(
-            name.capitalize(),
-            first.axis,
-            second.axis,
-            (
-                Heat(
-                    across_ends,
-                    up_ends,
-                    values.reshape(-1),
-                    _CELLS,
-                    _CELLS,
-                    *map(float, np.quantile(values, _COLOUR_ENDS)),
-                    name,
-                ),
-                *([points[name]] if name in points else []),
-            ),
-            ratio=0.75,
-        )
-        for name, values in found.items()
-    )
+    charts = []
+    for name, values in found.items():
+        low, high = np.quantile(values, _COLOUR_ENDS).tolist()
+        across_ends, up_ends = ((float(side[0]), float(side[-1])) for side in sides)
+        cells = values.reshape(-1)
+        heat = Heat(across_ends, up_ends, cells, _CELLS, _CELLS, low, high, name)
+        layers: tuple[Layer, ...] = (heat,)
+        if name != "predicted mean":
+            layers = (*layers, content.points("c0", "c1", colour=0))
+        charts.append(Chart(name.capitalize(), first.axis, second.axis, layers, ratio=0.75))
+    return tuple(charts)

@@ -489,19 +489,23 @@
     }
   }
 
+  // Choices hide all charts but one, which spares the others from being drawn.
+
   const CHARTS = [];
+  for (const choice of all(".choice")) {
+    const options = all(":scope > .option", choice), select = choice.querySelector("select");
+    const show = () => options.forEach((option, at) => { option.hidden = at !== select.selectedIndex; });
+    select.addEventListener("change", () => {
+      show();
+      for (const chart of CHARTS) if (options[select.selectedIndex].contains(chart.figure)) chart.draw();
+    });
+    show();
+  }
   for (const figure of all("figure.chart")) CHARTS.push(new Chart(figure));
   for (const chart of CHARTS) chart.draw();
   addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
-  // Choices, bars, tables and themes
-
-  for (const choice of all(".choice")) {
-    const options = all(":scope > .option", choice), select = choice.querySelector("select");
-    const show = () => options.forEach((option, at) => { option.hidden = at !== select.selectedIndex; });
-    select.addEventListener("change", show);
-    show();
-  }
+  // Bars, tables and themes
 
   for (const fill of all(".fill[data-share]")) fill.style.width = `${100 * fill.dataset.share}%`;
   for (const whisker of all(".whisker[data-from]")) {
@@ -540,10 +544,10 @@
   for (const button of themes) {
     button.addEventListener("click", () => {
       setTheme(button.value);
-      try { localStorage.setItem("theme", button.value); } catch { /* a page without storage forgets it */ }
+      try { localStorage.setItem("sswim-theme", button.value); } catch { /* a page without storage forgets it */ }
     });
   }
   let kept = null;
-  try { kept = localStorage.getItem("theme"); } catch { /* the system decides */ }
+  try { kept = localStorage.getItem("sswim-theme"); } catch { /* the system decides */ }
   if (["light", "dark"].includes(kept)) setTheme(kept);
 })();
