@@ -65,6 +65,21 @@ def test_rows_without_values_are_imputed_or_left_out(model: Path, tmp_path: Path
     assert "tested on 11 rows" in out.read_text("utf-8")
 
 
+def test_values_that_cannot_be_read_are_told_once(model: Path, tmp_path: Path) -> None:
+    rows = prices(30).to_pydict()
+    rows["x"] = ["oops" if place == 4 else str(value) for place, value in enumerate(rows["x"])]
+    rows["colour"][7] = rows["colour"][21] = "pink"
+    table, out = tmp_path / "strange.parquet", tmp_path / "page.html"
+    pq.write_table(pa.table(rows), table)
+    written = invoke("report", model, table, "--out", out)
+    assert written.exit_code == 0, written.stderr
+    warnings = [line for line in written.stderr.splitlines() if line.startswith("Warning")]
+    assert len(warnings) == 2
+    assert any("'oops'" in line for line in warnings)
+    assert any("in 2 rows: 'pink'" in line for line in warnings)
+    assert "pink" in out.read_text("utf-8")
+
+
 def test_tables_without_target_or_rows_are_refused(model: Path, tmp_path: Path) -> None:
     table, out = tmp_path / "t.parquet", tmp_path / "page.html"
     pq.write_table(prices().drop_columns(["price"]), table)

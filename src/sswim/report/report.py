@@ -13,6 +13,7 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.row_scores import score_rows
 from sswim.estimator.score_intervals import score_intervals
 from sswim.plotting.html_page import Link, Text, html_page, page_script, write_page
+from sswim.plotting.page_layout import Part
 from sswim.report.about_part import about_part
 from sswim.report.calibration_part import calibration_part
 from sswim.report.content import Content
@@ -22,7 +23,7 @@ from sswim.report.insight import find_insight, insight_cost
 from sswim.report.numbers import count
 from sswim.report.predictions_part import predictions_part
 from sswim.report.residuals_part import residuals_part
-from sswim.report.rows import ReportRows, report_rows
+from sswim.report.rows import ReportRows, report_rows, told_values
 from sswim.report.scores_part import scores_part
 from sswim.report.surprises_part import surprises_part
 from sswim.report.warps_part import warps_part
@@ -78,23 +79,9 @@ def report_page(
         facts: What the reader should know besides, such as names of files.
         say: Prints a line of progress.
     """
-    explained = len(rows.columns) > 1 and len(rows) > 1
-    total = len(rows) + (insight_cost(rows) if explained else 0)
-    advance = prediction_progress(say or _ignore, total)
-    scores = score_rows(regressor, rows.inputs, rows.targets, advance)
-    insight = find_insight(regressor, rows, random_state, advance) if explained else None
-    content = Content(regressor, rows, scores, insight, random_state)
-    parts = (
-        scores_part(content, score_intervals(scores, random_state=random_state)),
-        predictions_part(content),
-        *((effects_part(insight, rows.target),) if insight is not None else ()),
-        calibration_part(content),
-        residuals_part(content),
-        surprises_part(content),
-        warps_part(content),
-        inside_part(content),
-        about_part(content, facts or {}),
-    )
+    content = _content(regressor, rows, random_state, say)
+    with told_values():
+        parts = _parts(content, facts or {})
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
     lead = (
         f"A model of {count(len(rows.columns), 'column')}, tested on {used}"
@@ -106,6 +93,39 @@ def report_page(
         (Text(lead), content.shared(), *parts),
         script=page_script(),
         links=tuple(Link(part.title, part.place) for part in parts),
+    )
+
+
+def _content(
+    regressor: SSWIMRegressor,
+    rows: ReportRows,
+    random_state: int,
+    say: Callable[[str], object] | None,
+) -> Content:
+    """Predict the rows, and ask the model about its columns where there are several."""
+    explained = len(rows.columns) > 1 and len(rows) > 1
+    total = len(rows) + (insight_cost(rows) if explained else 0)
+    advance = prediction_progress(say or _ignore, total)
+    with told_values():
+        scores = score_rows(regressor, rows.inputs, rows.targets, advance)
+        insight = find_insight(regressor, rows, random_state, advance) if explained else None
+    return Content(regressor, rows, scores, insight, random_state)
+
+
+def _parts(content: Content, facts: Mapping[str, str]) -> tuple[Part, ...]:
+    """Return the parts of a report, in their order."""
+    scores = score_intervals(content.scores, random_state=content.random_state)
+    insight = content.insight
+    return (
+        scores_part(content, scores),
+        predictions_part(content),
+        *((effects_part(insight, content.rows.target),) if insight is not None else ()),
+        calibration_part(content),
+        residuals_part(content),
+        surprises_part(content),
+        warps_part(content),
+        inside_part(content),
+        about_part(content, facts),
     )
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from sswim.estimator.input_checks import as_numpy, check_rows
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.report.columns import ReportColumn, array_columns, table_columns
 from sswim.rows.row_sample import smallest_keys
+from sswim.tables.columns import UnreadableValueWarning
+from sswim.tables.levels import UnknownCategoryWarning
 from sswim.tables.schema import Schema
 from sswim.tables.table_sample import TableSample, sample_table
 
@@ -81,7 +86,8 @@ def report_rows(
 def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:
     """Return the rows of a sample of a table."""
     rows = sample.rows
-    columns = tuple(table_columns(rows.table, schema))
+    schema.encode(rows.table)  # tells which values the model cannot read
+    columns = _columns_of_table(rows.table, schema)
     return ReportRows(
         rows.table, rows.targets[:, 0], columns, rows.numbers, sample.n_rows, schema.target
     )
@@ -91,11 +97,28 @@ def _columns(
     regressor: SSWIMRegressor, inputs: Any, schema: Schema | None
 ) -> tuple[ReportColumn, ...]:
     if schema is not None:
-        return tuple(table_columns(inputs, schema))
+        return _columns_of_table(inputs, schema)
     names = getattr(regressor, "feature_names_in_", None)
     if names is None:
         names = [f"x{place}" for place in range(inputs.shape[1])]
     return tuple(array_columns(np.asarray(inputs, dtype=np.float64), [str(name) for name in names]))
+
+
+def _columns_of_table(table: pa.Table, schema: Schema) -> tuple[ReportColumn, ...]:
+    with told_values():
+        return tuple(table_columns(table, schema))
+
+
+@contextmanager
+def told_values() -> Iterator[None]:
+    """Silence warnings of values that the model cannot read, after they have been told once.
+
+    A report predicts the same rows many times.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownCategoryWarning)
+        warnings.simplefilter("ignore", UnreadableValueWarning)
+        yield
 
 
 def _target_name(y: Any, schema: Schema | None) -> str:

@@ -35,4 +35,6 @@ def surprises_part(content: Content) -> Part:
         "Rows are counted from 0. Lower and upper are the ends of the 90 % interval; PIT is the "
         "predicted probability of a smaller target."
     )
+    if len(columns) < len(rows.columns):
+        caption += f" The {len(columns)} most important of {len(rows.columns)} columns are shown."
     return Part("surprises", "Surprising rows", (Card("", (table,), caption),), lead)
