@@ -72,16 +72,21 @@ def metric_pictures(folder: Path) -> None:
     random = np.random.default_rng(0)
     x = random.uniform(-1, 1, (200, 1))
     y = np.where(x[:, 0] < 0, x[:, 0], 0.6 * np.sin(15 * x[:, 0])) + 0.03 * random.normal(size=200)
-    wave = SSWIMRegressor(random_state=0).fit(x, y)
+    wave = _warped_model().fit(x, y)
     figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
     plot_prediction(wave, x, y, ax=panels[0, 0])
     plot_local_metric(wave.local_metric(np.linspace(-1, 1, 300)[:, None]), ax=panels[0, 1])
     z = random.uniform(-1, 1, (500, 2))
-    ripples = np.exp(-4 * np.square(z - [0.4, 0.4]).sum(1)) * np.sin(14 * z[:, 0])
-    flat = SSWIMRegressor(random_state=0).fit(z, ripples + 0.03 * random.normal(size=500))
+    ripples = np.sin(8 * z[:, 0] * (z[:, 1] > 0) + z[:, 1])
+    flat = _warped_model().fit(z, ripples + 0.05 * random.normal(size=500))
     plot_effect(flat.effect((0, 1), z, grid=25, max_rows=1), ax=panels[1, 0])
     plot_local_metric(flat.local_metric(z), ax=panels[1, 1])
     _save(figure, folder / "learnt-metric.png")
+
+
+def _warped_model() -> SSWIMRegressor:
+    """Make a model of four members with one warp each."""
+    return SSWIMRegressor(depth=1, n_members=4, n_components=256, n_pseudo=48, random_state=0)
 
 
 def _save(drawn: Axes | Figure, path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,24 @@ def test_samples_are_limited(array_model: SSWIMRegressor) -> None:
     x, _ = make_rows(300, 3)
     assert array_model.effect(0, x, grid=2, max_rows=10).n_rows == 10
     assert array_model.effect(0, x, grid=2).n_rows == 100
+
+
+def test_single_precision() -> None:
+    x, y = make_rows(60, 2)
+    model = small(dtype="float32", max_iter=30).fit(x, y)
+    assert model.relevance(x).relevance[0] > 0.5
+    assert np.isfinite(model.effect(0, x, grid=3).upper).all()
+    assert np.isfinite(model.local_metric(x[:3]).metric).all()
+
+
+def test_what_was_learnt_is_kept_in_a_file(tmp_path: Path) -> None:
+    x, y = make_rows(60, 2)
+    model = small(n_neighbors=16).fit(x, y)
+    model.save(tmp_path / "model.sswim")
+    loaded = SSWIMRegressor.load(tmp_path / "model.sswim")
+    np.testing.assert_allclose(loaded.relevance().relevance, model.relevance().relevance)
+    np.testing.assert_allclose(loaded.effect(0).upper, model.effect(0).upper)
+    np.testing.assert_allclose(loaded.local_metric(x).metric, model.local_metric(x).metric)
 
 
 def test_weights_count() -> None:

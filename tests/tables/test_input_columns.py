@@ -19,14 +19,14 @@ N = 90
 def frame() -> pd.DataFrame:
     random = np.random.default_rng(0)
     times = pd.date_range("2021-03-01 05:00", periods=N, freq="5h")
-    found = pd.DataFrame(
+    return pd.DataFrame(
         {
             "lon": random.uniform(-180, 180, N),
             "number": random.normal(size=N),
             "gaps": np.where(random.uniform(size=N) < 0.3, np.nan, random.normal(size=N)),
             "binary": random.choice(["no", "yes"], N),
             "levels": random.choice(["a", "b", "c"], N),
-            "missing": random.choice(["u", "v", None], N),
+            "missing": random.choice(np.array(["u", "v", None], dtype=object), N),
             "many": random.choice([f"town {number}" for number in range(25)], N),
             "lat": random.uniform(-80, 80, N),
             "time": times,
@@ -34,7 +34,6 @@ def frame() -> pd.DataFrame:
             "clock": [datetime.time(number % 24, 7 * number % 60) for number in range(N)],
         }
     )
-    return found
 
 
 @pytest.fixture(scope="module")

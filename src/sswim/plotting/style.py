@@ -13,7 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Line colours, which colour-blind readers can tell apart too (Okabe and Ito)."""
@@ -64,8 +64,10 @@ def draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"]) -> None:
 def write_plainly(axis: Axis) -> None:
     """Write the numbers of a logarithmic axis as 0.02 and 30, not as powers of ten."""
     low, high = axis.get_view_interval()
-    steps = (1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)  # few enough that they do not touch
-    axis.set_major_locator(LogLocator(subs=steps))
+    locator: Locator = MaxNLocator(6, steps=[1, 2, 5, 10])  # a few of a short range
+    if high / low > 8:  # few enough that they do not touch
+        locator = LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,))
+    axis.set_major_locator(locator)
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
