@@ -1,6 +1,6 @@
 """Rank the inputs of synthetic tables, of which ten in thirty matter, in several ways.
 
-    python benchmarks/relevance.py --seeds 2
+    python benchmarks/relevance.py --seeds 1
     python benchmarks/relevance.py --table
     python benchmarks/relevance.py --picture docs/images/relevance-ways.png
 
