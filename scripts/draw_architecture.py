@@ -40,6 +40,7 @@ CARRIES = {
     "estimator": "SSWIMRegressor: fit, predict, save, load",
     "maps": "grids, files of maps, blocks",
     "plotting": "figures and pages",
+    "report": "scores, charts → one page",
     "integrations": "sswim inside other libraries",
     "lab": "peers, data sets, benches, the paper",
     "cli": "the command sswim",

@@ -15,6 +15,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``estimator``: ``SSWIMRegressor``, model files, evaluation
 - ``maps``: predictions on grids, their files, errors of blocks
 - ``plotting``: figures and pages
+- ``report``: one page about a model and rows with known targets
 - ``integrations``: sswim inside other libraries
 - ``lab``: peers, data sets by name, benches, the paper's tables and figures
 - ``cli``: the command line

@@ -27,10 +27,9 @@ from sswim.rows.encoded import Encoded
 from sswim.rows.row_sample import smallest_keys
 from sswim.tables.chunked_table import chunk_rows
 from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows
+from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables.table_sample import sample_table
 
 if TYPE_CHECKING:
     from sswim.estimator.insight_methods import InsightMethods
@@ -100,7 +99,10 @@ def permutation_importance(
         csv: How CSV files are read.
         say: Prints a line of progress; called in the first process only.
     """
-    rows, n_rows = _sample_table(schema, path, left_out, processes, memory, csv)
+    sample = sample_table(
+        schema, path, MAX_ROWS, left_out=left_out, processes=processes, memory=memory, csv=csv
+    )
+    rows = sample.rows
     found = _shuffle_columns(
         schema.used,
         partial(_score_table, regressor, schema, rows.table, rows.targets),
@@ -110,7 +112,7 @@ def permutation_importance(
         processes,
         say,
     )
-    return replace(found, n_rows=n_rows)
+    return replace(found, n_rows=sample.n_rows)
 
 
 def importance_of_rows(
@@ -181,48 +183,6 @@ def _shuffle_columns(
         columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
     return Importance(tuple(columns), scores, n_rows)
-
-
-def _sample_table(
-    schema: Schema,
-    path: str | Path,
-    left_out: LeftOut,
-    processes: Processes,
-    memory: int | None,
-    csv: CsvOptions,
-) -> tuple[TargetedRows, int]:
-    """Return a random sample of the usable rows of a table, and the number of all of them."""
-    sample: list[TargetedRows] = []
-    n_rows = 0
-
-    def read() -> Generator[None, None, None]:
-        nonlocal n_rows
-        table = open_table(path, memory, csv.for_model(schema.text_names))
-        for rows in read_rows(
-            table, schema.used, schema.require_target(), left_out, processes.share
-        ):
-            n_rows += len(rows.numbers)
-            sample[:] = [_sample_rows([*sample, rows])]
-            yield
-
-    run_with_heartbeat(processes, read())
-    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
-    if not every:
-        raise TableError(
-            "At least one row must have a value in each column that is used. Got none such in "
-            f"{str(path)!r}."
-        )
-    return _sample_rows(every), sum(processes.all_gather(n_rows))
-
-
-def _sample_rows(parts: Sequence[TargetedRows]) -> TargetedRows:
-    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
-    numbers = np.concatenate([part.numbers for part in parts])
-    chosen = smallest_keys(numbers, MAX_ROWS)
-    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
-    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
-    targets = np.concatenate([part.targets for part in parts])
-    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")
 
 
 def _score_table(
