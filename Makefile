@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test test-slow fuzz coverage two-hosts lint types format wheel clean
+.PHONY: demo test test-slow fuzz coverage two-hosts lint types format docs wheel clean
 
 demo: $(READY)
 	$(BIN)/sswim demo
@@ -44,15 +45,28 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Builds the documentation site, executes the examples of its gallery and checks its links.
+SITE := docs/_build/html
+docs: $(DOCS_READY)
+	@echo 'Building the site and executing its examples: some minutes.'
+	rm -rf $(SITE)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet \
+		--warning-file docs/_build/warnings.txt docs $(SITE)
+	$(BIN)/python scripts/check_site.py $(SITE) docs/_build/warnings.txt
+
 # Builds the wheel, installs it into an empty environment and runs the README's lines there.
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir dist
 	$(PYTHON) scripts/check_wheel.py dist
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) docs/_build docs/gallery docs/reference
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers,maps,ax,optuna]"
+	touch $@
+
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	touch $@

@@ -45,8 +45,8 @@ from missing_cells_table import compact_table, line_key, table
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.crps import mixture_crps
 from sswim.lab.peers.trees import LightGBM
+from sswim.posterior.crps import mixture_crps
 
 RESULTS = Path("results/missing-cells.jsonl")
 RATES = (0.2, 0.5, 0.05)

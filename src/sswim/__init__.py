@@ -7,6 +7,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``rows``: where rows come from
 - ``model``: warps, features, noise and output warp of one member
 - ``posterior``: a member conditioned on rows; predictions, densities, mixtures
+- ``insight``: what a model has learnt: relevance of columns, local metrics, effects
 - ``conformal``: intervals with a guarantee and signs of drift, from rows that were not seen
 - ``training``: objectives, gradients, optimisers, checkpoints
 - ``recipe``: the default ensemble
@@ -14,6 +15,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``estimator``: ``SSWIMRegressor``, model files, evaluation
 - ``maps``: predictions on grids, their files, errors of blocks
 - ``plotting``: figures and pages
+- ``report``: one page about a model and rows with known targets
 - ``integrations``: sswim inside other libraries
 - ``lab``: peers, data sets by name, benches, the paper's tables and figures
 - ``cli``: the command line

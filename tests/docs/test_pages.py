@@ -22,7 +22,8 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON_NAME = re.compile(r"(?<![\w./])sswim(?:\.[A-Za-z_]\w*)+")
 SCRIPT = re.compile(r"\b(?:benchmarks|examples)/\w+\.py\b")
-COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z]+ )+)(.*)")
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z][a-z-]* )+)(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -82,6 +83,14 @@ def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             missing.append(link)
     assert missing == []
+
+
+def test_every_page_has_a_place_in_the_site() -> None:
+    listed = {"index"}
+    for page in PAGES:
+        for toctree in TOCTREE.findall(read(page)):
+            listed |= set(toctree.split())
+    assert {page.stem for page in PAGES if page.parent.name == "docs"} - listed == set()
 
 
 @pages

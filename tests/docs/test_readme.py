@@ -1,4 +1,4 @@
-"""The README shows the stored results."""
+"""The README and a page of docs/ show the stored results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from builders.commands import invoke
 
 ROOT = Path(__file__).parents[2]
-BEGIN, END = "<!-- made by: sswim bench table", "<!-- end -->"
+BEGIN, END = "<!-- made by: sswim bench", "<!-- end -->"
 
 
-def test_the_table_shows_the_stored_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = ROOT / "README.md"
-    if not readme.exists():
-        pytest.skip("the README is not beside the tests")
-    text = readme.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["README.md", "docs/optimisation.md"])
+def test_the_table_shows_the_stored_results(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (ROOT / page).exists():
+        pytest.skip("the page is not beside the tests")
+    text = (ROOT / page).read_text(encoding="utf-8")
     first_line, rest = text[text.index(BEGIN) :].split("\n", 1)
     arguments = first_line.removeprefix("<!-- made by: sswim").removesuffix("-->").split()
     monkeypatch.chdir(ROOT)

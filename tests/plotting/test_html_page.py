@@ -30,7 +30,7 @@ SECTIONS: list[Section] = [
     Table(("name", "value"), (("a", "1.5"), ("b", "-2e3")), "Numbers."),
     Figure(IMAGE, "Nothing.", "An empty picture."),
 ]
-VOID = {"meta", "img"}
+VOID = {"meta", "img", "link"}
 
 
 class Reader(HTMLParser):
@@ -78,16 +78,17 @@ def test_a_page_is_well_formed_and_has_all_its_parts() -> None:
     assert reader.text["th"] == ["name", "value"]
     assert reader.text["td"] == ["a", "1.5", "b", "-2e3"]
     assert reader.text["figcaption"] == ["An empty picture."]
-    assert reader.attributes("html") == [{"lang": "en"}]
+    assert reader.attributes("html") == [{"lang": "en", "data-theme": "auto"}]
 
 
 def test_a_page_needs_nothing_but_itself() -> None:
     html = html_page("A page", SECTIONS)
-    assert "http" not in html
+    assert "://" not in html
     assert "url(" not in html
     assert "@import" not in html
     reader = read(html)
-    assert not {"script", "link", "iframe"} & {tag for tag, _ in reader.seen}
+    assert not {"script", "iframe"} & {tag for tag, _ in reader.seen}
+    assert reader.attributes("link") == [{"rel": "icon", "href": "data:,"}]
     (image,) = reader.attributes("img")
     assert image["alt"] == "Nothing."
     kind, data = str(image["src"]).split(",")
@@ -125,6 +126,14 @@ def test_titles_and_descriptions_are_escaped_too() -> None:
     reader = read(html)
     assert "".join(reader.text["h1"]) == NASTY
     assert [image["alt"] for image in reader.attributes("img")] == [NASTY]
+
+
+def test_heads_of_sortable_tables_are_buttons() -> None:
+    html = html_page("A page", [Table((NASTY,), (("1",),), sortable=True)])
+    assert "<script" not in html
+    reader = read(html)
+    assert "".join(reader.text["button"]) == NASTY
+    assert reader.attributes("table") == [{"class": "sortable"}]
 
 
 def test_columns_of_numbers_stand_to_the_right() -> None:

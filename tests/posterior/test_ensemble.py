@@ -60,6 +60,14 @@ def inputs(generator: torch.Generator) -> Measure:
     return Measure(100 + 10 * normal(generator, 7, 3))
 
 
+def test_one_member_alone(ensemble: Ensemble, inputs: Measure) -> None:
+    mixture = ensemble.predict(inputs)
+    for number, member in enumerate(mixture.members):
+        alone = ensemble.alone(number).predict(inputs)
+        assert torch.allclose(alone.mean, member.mean)
+        assert alone.weights.tolist() == [1.0]
+
+
 def test_predictions_are_those_of_the_members_in_the_units_of_the_data(
     ensemble: Ensemble, inputs: Measure
 ) -> None:

@@ -82,3 +82,13 @@ def test_rows_that_do_not_count_are_not_taken() -> None:
 def test_no_rows_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one row that counts"):
         RowSampler(MOST).sample()
+
+
+def test_seeds_choose_different_samples_of_all_rows_alike() -> None:
+    numbers = np.arange(N_ROWS)
+    samples = [smallest_keys(numbers, MOST, seed) for seed in range(40)]
+    assert np.array_equal(samples[0], smallest_keys(numbers, MOST))
+    assert len({tuple(sample.tolist()) for sample in samples}) == 40
+    counts = np.bincount(np.concatenate(samples), minlength=N_ROWS)
+    assert counts.max() <= 12  # 2.4 on average
+    assert abs(np.concatenate(samples).mean() - N_ROWS / 2) < 50

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -47,6 +47,22 @@ def one_core() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def map_on_cores() -> Iterator[Callable[..., Iterable[Any]]]:
+    """Compute on one core, but for the function that this yields.
+
+    It is a ``map`` whose calls run at once, each on a core of its own, on as many threads as
+    PyTorch would use. The threads live on between its uses, which may be many and short.
+    """
+    n_threads = torch.get_num_threads()
+    with one_core():
+        if n_threads == 1:
+            yield map
+        else:
+            with ThreadPoolExecutor(n_threads, initializer=begin_worker) as pool:
+                yield pool.map
 
 
 def map_in_threads(function: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> list[ResultT]:

@@ -1,3 +1,3 @@
 """Version number of sswim."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -21,6 +21,7 @@ from sswim.cli.grid import grid
 from sswim.cli.info import info
 from sswim.cli.monitor import monitor
 from sswim.cli.predict import predict
+from sswim.cli.report import report
 from sswim.cli.reproduce import reproduce
 
 app = typer.Typer(
@@ -28,7 +29,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, evaluate, calibrate, monitor, grid, info, demo, datasets, reproduce):
+for command in (
+    *(fit, predict, evaluate, report, calibrate, monitor, grid, info),
+    *(demo, datasets, reproduce),
+):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

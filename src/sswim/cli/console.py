@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +11,7 @@ import typer
 from rich.console import Console
 
 from sswim.base.errors import UserError
-
-_HARMLESS = "\n\t\u00ad\u200c\u200d"
-"""Control characters that stay: of lines, and of writing."""
+from sswim.base.visible_text import visible
 
 messages = Console(stderr=True)
 output = Console()
@@ -25,29 +22,11 @@ def say(console: Console, text: str) -> None:
     console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def visible(text: str) -> str:
-    r"""Show control characters as escapes, such as \x1b: they could rewrite what a terminal shows.
-
-    Line ends and tabs stay, and so do the joiners of scripts that need them.
-    """
-    if text.isprintable():
-        return text
-    return "".join(each if _is_shown(each) else _escaped(each) for each in text)
-
-
 def cell(text: object) -> str:
     """Return text for a cell or a title of a table, without mark-up and control characters."""
     from rich.markup import escape
 
     return escape(visible(str(text)))
-
-
-def _is_shown(character: str) -> bool:
-    return character in _HARMLESS or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def say_left_out(n_left_out: int, n_rows: int) -> None:

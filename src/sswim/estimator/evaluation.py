@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float64
@@ -14,8 +14,11 @@ from torch import Tensor
 from sswim.base.record import Record
 from sswim.base.validation import require_coverage
 from sswim.estimator.input_checks import check_rows
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.moments import Moments, moments
+
+if TYPE_CHECKING:
+    from sswim.estimator.prediction_methods import PredictionMethods
+    from sswim.estimator.regressor import SSWIMRegressor
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class ScoreSums(Record):
         return 1 - torch.where(total > 0, error / total, (error > 0).double())
 
 
-def sum_scores(regressor: SSWIMRegressor, X: Any, y: Any, coverage: float) -> ScoreSums:
+def sum_scores(regressor: PredictionMethods, X: Any, y: Any, coverage: float) -> ScoreSums:
     """Predict rows with known targets, and sum what their scores need."""
     require_coverage(coverage)
     check_is_fitted(regressor)

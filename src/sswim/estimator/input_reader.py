@@ -137,6 +137,11 @@ class InputReader:
         table = self._table(X, self.schema, target)
         return table, target_numbers(table, target)
 
+    def read_table(self, X: Any) -> pa.Table:
+        """Return the rows of a frame, a table or an array as a table, before they are encoded."""
+        assert self.schema is not None
+        return self._table(X, self.schema)
+
     def _impute(self, encoded: Encoded) -> Encoded:
         if self.schema is None:
             return impute(encoded, self.imputer)

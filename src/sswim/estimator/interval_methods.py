@@ -150,7 +150,7 @@ class IntervalMethods(PredictionMethods):
 
         They are compared with the rows that the default ensemble held out, or that ``calibrate``
         got: where their targets lie in the predicted densities, and how far their inputs are from
-        what was seen. :func:`sswim.plotting.monitor.plot_monitor` shows the report.
+        what was seen. :func:`sswim.plotting.plot_monitor` shows the report.
 
         Args:
             X: Inputs of new rows in the order of time, (N, D).

@@ -8,10 +8,11 @@ be shuffled with little harm.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +21,19 @@ from sswim.base.validation import require_integer
 from sswim.distributed.heartbeat import run_with_heartbeat
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.evaluation import Scores, sum_scores
+from sswim.estimator.input_checks import as_numpy
 from sswim.estimator.progress import prediction_progress
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.rows.encoded import Encoded
 from sswim.rows.row_sample import smallest_keys
 from sswim.tables.chunked_table import chunk_rows
 from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows
+from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables.table_sample import sample_table
+
+if TYPE_CHECKING:
+    from sswim.estimator.insight_methods import InsightMethods
+    from sswim.estimator.regressor import SSWIMRegressor
 
 MAX_ROWS = 10_000
 """Largest number of rows that are shuffled; of more, a random sample is."""
@@ -94,10 +99,68 @@ def permutation_importance(
         csv: How CSV files are read.
         say: Prints a line of progress; called in the first process only.
     """
+    sample = sample_table(
+        schema, path, MAX_ROWS, left_out=left_out, processes=processes, memory=memory, csv=csv
+    )
+    rows = sample.rows
+    found = _shuffle_columns(
+        schema.used,
+        partial(_score_table, regressor, schema, rows.table, rows.targets),
+        len(rows.targets),
+        n_repeats,
+        random_state,
+        processes,
+        say,
+    )
+    return replace(found, n_rows=sample.n_rows)
+
+
+def importance_of_rows(
+    regressor: InsightMethods, X: Any, y: Any, *, n_repeats: int, random_state: int
+) -> Importance:
+    """Shuffle each column of an array, frame or table in memory; see ``permutation_importance``.
+
+    Args:
+        regressor: A fitted estimator.
+        X: Inputs, (N, D).
+        y: Targets, (N,) or (N, T), or the name of the target column of a frame or table.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+    """
+    rows = regressor._check_rows(X, y, None)  # errors about X and y come first
+    n_rows, targets = len(rows), rows.targets.cpu().numpy()
+    chosen = smallest_keys(np.arange(n_rows), MAX_ROWS)
+    reader = regressor._reader
+    if reader.schema is None:
+        names = regressor._input_names()
+        inputs = np.asarray(as_numpy(X), dtype=np.float64)[chosen]
+        score = partial(_score_array, regressor, inputs, targets[chosen])
+    else:
+        names = tuple(reader.schema.used)
+        table = reader.read_table(X).select(names).take(chosen)
+        score = partial(_score_table, regressor, reader.schema, table, targets[chosen])
+    found = _shuffle_columns(names, score, len(chosen), n_repeats, random_state)
+    return replace(found, n_rows=n_rows)
+
+
+Score = Callable[[int | None, np.ndarray], Scores]
+"""Scores rows with the column of one place in an order, or as they are if there is no place."""
+
+
+def _shuffle_columns(
+    names: Sequence[str],
+    score: Score,
+    n_rows: int,
+    n_repeats: int,
+    random_state: int,
+    processes: Processes = ALONE,
+    say: Callable[[str], object] | None = None,
+) -> Importance:
+    """Shuffle each column in turn, and compare scores with those of the rows as they are."""
     require_integer("n_repeats", n_repeats, 2)
-    rows, n_rows = _sample_table(schema, path, left_out, processes, memory, csv)
-    scores = _scores(regressor, schema, rows.table, rows.targets)
-    tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(schema.used))]
+    require_integer("random_state", random_state, 0)
+    scores = score(None, np.arange(n_rows))
+    tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(names))]
     mine = tasks[processes.rank :: processes.size]
     speak = say if say is not None and processes.is_first else _ignore
     advance = prediction_progress(speak, len(mine))
@@ -107,9 +170,7 @@ def permutation_importance(
         for place, repeat in mine:
             # One generator per task: the result does not depend on who does it.
             generator = np.random.default_rng([random_state, place, repeat])
-            order = generator.permutation(len(rows.table))
-            shuffled = _with_column_in_order(rows.table, schema.used[place], order)
-            found = _scores(regressor, schema, shuffled, rows.targets)
+            found = score(place, generator.permutation(n_rows))
             rises[place, repeat] = found.rmse - scores.rmse, found.mnlp - scores.mnlp
             advance(1)
             yield
@@ -117,59 +178,24 @@ def permutation_importance(
     run_with_heartbeat(processes, shuffle())
     every = {task: rise for each in processes.all_gather(rises) for task, rise in each.items()}
     columns = []
-    for place, name in enumerate(schema.used):
+    for place, name in enumerate(names):
         rmse, mnlp = zip(*(every[place, repeat] for repeat in range(n_repeats)), strict=True)
         columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
     return Importance(tuple(columns), scores, n_rows)
 
 
-def _sample_table(
+def _score_table(
+    regressor: InsightMethods,
     schema: Schema,
-    path: str | Path,
-    left_out: LeftOut,
-    processes: Processes,
-    memory: int | None,
-    csv: CsvOptions,
-) -> tuple[TargetedRows, int]:
-    """Return a random sample of the usable rows of a table, and the number of all of them."""
-    sample: list[TargetedRows] = []
-    n_rows = 0
-
-    def read() -> Generator[None, None, None]:
-        nonlocal n_rows
-        table = open_table(path, memory, csv.for_model(schema.text_names))
-        for rows in read_rows(
-            table, schema.used, schema.require_target(), left_out, processes.share
-        ):
-            n_rows += len(rows.numbers)
-            sample[:] = [_sample_rows([*sample, rows])]
-            yield
-
-    run_with_heartbeat(processes, read())
-    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
-    if not every:
-        raise TableError(
-            "At least one row must have a value in each column that is used. Got none such in "
-            f"{str(path)!r}."
-        )
-    return _sample_rows(every), sum(processes.all_gather(n_rows))
-
-
-def _sample_rows(parts: Sequence[TargetedRows]) -> TargetedRows:
-    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
-    numbers = np.concatenate([part.numbers for part in parts])
-    chosen = smallest_keys(numbers, MAX_ROWS)
-    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
-    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
-    targets = np.concatenate([part.targets for part in parts])
-    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")
-
-
-def _scores(
-    regressor: SSWIMRegressor, schema: Schema, table: pa.Table, targets: np.ndarray
+    table: pa.Table,
+    targets: np.ndarray,
+    place: int | None,
+    order: np.ndarray,
 ) -> Scores:
-    """Score rows, fewer at a time where levels make the matrix wide."""
+    """Score rows of a table, fewer at a time where levels make the matrix wide."""
+    if place is not None:
+        table = _with_column_in_order(table, schema.used[place], order)
     n_rows = chunk_rows(len(schema.feature_names))
     parts = [
         sum_scores(
@@ -181,6 +207,20 @@ def _scores(
         for first in range(0, len(targets), n_rows)
     ]
     return reduce(add, parts).scores()
+
+
+def _score_array(
+    regressor: InsightMethods,
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    place: int | None,
+    order: np.ndarray,
+) -> Scores:
+    """Score rows of an array."""
+    if place is not None:
+        inputs = inputs.copy()
+        inputs[:, place] = inputs[order, place]
+    return sum_scores(regressor, Encoded(inputs), targets, coverage=0.9).scores()
 
 
 def _with_column_in_order(table: pa.Table, name: str, order: np.ndarray) -> pa.Table:

@@ -20,6 +20,7 @@ from sswim.distributed.processes import ALONE, Processes, local_device
 from sswim.estimator.fit_source import Coordinates, as_source
 from sswim.estimator.input_checks import as_numpy
 from sswim.estimator.input_reader import learn_reader
+from sswim.estimator.insight_methods import InsightMethods
 from sswim.estimator.persistence import Persistence
 from sswim.estimator.posterior_methods import PosteriorMethods
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
@@ -49,6 +50,7 @@ class SSWIMRegressor(
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
     PosteriorMethods,
+    InsightMethods,
     Persistence,
 ):
     """Nonstationary probabilistic regression by sparse spectrum warped input measures.
@@ -223,7 +225,7 @@ class SSWIMRegressor(
                 have not begun are left out. ``recipe_`` says what was trained.
             checkpoints: Where the training is saved as it goes, and resumed from.
             processes: The processes that call this together with the same arguments to share the
-                work; see :func:`sswim.distributed.processes.join_processes`.
+                work; see :func:`sswim.distributed.join_processes`.
         """
         check_settings(self)
         deadline = _deadline(time_limit)

@@ -70,8 +70,8 @@ class SSWIM(nn.Module):
 
     Make a new model with :func:`sswim.start`.
 
-    In a batch of members every parameter has the members' axes *B in front, and so has everything
-    that is computed from it; see :func:`sswim.model.member_batch.stack_models`.
+    In a batch of members every parameter has the members' axes ``*B`` in front, and so has
+    everything that is computed from it; see ``sswim.model.member_batch.stack_models``.
     """
 
     calibration: Tensor
@@ -154,7 +154,7 @@ class SSWIM(nn.Module):
     def degrees(self) -> Float64[Tensor, "*B T"] | None:
         """Return ν > 2, the degrees of freedom of the amplitudes of neighbourhoods; None for one.
 
-        See :mod:`sswim.posterior.neighbourhood`.
+        See ``sswim.posterior.neighbourhood``.
         """
         return None if self.log_degrees is None else MIN_DEGREES + self.log_degrees.exp()
 

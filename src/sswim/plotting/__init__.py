@@ -1,4 +1,4 @@
-"""Figures of a fitted regressor: predictions, warps, densities, training and monitoring.
+"""Figures of a fitted regressor: predictions, warps, densities, what was learnt, training.
 
 Every function draws into the axes that it is given, or into those of a new figure, and returns the
 axes; ``plot_monitor`` has four panels, and takes and returns a figure. Only ``sswim.plotting`` and
@@ -6,6 +6,8 @@ axes; ``plot_monitor`` has four panels, and takes and returns a figure. Only ``s
 """
 
 from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_map, plot_pit
+from sswim.plotting.effects import plot_effect
+from sswim.plotting.insight import plot_local_metric, plot_relevance
 from sswim.plotting.monitor import plot_monitor
 from sswim.plotting.predictions import plot_map, plot_prediction
 from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, png
@@ -18,13 +20,16 @@ __all__ = [
     "INK",
     "INPUT_COLOURS",
     "plot_calibration",
+    "plot_effect",
     "plot_history",
+    "plot_local_metric",
     "plot_map",
     "plot_monitor",
     "plot_noise",
     "plot_output_map",
     "plot_pit",
     "plot_prediction",
+    "plot_relevance",
     "plot_warped_data",
     "plot_warps",
     "png",

@@ -1,36 +1,42 @@
 """Self-contained HTML pages: one file with its text, tables and figures, and no links.
 
-A page is a title and a sequence of sections, such as ``Text`` or ``Figure``. ``html_page`` turns
-them into HTML and ``write_page`` writes the file.
+A page is a title and a sequence of sections: ``Text``, ``Figure`` and others here, parts and grids
+of :mod:`sswim.plotting.page_layout`, and charts of :mod:`sswim.plotting.charts`. ``html_page``
+turns them into HTML and ``write_page`` writes the file.
+
+A page makes no requests: its content security policy forbids all of them, and runs no script but
+its own, which it knows by its hash.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from importlib.resources import files
+from typing import Protocol, runtime_checkable
 
 from sswim.base.files import atomic_write
+from sswim.base.visible_text import visible
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
-_STYLE = """\
-:root { color-scheme: light dark; }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.2; }
-h2 { font-size: 1.2rem; margin-top: 2rem; }
-figure { margin: 1.5rem 0; }
-figcaption, caption { font-size: 0.9rem; opacity: 0.8; text-align: left; padding: 0.3rem 0; }
-img { display: block; max-width: 100%; height: auto; background: white; border-radius: 4px; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 1rem 0.25rem 0; text-align: left; }
-th { border-bottom: 1px solid; font-weight: 600; }
-.number { text-align: right; }
-pre { padding: 0.8rem 1rem; border: 1px solid rgb(128 128 128 / 0.4); border-radius: 4px; }
-"""
+ASSETS = files("sswim.plotting") / "assets"
+"""Folder of the style and the script of pages."""
+
+THEMES = {"auto": "Auto", "light": "Light", "dark": "Dark"}
+"""Labels of the switch between colours; ``auto`` follows the reader's system."""
+
+
+@runtime_checkable
+class Section(Protocol):
+    """A part of a page."""
+
+    def html(self) -> str:
+        """Return the HTML element; all text in it is escaped."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
+    sortable: bool = False
+    """Whether a click on the head of a column sorts the rows, in a page with a script."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -86,11 +94,10 @@ class Table:
         """Return the HTML element."""
         caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
         numeric = [
-            bool(self.rows) and all(_is_number(row[column]) for row in self.rows)
-            for column in range(len(self.columns))
+            _are_numbers([row[column] for row in self.rows]) for column in range(len(self.columns))
         ]
         head = "".join(
-            f'<th scope="col"{_cell_class(is_number)}>{escape(name)}</th>'
+            f'<th scope="col"{_cell_class(is_number)}>{self._head(name)}</th>'
             for name, is_number in zip(self.columns, numeric, strict=True)
         )
         body = "".join(
@@ -102,10 +109,15 @@ class Table:
             + "</tr>\n"
             for row in self.rows
         )
+        kind = ' class="sortable"' if self.sortable else ""
         return (
-            f'<div class="wide"><table>\n{caption}<thead><tr>{head}</tr></thead>\n'
+            f'<div class="wide"><table{kind}>\n{caption}<thead><tr>{head}</tr></thead>\n'
             f"<tbody>\n{body}</tbody>\n</table></div>"
         )
+
+    def _head(self, name: str) -> str:
+        text = escape(name)
+        return f'<button type="button" title="{text}">{text}</button>' if self.sortable else text
 
 
 @dataclass(frozen=True)
@@ -132,43 +144,109 @@ class Figure:
         )
 
 
-Section = Heading | Text | Code | Table | Figure
+@dataclass(frozen=True)
+class Link:
+    """A link to a place in the same page."""
+
+    text: str
+    place: str
+    """The ``id`` of the element."""
 
 
-def html_page(title: str, sections: Sequence[Section]) -> str:
-    """Return the HTML of a page, light or dark as the reader's system; all text is escaped."""
+def html_page(
+    title: str, sections: Sequence[Section], *, script: str = "", links: Sequence[Link] = ()
+) -> str:
+    """Return the HTML of a page, light or dark as the reader's system; all text is escaped.
+
+    Args:
+        title: Title of the page.
+        sections: What is below the title.
+        script: Program of the page, such as ``page_script()``, or nothing. A page with a program
+            has a switch between light and dark colours.
+        links: Links to parts of the page, for a bar at its top.
+    """
+    style = (ASSETS / "page.css").read_text("utf-8")
     body = "\n".join(section.html() for section in sections)
+    policy = (
+        "default-src 'none'",
+        f"style-src {_digest(style)}",
+        f"script-src {_digest(script)}" if script else "script-src 'none'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    rules = "; ".join(policy)
+    program = f"<script>{script}</script>\n" if script else ""
     return f"""\
 <!DOCTYPE html>
-<html lang="en">
+<html lang="en" data-theme="auto">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{rules}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>{escape(title)}</title>
-<style>
-{_STYLE}</style>
+<style>{style}</style>
 </head>
 <body>
-<h1>{escape(title)}</h1>
+{_navigation(links)}<main>
+<header><h1>{escape(title)}</h1>{_switch() if script else ""}</header>
 {body}
-</body>
+</main>
+{program}</body>
 </html>
 """
 
 
-def write_page(path: str | os.PathLike[str], html: str) -> None:
+def page_script() -> str:
+    """Return the program of pages that draws charts, sorts tables and switches colours."""
+    return (ASSETS / "page.js").read_text("utf-8")
+
+
+def escape(text: str) -> str:
+    """Return text as HTML that shows it as it is, control characters as escapes."""
+    return html.escape(visible(text))
+
+
+def write_page(path: str | os.PathLike[str], page: str) -> None:
     """Write a page to a file; if that fails, an earlier file stays as it was."""
     with atomic_write(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
 
 
-def _is_number(cell: str) -> bool:
-    """Return whether a cell can be read as a number."""
+def _navigation(links: Sequence[Link]) -> str:
+    """Return the bar at the top of a page, if there are links for it."""
+    if not links:
+        return ""
+    items = "".join(f'<a href="#{escape(each.place)}">{escape(each.text)}</a>' for each in links)
+    return f'<nav class="bar" aria-label="Parts">{items}</nav>\n'
+
+
+def _switch() -> str:
+    """Return the switch between light and dark colours."""
+    buttons = "".join(
+        f'<button type="button" value="{value}" aria-pressed="{str(value == "auto").lower()}">'
+        f"{label}</button>"
+        for value, label in THEMES.items()
+    )
+    return f'<div class="themes" role="group" aria-label="Colours">{buttons}</div>'
+
+
+def _digest(content: str) -> str:
+    """Return the hash by which a policy allows an inline style or script."""
+    digest = hashlib.sha256(content.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Return whether cells can be read as numbers, apart from empty ones."""
+    filled = [cell for cell in cells if cell]
     try:
-        float(cell)
+        for cell in filled:
+            float(cell.replace(",", "").replace("−", "-"))
     except ValueError:
         return False
-    return True
+    return bool(filled)
 
 
 def _cell_class(is_number: bool) -> str:

@@ -6,12 +6,14 @@ import io
 
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Line colours, which colour-blind readers can tell apart too (Okabe and Ito)."""
@@ -50,6 +52,24 @@ def draw_points(
 ) -> None:
     """Draw rows as points, small and pale enough for many of them."""
     ax.plot(x, y, ls="", marker="o", ms=2, mew=0, color=color, alpha=0.6, label=label)
+
+
+def draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"]) -> None:
+    """Draw a short line on the horizontal axis for every row."""
+    bottom = ax.get_xaxis_transform()  # data along the axis, and the height of the axes across it
+    ax.plot(rows, np.zeros(len(rows)), ls="", marker="|", ms=7, mew=0.6, color=INK, alpha=0.5,
+            transform=bottom, clip_on=False)  # fmt: skip
+
+
+def write_plainly(axis: Axis) -> None:
+    """Write the numbers of a logarithmic axis as 0.02 and 30, not as powers of ten."""
+    low, high = axis.get_view_interval()
+    locator: Locator = MaxNLocator(6, steps=[1, 2, 5, 10])  # a few of a short range
+    if high / low > 8:  # few enough that they do not touch
+        locator = LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,))
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def png(figure: Figure, dpi: int = 150) -> bytes:

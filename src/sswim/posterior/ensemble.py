@@ -44,6 +44,11 @@ class Ensemble(Record):
     folds: HeldOutFolds | None = None
     """Rows that members left out in training; None if they left out none."""
 
+    def alone(self, member: int) -> Ensemble:
+        """Return an ensemble of one of the members."""
+        weights = torch.ones_like(self.weights[:1])
+        return replace(self, members=(self.members[member],), weights=weights)
+
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets at inputs, which may be uncertain."""
         return self._mixture([self._predict_member(member, inputs) for member in self.members])

@@ -121,7 +121,7 @@ class Predictor(Record):
     def warp(self, inputs: Measure) -> list[Measure]:
         """Return the measure of the inputs, and the measures after each warp in turn.
 
-        See :func:`sswim.model.observations.warped_measures`.
+        See ``sswim.model.observations.warped_measures``.
         """
         parts = [
             warped_measures(self.factors, chunk) for chunk in chunks(inputs, rows_at_once(inputs))

@@ -21,8 +21,8 @@ class Measure(Record):
     Its uncertainty has two causes, which are kept apart: the warps are uncertain functions, and
     the raw input itself may be uncertain.
 
-    Rows lie along the last of the axes *N. Where every member has its own measure, the axes of the
-    members come before it.
+    Rows lie along the last of the axes ``*N``. Where every member has its own measure, the axes of
+    the members come before it.
     """
 
     mean: Float[Tensor, "*N D"]

@@ -16,19 +16,29 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.rows.source import Chunk
 
 
-def sample_keys(numbers: Int64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """Hash row numbers by SplitMix64, a permutation of the 64-bit integers."""
-    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+def sample_keys(
+    numbers: Int64[np.ndarray, " n"], random_state: int = 0
+) -> UInt64[np.ndarray, " n"]:
+    """Hash row numbers by SplitMix64, a permutation of the 64-bit integers.
+
+    Args:
+        numbers: Numbers of rows.
+        random_state: Seed that chooses one of many such permutations.
+    """
+    shift = np.uint64(random_state * 0xD1B54A32D192ED03 % 2**64)
+    mixed = (numbers.astype(np.uint64) + shift) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def smallest_keys(numbers: Int64[np.ndarray, " n"], size: int) -> Int64[np.ndarray, " m"]:
+def smallest_keys(
+    numbers: Int64[np.ndarray, " n"], size: int, random_state: int = 0
+) -> Int64[np.ndarray, " m"]:
     """Return the sorted indices of the ``size`` numbers with the smallest keys, or of all."""
     if len(numbers) <= size:
         return np.arange(len(numbers))
-    return np.sort(np.argpartition(sample_keys(numbers), size - 1)[:size])
+    return np.sort(np.argpartition(sample_keys(numbers, random_state), size - 1)[:size])
 
 
 class RowSampler:

@@ -16,11 +16,10 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from sswim.base.threads import flushed_denormals, one_core
+from sswim.base.threads import flushed_denormals, map_on_cores
 from sswim.model.output_warp import OutputWarp
-from sswim.surrogate.evidence import negative_log_evidence
 from sswim.surrogate.exact_gp import Observed, condition
-from sswim.surrogate.member_kernels import kernel_within
+from sswim.surrogate.member_evidence import MapParts, members_evidence
 from sswim.surrogate.member_kind import KINDS, MemberKind
 from sswim.surrogate.members import Members, member_points
 from sswim.surrogate.surrogate import InputRange, Surrogate
@@ -76,7 +75,7 @@ def fit_surrogate(
         some = torch.randperm(len(targets), generator=generator)[:LARGEST_TRAINED]
         trained = _take(rows, some.to(targets.device))
     training = _Training(trained, kinds, generator)
-    with one_core(), flushed_denormals():
+    with map_on_cores() as training.map_parts, flushed_denormals():
         training.run(n_steps)
         weights = training.weights()
         used = weights.nonzero()[:, 0]
@@ -99,6 +98,7 @@ class _Training:
         inputs, targets = rows.inputs, rows.targets
         device = inputs.device
         self.rows, self.n_kinds = rows, len(kinds)
+        self.map_parts: MapParts = map
         self.standard = standardise(targets)
         self.n_folds = N_FOLDS if len(inputs.unique(dim=0)) >= SMALLEST_FOLDED else 1
         fold = assign_folds(inputs, self.n_folds, generator)
@@ -181,10 +181,13 @@ class _Training:
             prior = prior + output_prior
         rows = _mapped(self.rows, target_map)
         points = member_points(factors, rows.inputs[None])
-        misfit = negative_log_evidence(
-            kernel_within(self.members.kinds, factors, points),
+        misfit = members_evidence(
+            self.members.kinds,
+            factors,
+            points,
             rows.noise(factors) + LEFT_OUT * self.left_out.double(),
             rows.targets - factors.mean[:, None],
+            self.map_parts,
         )
         slope = target_map.forward(self.rows.targets)[1]
         log_slope = (~self.left_out * slope.log()).sum(-1)

@@ -6,7 +6,8 @@ it: it follows the smooth part everywhere, and the ripples where rows are close 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import torch
@@ -21,6 +22,9 @@ from sswim.surrogate.members import MemberFactors
 RIPPLE_KERNEL: Kernel = "matern52"
 """k', the kernel of ripples."""
 
+KernelForm = tuple[Kernel, bool]
+"""The kernel of a member's smooth part, and whether it has ripples."""
+
 
 def kernel_between(
     kinds: Sequence[MemberKind],
@@ -32,7 +36,7 @@ def kernel_between(
     sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
     parts = []
-    for (kernel, ripples), members in _slices(kinds):
+    for (kernel, ripples), members in kernel_slices(kinds):
         near, far = first[..., members, :, :], second[..., members, :, :]
         part = cross_kernel(near, far, kernel)
         if ripples:
@@ -46,15 +50,29 @@ def kernel_within(
     kinds: Sequence[MemberKind], factors: MemberFactors, points: Float64[Tensor, "*S B n D"]
 ) -> Float64[Tensor, "*S B n n"]:
     """Return the kernel of points with each other, for every member."""
-    parts = []
-    for (kernel, ripples), members in _slices(kinds):
-        some = points[..., members, :, :]
-        part = kernel_matrix(some, None, kernel)
-        if ripples:
-            scale, signal = _ripples(factors, members)
-            part = part + signal * kernel_matrix(some / scale, None, RIPPLE_KERNEL)
-        parts.append(part)
-    return factors.signal[:, None, None] * torch.cat(parts, dim=-3)
+    tensors = (points.movedim(-3, 0), factors.signal, factors.ripple_signal, factors.ripple_scale)
+    parts = [
+        kernel_of_form(form, *(each[members] for each in tensors))
+        for form, members in kernel_slices(kinds)
+    ]
+    return torch.cat(parts).movedim(0, -3)
+
+
+def kernel_of_form(
+    form: KernelForm,
+    points: Float64[Tensor, "B *S n D"],
+    signal: Float64[Tensor, " B"],
+    ripple_signal: Float64[Tensor, " B"],
+    ripple_scale: Float64[Tensor, " B"],
+) -> Float64[Tensor, "B *S n n"]:
+    """Return the kernel of points with each other, for members that have one form of kernel."""
+    kernel, ripples = form
+    sizes = (-1,) + (1,) * (points.ndim - 1)
+    matrix = kernel_matrix(points, None, kernel)
+    if ripples:
+        nearer = points / ripple_scale.reshape(sizes)
+        matrix = matrix + ripple_signal.reshape(sizes) * kernel_matrix(nearer, None, RIPPLE_KERNEL)
+    return signal.reshape(sizes) * matrix
 
 
 def _ripples(factors: MemberFactors, members: slice) -> tuple[Tensor, Tensor]:
@@ -62,11 +80,18 @@ def _ripples(factors: MemberFactors, members: slice) -> tuple[Tensor, Tensor]:
     return factors.ripple_scale[members, None, None], factors.ripple_signal[members, None, None]
 
 
-def _slices(kinds: Sequence[MemberKind]) -> list[tuple[tuple[Kernel, bool], slice]]:
-    """Return kernels, with or without ripples, each with members side by side that have it."""
-    slices, start = [], 0
+def kernel_slices(
+    kinds: Sequence[MemberKind], largest: int = sys.maxsize
+) -> Iterator[tuple[KernelForm, slice]]:
+    """Yield forms of kernels, each with members side by side that have it.
+
+    Args:
+        kinds: The kinds of all members.
+        largest: Largest number of members in one slice.
+    """
+    start = 0
     for form, group in groupby((kind.kernel, kind.ripples) for kind in kinds):
         stop = start + len(list(group))
-        slices.append((form, slice(start, stop)))
+        for first in range(start, stop, largest):
+            yield form, slice(first, min(first + largest, stop))
         start = stop
-    return slices

@@ -43,6 +43,13 @@ class SphereColumn:
             )
         return points(longitude, latitude) @ self._axes.T
 
+    def decode(
+        self, inputs: Float64[np.ndarray, "N 3"]
+    ) -> tuple[Float64[np.ndarray, " N"], Float64[np.ndarray, " N"]]:
+        """Return longitude and latitude of points, given their coordinates."""
+        x, y, z = (inputs @ self._axes).T
+        return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
+
     @property
     def _axes(self) -> Float64[np.ndarray, "3 3"]:
         """The directions east, north and up at the centre."""

@@ -18,7 +18,7 @@ class Adam:
     noise_rate: float = 1.0
     """Learning rate of the noise level over the others': it may fall by orders of magnitude."""
     growing: bool = False
-    """Whether the first steps use few rows (:mod:`sswim.training.row_schedule`); needs memory."""
+    """Whether the first steps use few rows (``sswim.training.row_schedule``); needs memory."""
 
     def __post_init__(self) -> None:
         rates = (self.learning_rate, self.noise_rate)

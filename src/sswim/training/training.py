@@ -36,7 +36,7 @@ def train(
     Training is not random: the same start gives the same result.
 
     Args:
-        model: Started by :func:`sswim.model.sswim.start`; moved to the device. Not a batch.
+        model: Started by :func:`sswim.start`; moved to the device. Not a batch.
         rows: Rows in memory (moved to the device), or chunks on the device in any iterable that can
             be restarted.
         objective: What to minimise.
@@ -44,7 +44,7 @@ def train(
         stopping: Rule for ending before the last step.
         callback: Called after every step.
         device: ``"auto"`` is CUDA where there is one.
-        chunk_rows: See :func:`sswim.training.objective.backward`.
+        chunk_rows: See ``sswim.training.objective.backward``.
         processes: The processes that train the model together, each with its own rows.
         checkpoint: Where the training is saved as it goes, and resumed from.
     """
@@ -88,14 +88,14 @@ def train_batch(
     called for every member after each of its steps, and can end the training of all.
 
     Args:
-        model: A batch made by :func:`sswim.model.member_batch.stack_models`, or a single model.
+        model: A batch made by ``sswim.model.member_batch.stack_models``, or a single model.
         rows: Rows shared by all members, or with the axes of members in front.
         objective: What to minimise.
         optimiser: ``Adam()`` by default; ``LBFGS`` takes a single model.
         stopping: Rule for ending a member before the last step.
         callback: Called with the number of a member and its step.
         device: ``"auto"`` is CUDA where there is one.
-        chunk_rows: See :func:`sswim.training.objective.backward`.
+        chunk_rows: See ``sswim.training.objective.backward``.
         processes: The processes that train the members together, each with its own rows.
         checkpoint: Where the training is saved as it goes, and resumed from; Adam only.
     """

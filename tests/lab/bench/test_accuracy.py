@@ -13,7 +13,7 @@ from sswim.base.version import __version__
 from sswim.lab.bench.accuracy import Job, failed_row, run_fit
 from sswim.lab.bench.methods import METHODS
 from sswim.lab.datasets import split
-from sswim.lab.peers.crps import gaussian_crps
+from sswim.posterior.crps import gaussian_crps
 
 
 def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

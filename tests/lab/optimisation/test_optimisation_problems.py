@@ -62,6 +62,8 @@ def test_the_controls_are_stationary() -> None:
     assert {each.name for each in PROBLEMS.values() if not each.nonstationary} == {
         "hartmann6",
         "gp-draw",
+        "hartmann3",
+        "styblinski-tang",
     }
 
 

@@ -73,8 +73,8 @@ def _gp_features() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return frequencies, phases, draws.standard_normal(N_FEATURES) * math.sqrt(2 / N_FEATURES)
 
 
-def of_botorch(name: str, dimension: int) -> Callable[[Point], float]:
-    """Return a test function of BoTorch.
+def of_botorch(name: str, dimension: int | None = None) -> Callable[[Point], float]:
+    """Return a test function of BoTorch; some have a dimension of their own.
 
     Ackley's has many narrow valleys on a funnel that is steep only near its centre, Michalewicz's
     has flat regions between steep and narrow valleys; Hartmann's has six wide valleys of similar
@@ -88,7 +88,7 @@ def of_botorch(name: str, dimension: int) -> Callable[[Point], float]:
 
 
 @cache
-def _test_function(name: str, dimension: int) -> Any:
-    from botorch import test_functions  # noqa: PLC0415 (an optional dependency)
+def _test_function(name: str, dimension: int | None) -> Any:
+    from botorch.test_functions import synthetic  # noqa: PLC0415 (an optional dependency)
 
-    return getattr(test_functions, name)(dim=dimension)
+    return getattr(synthetic, name)(**({} if dimension is None else {"dim": dimension}))

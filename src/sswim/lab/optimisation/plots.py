@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from sswim.lab.optimisation.summary import FLOOR, ProblemSummary, Summary
 from sswim.plotting.style import CYCLE, INK, add_legend, axes
@@ -37,7 +42,7 @@ def plot_regrets(summary: ProblemSummary, *, ax: Axes | None = None) -> Axes:
 
 
 def save_plots(summary: Summary, folder: Path) -> list[Path]:
-    """Save a figure of every problem, and return the files."""
+    """Save a figure of every problem and one of all problems, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for problem in summary.problems:
@@ -46,4 +51,30 @@ def save_plots(summary: Summary, folder: Path) -> list[Path]:
         files.append(folder / f"{problem.problem}.png")
         figure.savefig(files[-1], dpi=150)
         plt.close(figure)
+    files.append(folder / "all.png")
+    figure = _plot_all(summary.problems)
+    figure.savefig(files[-1], dpi=100)
+    plt.close(figure)
     return files
+
+
+def _plot_all(problems: Sequence[ProblemSummary]) -> Figure:
+    """Return a figure with a panel for every problem and one legend."""
+    n_columns = min(4, len(problems))
+    n_rows = math.ceil(len(problems) / n_columns)
+    figure, panels = plt.subplots(
+        n_rows, n_columns, figsize=(3.2 * n_columns, 2.4 * n_rows), layout="constrained"
+    )
+    handles: dict[str, Artist] = {}
+    for problem, ax in zip_longest(problems, np.ravel(panels)):
+        if problem is None:
+            ax.set_axis_off()
+            continue
+        plot_regrets(problem, ax=ax)
+        lines, labels = ax.get_legend_handles_labels()
+        handles |= dict(zip(labels, lines, strict=True))
+        ax.get_legend().remove()
+        ax.label_outer()
+        ax.tick_params(labelleft=True)
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles))
+    return figure

@@ -26,6 +26,8 @@ class Problem:
     """Whether the smoothness of the function changes across its inputs."""
     libraries: tuple[str, ...] = ()
     """Optional distributions that the function needs."""
+    fresh: bool = False
+    """Whether the settings of this package's model were fixed before it was tried here."""
 
     @property
     def dimension(self) -> int:
@@ -40,7 +42,8 @@ class Problem:
     def scale(self, point: Float64[np.ndarray, " D"]) -> Float64[np.ndarray, " D"]:
         """Map a point of the unit cube to the box."""
         lower, upper = np.array(self.bounds).T
-        return lower + (upper - lower) * point
+        # Rounding puts some points at the border outside.
+        return np.clip(lower + (upper - lower) * point, lower, upper)
 
     def __call__(self, point: Float64[np.ndarray, " D"]) -> float:
         """Return the value at a point of the unit cube."""

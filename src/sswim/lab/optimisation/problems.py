@@ -18,6 +18,7 @@ DATA_SETS = ("concrete", "airfoil", "abalone")
 
 _CUBE = (0.0, 1.0)
 _ACKLEY = (-20.0, 32.768)  # the usual bounds would have the optimum in the centre of the cube
+_DROP_WAVE = (-3.0, 5.12)  # likewise
 _MICHALEWICZ = (0.0, 3.141592653589793)
 _BOTORCH = ("botorch",)
 
@@ -41,6 +42,18 @@ _ALL = (
     ),
     Problem("hartmann6", (_CUBE,) * 6, of_botorch("Hartmann", 6), False, _BOTORCH),
     Problem("gp-draw", (_CUBE,) * 2, gp_draw, nonstationary=False),
+    *(
+        Problem(name, bounds, function, nonstationary, _BOTORCH, fresh=True)
+        for name, bounds, function, nonstationary in (
+            ("rosenbrock", ((-5.0, 10.0),) * 4, of_botorch("Rosenbrock", 4), True),
+            ("levy", ((-10.0, 10.0),) * 4, of_botorch("Levy", 4), True),
+            ("shekel", ((0.0, 10.0),) * 4, of_botorch("Shekel"), True),
+            ("drop-wave", (_DROP_WAVE,) * 2, of_botorch("DropWave"), True),
+            ("six-hump-camel", ((-3.0, 3.0), (-2.0, 2.0)), of_botorch("SixHumpCamel"), True),
+            ("hartmann3", (_CUBE,) * 3, of_botorch("Hartmann", 3), False),
+            ("styblinski-tang", ((-5.0, 5.0),) * 4, of_botorch("StyblinskiTang", 4), False),
+        )
+    ),
 )
 
 PROBLEMS = {problem.name: problem for problem in _ALL}

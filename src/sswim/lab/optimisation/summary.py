@@ -54,6 +54,11 @@ class ProblemSummary:
         return not PROBLEMS[self.problem].nonstationary
 
     @property
+    def fresh(self) -> bool:
+        """Whether our model's settings were fixed before it was tried on the problem."""
+        return PROBLEMS[self.problem].fresh
+
+    @property
     def ratios(self) -> dict[str, float]:
         """Median regret by method of ours, over the least of the GPs with its acquisition."""
         found = {}
@@ -85,12 +90,12 @@ class Summary:
     seconds: Mapping[str, Seconds]
     """By method, over all problems."""
 
-    def mean_ratio(self, method: str, *, stationary: bool) -> tuple[float, int]:
+    def mean_ratio(self, method: str, *, stationary: bool, fresh: bool) -> tuple[float, int]:
         """Return the geometric mean of a method's ratios, and the number of problems."""
         logs = [
             math.log(each.ratios[method])
             for each in self.problems
-            if each.stationary == stationary and method in each.ratios
+            if (each.stationary, each.fresh) == (stationary, fresh) and method in each.ratios
         ]
         return (math.exp(fmean(logs)) if logs else math.nan), len(logs)
 

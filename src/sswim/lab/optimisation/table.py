@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 from rich.table import Table
 
@@ -36,15 +37,21 @@ def describe_ratios(summary: Summary) -> list[str]:
     sentences = []
     for method in _ours(summary):
         parts = []
-        for kind in ("nonstationary", "stationary"):
-            mean, n = summary.mean_ratio(method, stationary=kind == "stationary")
+        for fresh, stationary in product((False, True), repeat=2):
+            mean, n = summary.mean_ratio(method, stationary=stationary, fresh=fresh)
             if n:
+                kind = ("fresh " if fresh else "") + ("" if stationary else "non") + "stationary"
                 parts.append(f"{_number(mean)} on {n} {kind} {'problem' if n == 1 else 'problems'}")
         sentences.append(
             f"{method}: its median regret over that of the better GP ({', '.join(GPS)}) has the "
-            f"geometric mean {' and '.join(parts)}."
+            f"geometric mean {_listed(parts)}."
         )
     return sentences
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Return parts of a sentence, joined by commas and a last "and"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def _ours(summary: Summary) -> list[str]:
@@ -58,7 +65,12 @@ def _regret_lines(summary: Summary, bold: str) -> Lines:
     heads = [f"{method} / best GP" for method in ours]
     lines = [["problem", "runs", *summary.methods, *heads]]
     for problem in summary.problems:
-        name = f"{problem.problem} (stationary)" if problem.stationary else problem.problem
+        notes = [
+            note
+            for note, holds in (("stationary", problem.stationary), ("fresh", problem.fresh))
+            if holds
+        ]
+        name = f"{problem.problem} ({', '.join(notes)})" if notes else problem.problem
         ratios = [problem.ratios.get(method, math.nan) for method in ours]
         lines.append([name, _runs(problem), *_cells(summary, problem, bold), *map(_number, ratios)])
     return lines

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.base.root_finding import safeguarded_newton
-from sswim.lab.peers.crps import mixture_crps
+from sswim.posterior.crps import mixture_crps
 from sswim.rows.scaling import Scaling
 
 

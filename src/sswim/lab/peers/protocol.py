@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float64
 
-from sswim.lab.peers.crps import gaussian_crps
+from sswim.posterior.crps import gaussian_crps
 
 
 @runtime_checkable

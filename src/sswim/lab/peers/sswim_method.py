@@ -13,10 +13,10 @@ from jaxtyping import Float64
 from sswim.base.validation import require_choice, require_integer
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
-from sswim.lab.peers.crps import mixture_crps
 from sswim.lab.peers.protocol import Fitted, Method
 from sswim.lab.peers.published_sswim import PublishedSSWIM
 from sswim.lab.peers.torch_method import TorchMethod
+from sswim.posterior.crps import mixture_crps
 from sswim.recipe.plan import Plan
 from sswim.recipe.recipe import Recipe
 from sswim.rows.summary import Summary

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.lab.peers.crps import mixture_crps
 from sswim.lab.peers.dense_algebra import (
     ConditionedGP,
     SquaredExponential,
@@ -33,6 +32,7 @@ from sswim.lab.peers.dense_gp import (
 )
 from sswim.lab.peers.standardised_rows import StandardisedRows, standardise
 from sswim.model.output_warp import TanhMap
+from sswim.posterior.crps import mixture_crps
 from sswim.posterior.density import Density
 from sswim.posterior.prediction import Prediction
 

@@ -10,7 +10,7 @@ import torch
 from builders.peers import Array, integrated_crps
 from scipy import stats
 
-from sswim.lab.peers.crps import LEVEL_WEIGHTS, LEVELS, gaussian_crps, mixture_crps
+from sswim.posterior.crps import LEVEL_WEIGHTS, LEVELS, gaussian_crps, mixture_crps
 
 
 def scored(densities: list[tuple[float, Any]], y: Array) -> Array:

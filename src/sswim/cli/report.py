@@ -1,0 +1,94 @@
+"""The command ``sswim report``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sswim.base.byte_size import as_bytes
+from sswim.base.outputs import check_output_file, require_replaceable, save_somewhere
+from sswim.base.validation import require_integer
+from sswim.cli.console import messages, output, say, say_left_out, user_errors
+from sswim.cli.models import load_model
+from sswim.cli.options import (
+    Decimal,
+    DropMissing,
+    DropMissingTarget,
+    Encoding,
+    Header,
+    Memory,
+    ModelPath,
+    Separator,
+    TablePath,
+    csv_options,
+)
+
+
+def report(
+    model: ModelPath,
+    table: TablePath,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    max_rows: Annotated[
+        int, typer.Option(help="Largest number of rows to use; of more, a random sample.")
+    ] = 5000,
+    random_state: Annotated[
+        int, typer.Option(help="Seed of the sample and of the intervals of scores.")
+    ] = 0,
+    drop_missing: DropMissing = False,
+    drop_missing_target: DropMissingTarget = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    header: Header = None,
+    memory: Memory = "2GiB",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file that is no page.")
+    ] = False,
+) -> None:
+    """Write a page about a model and a table of rows that it was not fitted to.
+
+    The page has scores, calibration, residuals, effects and the rows that surprise most, and needs
+    nothing but a browser.
+    """
+    with user_errors():
+        require_integer("--max-rows", max_rows, 1)
+        require_integer("--random-state", random_state, 0)
+        csv = csv_options(separator, decimal, encoding, header)
+        check_output_file(out, [model, table])
+        if not force:
+            require_replaceable(out, b"<!DOCTYPE html>", "page")
+        regressor, schema = load_model(model)
+
+        from sswim.plotting.html_page import write_page
+        from sswim.report.report import report_page
+        from sswim.report.rows import table_report_rows
+        from sswim.tables.table_rows import LeftOut
+        from sswim.tables.table_sample import sample_table
+        from sswim.tables.table_source import TableNote
+
+        sample = sample_table(
+            schema,
+            table,
+            max_rows,
+            random_state=random_state,
+            left_out=LeftOut(drop_missing, drop_missing_target),
+            memory=as_bytes(memory),
+            csv=csv,
+        )
+        for note in sample.notes:
+            warnings.warn(note, TableNote, stacklevel=2)
+        say_left_out(sample.n_left_out, sample.n_left_out + sample.n_rows)
+        if len(sample.rows.numbers) < sample.n_rows:
+            say(messages, f"Using {max_rows:,} of {sample.n_rows:,} rows, seed {random_state}.")
+        page = report_page(
+            regressor,
+            table_report_rows(schema, sample),
+            random_state=random_state,
+            facts={"model file": model.name, "table": table.name},
+            say=lambda text: say(messages, text),
+        )
+        save_somewhere(lambda path: write_page(path, page), out)
+        say(output, f"Wrote {out} ({len(page.encode()) / 1e6:.2f} MB).")

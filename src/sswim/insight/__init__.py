@@ -1,0 +1,1 @@
+"""What a fitted ensemble has learnt: relevance of inputs, local metrics, effects."""

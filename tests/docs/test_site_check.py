@@ -1,0 +1,58 @@
+"""The script that checks the links of the built site."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "check_site.py"
+
+START = """
+<h1 id="top">Start</h1><a href="guide.html#maps">Maps</a> <a href="#top">up</a>
+<a href="https://example.org/gone">elsewhere</a><img src="picture.png">
+<p class="sphx-glr-timing">seconds</p>
+"""
+GUIDE = '<h2 id="maps">Maps</h2><a href="../site/">start</a><a href="index.html">start</a>'
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "index.html").write_text(START)
+    (folder / "guide.html").write_text(GUIDE)
+    (folder / "picture.png").write_bytes(b"")
+    (tmp_path / "warnings.txt").write_text("")
+    return folder
+
+
+def check(site: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), str(site), str(site.parent / "warnings.txt")]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_site_without_faults_passes(site: Path) -> None:
+    done = check(site)
+    assert done.returncode == 0
+    counts = "2 pages, 1 executed examples, 6 links: 0 broken links, 0 warnings\n"
+    assert done.stdout == counts
+
+
+@pytest.mark.parametrize("link", ["gone.html", "guide.html#gone", "#gone", "gone.png"])
+def test_a_broken_link_is_named(site: Path, link: str) -> None:
+    (site / "guide.html").write_text(GUIDE + f'<a href="{link}">gone</a>')
+    done = check(site)
+    assert done.returncode == 1
+    assert f"guide.html: broken link {link}\n" in done.stdout
+    assert "1 broken links" in done.stdout
+
+
+def test_warnings_of_the_build_fail(site: Path) -> None:
+    (site.parent / "warnings.txt").write_text("page.md:3: WARNING: unknown document\n")
+    done = check(site)
+    assert done.returncode == 1
+    assert "1 warnings" in done.stdout

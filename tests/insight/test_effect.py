@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.estimators import skewed_rows, small
+
+from sswim.insight.effect import average_function
+from sswim.posterior.feature_predictor import FeaturePredictor
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "features": {"depth": 1},
+    "output warp": {"depth": 0, "output_warp": "sinh-arcsinh"},
+    "neighbours": {"depth": 1, "n_neighbors": 12},
+    "mixture": {"depth": 0, "n_members": 3},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_moments_are_those_of_drawn_functions(name: str) -> None:
+    """The average of drawn functions over rows, by Monte Carlo."""
+    model = small(max_iter=30, **SETTINGS[name]).fit(*skewed_rows(80))
+    rows = skewed_rows(15, seed=4)[0]
+    sets = []
+    for value in (-1.0, 3.0):
+        changed = rows.copy()
+        changed[:, 1] = value
+        sets.append(torch.from_numpy(changed))
+    found = average_function(model._ensemble, sets)
+    mean, deviation = found.mean[:, 0], found.standard_deviation[:, 0]
+    draws = model.sample_paths(1500, random_state=1)(torch.stack(sets)).mean(-1)  # (n, G)
+    error = 4 * deviation / len(draws) ** 0.5
+    assert ((mean - draws.mean(0)).abs() < error).all()
+    torch.testing.assert_close(draws.std(0), deviation, rtol=0.1, atol=1e-3)
+    for level in (0.1, 0.5, 0.9):
+        below = (draws <= found.quantile(level)[:, 0]).double().mean(0)
+        torch.testing.assert_close(below, torch.full_like(below, level), rtol=0, atol=0.05)
+
+
+def test_variance_is_not_the_mean_of_variances() -> None:
+    model = small(max_iter=30, depth=0).fit(*skewed_rows(80))
+    points = torch.from_numpy(skewed_rows(30, seed=4)[0])
+    [[variance]] = average_function(model._ensemble, [points]).observation_variance
+    posterior = model.posterior(points)
+    independent = posterior.variance.mean() / len(points)
+    assert independent < variance < posterior.variance.mean()
+    ones = np.full(30, 1 / 30)
+    np.testing.assert_allclose(variance, ones @ posterior.covariance.numpy() @ ones, rtol=1e-9)
+
+
+def test_a_far_member_of_little_weight_hardly_widens_bands() -> None:
+    """The bands are quantiles of the mixture, not multiples of its deviation."""
+    near = small(max_iter=30, depth=0).fit(*skewed_rows(80))._ensemble
+    member = near.members[0]
+    assert isinstance(member, FeaturePredictor)
+    far = replace(member, posterior=replace(member.posterior, mean=100 * member.posterior.mean))
+    weights = torch.tensor([0.99, 0.01], dtype=torch.float64)
+    both = replace(near, members=(member, far), weights=weights)
+    sets = [torch.from_numpy(skewed_rows(10, seed=4)[0])]
+    alone, mixed = (average_function(each, sets) for each in (near, both))
+    assert mixed.standard_deviation > 3 * alone.standard_deviation
+    widths = [each.quantile(0.95) - each.quantile(0.05) for each in (alone, mixed)]
+    assert widths[1] < 1.1 * widths[0]

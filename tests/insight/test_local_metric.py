@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.estimators import make_rows, small
+
+from sswim import SSWIMRegressor
+from sswim.insight.local_metric import warp_jacobian
+from sswim.rows.measure import Measure
+
+SETTINGS: list[dict[str, Any]] = [
+    {"depth": 0},
+    {"depth": 0, "inputs": "normal-scores"},
+    {"depth": 1},
+    {"depth": 2, "inputs": "normal-scores", "warps": "joint"},
+    {"depth": 1, "n_neighbors": 16},
+]
+
+
+@pytest.fixture(scope="module", params=SETTINGS, ids=str)
+def fitted(request: pytest.FixtureRequest) -> SSWIMRegressor:
+    x, y = make_rows(80, 3)
+    x = x * [1.0, 10.0, 0.1] + 3  # units of their own
+    return small(max_iter=30, **request.param).fit(x, y)
+
+
+def points(n: int = 7) -> np.ndarray:
+    x, _ = make_rows(n, 3, seed=5)
+    return x * [1.0, 10.0, 0.1] + 3
+
+
+def test_jacobian_is_that_of_finite_differences(fitted: SSWIMRegressor) -> None:
+    x = torch.from_numpy(points())
+    scaling, member = fitted.scaling_, fitted.members_[0].predictor
+    found = warp_jacobian(member.factors, scaling, x)
+
+    def warped(inputs: torch.Tensor) -> torch.Tensor:
+        return member.warp(scaling.inputs(Measure(inputs)))[-1].mean
+
+    for place, spread in enumerate(scaling.input_spread.tolist()):
+        step = torch.zeros(3, dtype=torch.float64)
+        step[place] = 1e-5 * spread
+        expected = (warped(x + step) - warped(x - step)) / (2 * step[place])
+        torch.testing.assert_close(
+            found[..., place] * spread, expected * spread, rtol=1e-4, atol=1e-6
+        )
+
+
+def test_metric_measures_small_steps(fitted: SSWIMRegressor) -> None:
+    """The length of a step is its distance in the warped space, in length-scales."""
+    x = points()
+    found = fitted.local_metric(x)
+    scaling, member = fitted.scaling_, fitted.members_[0]
+    scales = member.model.spectrum.length_scales().detach()
+    steps = 1e-5 * scaling.input_spread.numpy() * np.random.default_rng(0).normal(size=x.shape)
+
+    def warped(inputs: np.ndarray) -> torch.Tensor:
+        standardised = scaling.inputs(Measure(torch.from_numpy(inputs)))
+        return member.predictor.warp(standardised)[-1].mean / scales
+
+    expected = (warped(x + steps) - warped(x - steps)).square().sum(-1).numpy() / 4
+    squared = np.einsum("nd,nde,ne->n", steps, found.metric, steps)
+    np.testing.assert_allclose(squared, expected, rtol=1e-3)
+    np.testing.assert_allclose(found.metric, found.metric.transpose(0, 2, 1))
+    assert np.linalg.eigvalsh(found.metric * np.outer([1, 10, 0.1], [1, 10, 0.1])).min() > -1e-9
+    assert found.names == ("x0", "x1", "x2")
+    np.testing.assert_array_equal(found.inputs, x)
+
+
+def test_stationary_model_has_its_length_scales_everywhere() -> None:
+    x, y = make_rows(80, 2)
+    model = small(depth=0).fit(10 * x, y)
+    scales = model.members_[0].model.spectrum.length_scales().detach().numpy()
+    expected = scales * model.scaling_.input_spread.numpy()
+    found = model.local_metric(10 * x)
+    np.testing.assert_allclose(found.length_scale, np.broadcast_to(expected, x.shape), rtol=1e-9)
+    off_diagonal = found.metric[:, 0, 1]
+    np.testing.assert_allclose(off_diagonal, 0, atol=1e-15)
+
+
+def test_members_are_mixed_by_weights() -> None:
+    x, y = make_rows(60, 2)
+    model = small(n_members=2, depth=1).fit(x, y)
+    both = model.local_metric(x[:4]).metric
+    singles = []
+    for number in range(2):
+        member = model.members_[number]
+        scales = member.model.spectrum.length_scales().detach()
+        slopes = warp_jacobian(member.predictor.factors, model.scaling_, torch.from_numpy(x[:4]))
+        slopes = slopes / scales[:, None]
+        singles.append((slopes.mT @ slopes).numpy())
+    np.testing.assert_allclose(both, np.einsum("m,mnde->nde", model.weights_, singles), rtol=1e-9)
+
+
+def test_warp_finds_where_the_function_is_fast() -> None:
+    random = np.random.default_rng(0)
+    x = np.sort(random.uniform(-1, 1, size=(200, 1)), axis=0)
+    y = np.where(x[:, 0] < 0, x[:, 0], 0.6 * np.sin(15 * x[:, 0])) + 0.03 * random.normal(size=200)
+    model = small(depth=1, n_components=128, n_pseudo=32, max_iter=100).fit(x, y)
+    scale = model.local_metric(x).length_scale[:, 0]
+    assert np.median(scale[x[:, 0] < -0.3]) > 2 * np.median(scale[x[:, 0] > 0.3])
+
+
+def test_wild_values_have_no_slope() -> None:
+    x, y = make_rows(80, 2)
+    x[3, 0] = 1e12
+    with pytest.warns(UserWarning, match="taken as these limits"):
+        model = small(depth=0).fit(x, y)
+    found = model.local_metric(x[:5])
+    assert np.isinf(found.length_scale[3, 0])
+    assert np.isfinite(found.length_scale[4]).all()

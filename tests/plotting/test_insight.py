@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from builders.estimators import make_rows, skewed_rows, small
+from matplotlib.patches import Rectangle
+
+from sswim import SSWIMRegressor
+from sswim.base.errors import UserError
+from sswim.insight.relevance import Relevance
+from sswim.plotting import plot_effect, plot_local_metric, plot_relevance
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def model() -> SSWIMRegressor:
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "size": random.normal(size=80),
+            "colour": random.choice(["red", "blue"], 80),
+            "day": pd.date_range("2020-01-01", periods=80),
+            "shape": random.choice(["round", "flat"], 80),
+        }
+    )
+    return small(depth=1, n_members=2).fit(rows, np.sin(rows["size"]))
+
+
+def test_relevance_has_the_largest_on_top(model: SSWIMRegressor) -> None:
+    found = model.relevance()
+    ax = plot_relevance(found)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == [found.names[place] for place in found.order]
+    widths = [bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle)]
+    assert widths == sorted(widths, reverse=True)
+    np.testing.assert_allclose(sum(widths), 1)
+
+
+def test_columns_of_little_relevance_are_added_up() -> None:
+    shares = np.arange(40.0) / np.arange(40.0).sum()
+    found = Relevance(tuple(f"x{place}" for place in range(40)), shares, shares[None], np.ones(1))
+    ax = plot_relevance(found, max_bars=5)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["x39", "x38", "x37", "x36", "x35", "35 others"]
+    np.testing.assert_allclose(
+        sum(bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle)), 1
+    )
+
+
+def test_effects_of_all_kinds(model: SSWIMRegressor) -> None:
+    number = plot_effect(model.effect("size", grid=5))
+    assert number.get_xlabel() == "size"
+    np.testing.assert_allclose(
+        np.asarray(number.lines[0].get_ydata()), model.effect("size", grid=5).mean
+    )
+    colour = plot_effect(model.effect("colour"))
+    assert [text.get_text().split("\n")[0] for text in colour.get_xticklabels()] == ["blue", "red"]
+    day = plot_effect(model.effect("day", grid=5))
+    day.figure.canvas.draw()
+    pair = plot_effect(model.effect(("size", "day"), grid=3))
+    pair.figure.canvas.draw()
+    assert (pair.get_xlabel(), pair.get_ylabel()) == ("size", "day")
+    for columns in (("size", "colour"), ("colour", "size")):
+        effect = model.effect(columns, grid=3)
+        ax = plot_effect(effect)
+        assert ax.get_xlabel() == "size"
+        blue = np.take(effect.mean, 0, axis=columns.index("colour"))
+        np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), blue)
+    both = plot_effect(model.effect(("colour", "shape")))
+    assert [text.get_text() for text in both.get_yticklabels()] == ["flat", "round"]
+
+
+def test_effect_of_one_of_several_targets() -> None:
+    x, y = skewed_rows(50, n_targets=2)
+    effect = small(depth=0).fit(x, y).effect(0, grid=3)
+    ax = plot_effect(effect, target=1)
+    np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), effect.mean[:, 1])
+    with pytest.raises(UserError, match="one of the 2 targets"):
+        plot_effect(effect, target=2)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 4])
+def test_local_metric(n_inputs: int) -> None:
+    x, y = make_rows(40, n_inputs)
+    metric = small(depth=1).fit(x, y).local_metric(x)
+    ax = plot_local_metric(metric)
+    ax.figure.canvas.draw()
+    if n_inputs == 1:
+        np.testing.assert_allclose(
+            np.sort(ax.lines[0].get_ydata()), np.sort(metric.length_scale[:, 0])
+        )
+    if n_inputs == 4:
+        assert len(ax.get_yticklabels()) == 4
