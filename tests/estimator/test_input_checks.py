@@ -204,7 +204,9 @@ def test_missing_inputs_are_allowed_in_fit_and_later() -> None:
     holes = with_value(X, np.nan)
     later = small().fit(X, Y)
     assert np.isfinite(later.predict(holes)).all()
-    assert np.array_equal(np.delete(later.predict(holes), 1), np.delete(later.predict(X), 1))
+    # Rounding of products depends on the number of rows, on some processors.
+    others = np.delete(later.predict(X), 1)
+    np.testing.assert_allclose(np.delete(later.predict(holes), 1), others, rtol=1e-10)
     regressor = small().fit(holes, Y)
     assert np.isfinite(regressor.predict(holes)).all()
     assert regressor.n_features_in_ == 2

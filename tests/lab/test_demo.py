@@ -104,7 +104,8 @@ def test_the_picture_has_a_size_to_read_it_at_and_is_not_blank(outcome: Outcome)
 def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> None:
     html = (outcome.folder / "demo.html").read_text(encoding="utf-8")
     assert "data:image/png;base64," in html
-    assert "http" not in html
+    assert "http:" not in html
+    assert "https:" not in html
     assert "<script" not in html
     for result in outcome.results:
         assert all(f">{escape(cell)}</td>" in html for cell in result.cells())
