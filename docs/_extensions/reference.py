@@ -23,6 +23,7 @@ MODULES = (
     "sswim.tables",
     "sswim.maps",
     "sswim.plotting",
+    "sswim.report",
     "sswim.lab.datasets",
     "sswim.integrations.gpytorch",
     "sswim.integrations.botorch",
@@ -32,6 +33,10 @@ MODULES = (
 RETURNED = (
     "sswim.posterior.mixture.Mixture",
     "sswim.posterior.joint_posterior.JointPosterior",
+    "sswim.insight.relevance.Relevance",
+    "sswim.insight.effect.Effect",
+    "sswim.insight.local_metric.LocalMetric",
+    "sswim.estimator.permutation.Importance",
     "sswim.conformal.monitor_report.MonitorReport",
     "sswim.recipe.fitted_kind.FittedKind",
     "sswim.estimator.member.Member",

@@ -48,7 +48,7 @@ class InsightMethods(PredictionMethods):
 
         A column matters as much as the posterior mean changes, in the mean square, when a row gets
         the column's value of another row: by the variance that the column makes, by itself and
-        together with others. See :mod:`sswim.insight.relevance`.
+        together with others. See ``sswim.insight.relevance``.
 
         Args:
             X: Rows, (N, D); by default rows that the model holds. Of many, a sample is used.
@@ -68,7 +68,7 @@ class InsightMethods(PredictionMethods):
         """Return where, and along which input, the function may vary fast.
 
         For each row this is the metric of the warps in the units of the inputs, the mean over
-        members by their weights; see :mod:`sswim.insight.local_metric`. A column that became
+        members by their weights; see ``sswim.insight.local_metric``. A column that became
         several inputs has one length-scale for each of these.
 
         Args:
@@ -93,7 +93,7 @@ class InsightMethods(PredictionMethods):
         """Return the function averaged over rows, for each value of one or two columns.
 
         This is partial dependence, with bands of the averaged function: its variance includes how
-        errors at different rows are correlated. See :mod:`sswim.insight.effect`.
+        errors at different rows are correlated. See ``sswim.insight.effect``.
 
         Args:
             columns: A column by its name, or by its number in an array; or a pair of columns.

@@ -46,7 +46,7 @@ class Architecture:
     """Whether g and h of a warp have their own frequencies and pseudo-inputs, as published, or
     share them ("joint"), which is half the cost."""
     warp_matrix: WarpMatrix = "diagonal"
-    """Form of the matrix G of the warps G(x) x + h(x) (see :mod:`sswim.model.warp`). A projection
+    """Form of the matrix G of the warps G(x) x + h(x) (see ``sswim.model.warp``). A projection
     is part of the first warp only: later warps are diagonal, or full around the identity."""
     warp_dim: int | None = None
     """Q, the dimension of the warped space; None for that of the inputs, which a diagonal matrix
