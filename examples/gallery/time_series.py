@@ -42,7 +42,7 @@ X, y = measure(n_rows)
 X_test, y_test = measure(2000)
 
 # %%
-# The same settings without and with a warp. Both begin with a short length-scale, because the burst
+# Two models that differ only in the warp. Both begin with a short length-scale, because the burst
 # oscillates several times.
 
 models = {

@@ -17,6 +17,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"depth": 1},
     {"depth": 2, "inputs": "normal-scores", "warps": "joint"},
     {"depth": 1, "n_neighbors": 16},
+    {"depth": 1, "warp_dim": 2},
+    {"depth": 2, "warp_dim": 4, "warp_matrix": "full"},
 ]
 
 

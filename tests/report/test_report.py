@@ -242,3 +242,16 @@ def test_members_of_neighbours_and_without_warps_have_reports() -> None:
         model = SSWIMRegressor(**(common | settings), random_state=0).fit(case.X, case.y)
         html = page_of(Case(model, case.X[:50], case.y[:50]))
         assert ("has a warp" in html) == ("depth" in settings)
+
+
+@pytest.mark.parametrize("settings", [{"warp_dim": 1}, {"warp_matrix": "full"}], ids=str)
+def test_warps_that_mix_the_inputs_are_not_drawn_by_column(settings: dict[str, Any]) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 2))
+    y = x[:, 0] + 0.1 * random.normal(size=40)
+    model = SSWIMRegressor(
+        depth=1, n_components=8, n_pseudo=4, max_iter=2, random_state=0, **settings
+    ).fit(x, y)
+    html = page_of(Case(model, x, y))
+    assert "mixes all inputs into new coordinates" in html
+    assert not [title for title in charts(html) if title.startswith("Warp of")]

@@ -181,7 +181,7 @@ class InsightMethods(PredictionMethods):
         if weight is None:
             chosen = torch.from_numpy(smallest_keys(np.arange(len(inputs)), most))
             return inputs[chosen.to(inputs.device)]
-        # As many places, evenly spaced in the sum of weights: a row may be there several times.
+        # Rows at evenly spaced sums of weights: one of a large weight may be taken several times.
         total = weight.cumsum(0)
         size = min(most, max(2, len(inputs)))
         places = (torch.arange(size, device=total.device) + 0.5) / size * total[-1]

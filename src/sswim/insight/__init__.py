@@ -1,1 +1,1 @@
-"""What a fitted ensemble has learnt: relevance of inputs, local metrics, effects."""
+"""Relevance of inputs, effects and local metrics of a fitted ensemble."""

@@ -46,7 +46,7 @@ class Effect:
     names: tuple[str, ...]
     """Names of the column or of both columns."""
     kinds: tuple[str, ...]
-    """What they hold: ``"number"``, ``"category"`` or ``"time"``."""
+    """Kind of the values of each: ``"number"``, ``"category"`` or ``"time"``."""
     grids: tuple[Shaped[np.ndarray, " _"], ...]
     """Values that each column is set to: numbers, levels or times."""
     mean: Float64[np.ndarray, "*shape"]

@@ -25,7 +25,7 @@ class InputColumn(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it holds: ``"number"``, ``"category"`` or ``"time"``."""
+        """Kind of its values: ``"number"``, ``"category"`` or ``"time"``."""
 
     @property
     def places(self) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class LocalMetric:
 
 def local_metric(
     ensemble: Ensemble,
-    length_scales: Sequence[Float64[Tensor, " D"]],
+    length_scales: Sequence[Float64[Tensor, " Q"]],
     inputs: Float64[Tensor, "N D"],
 ) -> Float64[Tensor, "N D D"]:
     """Return the mean of the members' metrics by their weights, in the units of the inputs.
@@ -80,7 +80,7 @@ def local_metric(
 def _metric(
     factors: Factors,
     scaling: Scaling,
-    length_scales: Float64[Tensor, " D"],
+    length_scales: Float64[Tensor, " Q"],
     inputs: Float64[Tensor, "N D"],
 ) -> Float64[Tensor, "N D D"]:
     """Return JᵀJ of the warped inputs in units of the length-scales."""
@@ -90,8 +90,8 @@ def _metric(
 
 def warp_jacobian(
     factors: Factors, scaling: Scaling, inputs: Float64[Tensor, "N D"]
-) -> Float64[Tensor, "N D D"]:
-    """Return J, the slopes ∂u_q/∂x_d of a member's warped inputs, one row of inputs after another.
+) -> Float64[Tensor, "N Q D"]:
+    """Return J, the slopes ∂u_q/∂x_d of a member's warped inputs, for every row.
 
     They are those of the scaling, of normal scores and of the means of all warps.
 

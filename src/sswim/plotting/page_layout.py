@@ -17,7 +17,7 @@ class Part:
     title: str
     sections: tuple[Section, ...]
     lead: str = ""
-    """What the reader sees here, in a sentence or two."""
+    """Introduction of one or two sentences."""
 
     def html(self) -> str:
         """Return the HTML element."""

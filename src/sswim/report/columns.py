@@ -29,7 +29,7 @@ class ReportColumn:
 
     name: str
     kind: str
-    """What the model takes it for: number, time, hours of a day, category or levels."""
+    """Kind of the column in the model: number, time, hours of a day, category or levels."""
     numbers: Float64[np.ndarray, " N"]
     """Numbers, seconds since 1970, or places of levels; NaN where there is none."""
     texts: pa.ChunkedArray | list[float]

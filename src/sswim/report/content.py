@@ -1,4 +1,4 @@
-"""What every part of a report is made of: the model, rows, their scores, and numbers to draw."""
+"""The content that all parts of a report share: the model, rows, scores, and numbers to draw."""
 
 from __future__ import annotations
 

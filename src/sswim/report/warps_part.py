@@ -31,8 +31,14 @@ def warps_part(content: Content) -> Part:
 def _warp_choice(content: Content) -> Section:
     regressor = content.regressor
     member = regressor.shown_member_
-    if not regressor.members_[member].model.architecture.depth:
+    architecture = regressor.members_[member].model.architecture
+    if not architecture.depth:
         return Text("No member of this model has a warp.")
+    if architecture.warp_matrix != "diagonal":
+        return Text(
+            "The first warp of this model mixes all inputs into new coordinates, so no chart of a "
+            "single column can show it."
+        )
     inputs = _input_places(content)
     kind = member_kinds(regressor)[member].name
     caption = f"Member {member + 1} of {len(regressor.members_)}, of the kind {kind}."
