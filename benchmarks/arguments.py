@@ -43,6 +43,13 @@ def add_out(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--out", default=default, help=f"result file, by default {default}")
 
 
+def add_results(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add ``--out``, and what to do with the results that are there instead of measuring."""
+    parser.add_argument("--out", type=Path, default=Path(default))
+    parser.add_argument("--table", action="store_true", help="print the table instead")
+    parser.add_argument("--picture", type=Path, help="draw this picture instead")
+
+
 def result_path(out: str, device: str) -> Path:
     """Return the path of a result file whose name may contain ``<device>``."""
     return Path(out.replace("<device>", device))

@@ -27,7 +27,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from arguments import script_parser
+from arguments import add_results, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from relevance_rows import FUNCTIONS, N_RELEVANT, Array, Case, Table, make_table
@@ -203,9 +203,7 @@ def main() -> None:
     """Measure the tables that the results lack, or show what was found."""
     parser = script_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=2, help="number of tables of each kind")
-    parser.add_argument("--out", type=Path, default=Path("results/relevance.jsonl"))
-    parser.add_argument("--table", action="store_true", help="print the table instead")
-    parser.add_argument("--picture", type=Path, help="draw this picture instead")
+    add_results(parser, "results/relevance.jsonl")
     arguments = parser.parse_args()
     found = read_lines(arguments.out)
     if arguments.table:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from sswim.base.threads import map_in_threads
+from sswim.base.threads import map_in_threads, map_on_cores
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +66,18 @@ def test_errors_are_raised() -> None:
     with pytest.raises(ValueError, match="the fifth"):
         map_in_threads(fail, range(8))
     assert torch.get_num_threads() == 4
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_map_on_cores_keeps_the_order_and_the_setting(n_threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        with map_on_cores() as map_:
+            assert torch.get_num_threads() == 1
+            for _ in range(2):  # the same threads work again
+                found = list(map_(lambda item: (item, torch.get_num_threads()), range(20)))
+                assert found == [(item, 1) for item in range(20)]
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)

@@ -24,6 +24,7 @@ from sswim.model.architecture import Architecture
         ({"inputs": "ranked"}, r"inputs must be one of .*'normal-scores'.* Got 'ranked'"),
         ({"n_warp_frequencies": 0}, "n_warp_frequencies must be an integer of at least 1. Got 0"),
         ({"warp_dim": 0}, "warp_dim must be an integer of at least 1. Got 0"),
+        ({"warp_dim": 10**9}, "warp_dim must be at most 10000. Got 1000000000"),
         ({"warp_dim": 2}, "diagonal matrix keeps the dimension .* Got .* with warp_dim=2"),
         ({"warp_matrix": "dense"}, r"warp_matrix must be one of .*'projected'.* Got 'dense'"),
         ({"warp_matrix": "full", "depth": 0}, "without warps has none. Got warp_matrix='full'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -217,21 +217,21 @@ class InsightMethods(PredictionMethods):
         if isinstance(columns, str) and columns not in by_name and columns in groups:
             # Longitude and latitude, as relevance names them.
             return [column for column in every if column.places == groups[columns]]
-        is_one = isinstance(columns, str | int | np.integer)
-        wanted = [columns] if is_one else list(cast(Sequence[Any], columns))
-        if len(wanted) not in GRID_SIZES or len(set(wanted)) != len(wanted):
-            raise UserError(
-                f"columns must be one column or a pair of different ones. Got {columns!r}."
-            )
+        wanted = list(columns) if isinstance(columns, list | tuple) else [columns]
         by_name |= dict(enumerate(every)) if self._reader.schema is None else {}
         for name in wanted:
-            if name not in by_name:
+            if not isinstance(name, str | int | np.integer) or name not in by_name:
                 raise UserError(
                     f"A column must be one of the {len(every)} that the model uses: "
                     f"{', '.join(repr(column.name) for column in every[:20])}"
                     f"{', …' if len(every) > 20 else ''}. Got {name!r}."
                 )
-        return [by_name[name] for name in wanted]
+        chosen = [by_name[name] for name in wanted]
+        if len(chosen) not in GRID_SIZES or len({column.name for column in chosen}) != len(chosen):
+            raise UserError(
+                f"columns must be one column or a pair of different ones. Got {columns!r}."
+            )
+        return chosen
 
 
 def _make_grids(

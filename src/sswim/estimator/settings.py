@@ -11,7 +11,7 @@ import numpy as np
 from sswim.base.errors import UserError
 from sswim.base.validation import require_choice, require_integer, require_positive
 from sswim.model.architecture import (
-    LARGEST,
+    LARGEST_WARP_DIM,
     Architecture,
     InputsName,
     NoiseName,
@@ -89,7 +89,7 @@ def check_settings(settings: Settings) -> None:
         if getattr(settings, name) != "auto":
             require_choice(name, getattr(settings, name), allowed)
     if settings.warp_dim is not None:
-        require_integer("warp_dim", settings.warp_dim, 1, LARGEST)
+        require_integer("warp_dim", settings.warp_dim, 1, LARGEST_WARP_DIM)
     depth = 1 if settings.depth == "auto" else settings.depth
     check_warp_matrix(_warp_matrix(settings), settings.warp_dim, depth)
     if settings.n_neighbors and settings.growing:

@@ -19,6 +19,9 @@ WarpsName = Literal["joint", "separate"]
 LARGEST = 2**31 - 1
 """Largest size of anything."""
 
+LARGEST_WARP_DIM = 10_000
+"""Largest dimension of a warped space. Matrices to a larger one may not fit into memory."""
+
 _SMALLEST = {
     "depth": 0,
     "n_frequencies": 1,
@@ -101,9 +104,9 @@ class Architecture:
         require_choice("warp_matrix", self.warp_matrix, WarpMatrix)
         for name, smallest in _SMALLEST.items():
             require_integer(name, getattr(self, name), smallest, LARGEST)
-        for name in ("n_warp_frequencies", "warp_dim"):
+        for name, largest in (("n_warp_frequencies", LARGEST), ("warp_dim", LARGEST_WARP_DIM)):
             if getattr(self, name) is not None:
-                require_integer(name, getattr(self, name), 1, LARGEST)
+                require_integer(name, getattr(self, name), 1, largest)
         for name in ("local_amplitude", "expected_kernel", "linear"):
             require_flag(name, getattr(self, name))
         if self.linear and self.n_neighbors:
