@@ -6,7 +6,7 @@ from builders.models import normal
 from builders.surrogates import fitted_surrogate, uniform
 from torch import Tensor
 
-from sswim.model.output_warp import OutputMap, SinhArcsinhMap
+from sswim.model.output_warp import OutputMap
 from sswim.surrogate import fitting
 from sswim.surrogate.fitting import N_FOLDS, SMALLEST_FOLDED, fit_surrogate
 from sswim.surrogate.member_kind import KINDS, MemberKind
@@ -40,9 +40,33 @@ def test_few_rows_are_not_folded(n_rows: int, generator: torch.Generator) -> Non
     assert covariance.isfinite().all()
 
 
+def test_near_copies_of_rows_are_not_learnt_from(generator: torch.Generator) -> None:
+    inputs = uniform(generator, 12, 2)
+    targets = (5 * inputs).sin().sum(-1)
+    near = inputs[:1] + 1e-4 * uniform(generator, 30, 2)
+    more = torch.cat((inputs, near)), torch.cat((targets, (5 * near).sin().sum(-1)))
+    one, other = fit(inputs, targets), fit(*more)
+    assert torch.equal(one.weights, other.weights)
+    assert torch.equal(one.gp.factors.length_scales, other.gp.factors.length_scales)
+    assert torch.equal(one.target_map.spread, other.target_map.spread)
+    assert other.gp.points.shape[1] == 42  # members are conditioned on all rows
+    # Only near copies show that there is no noise.
+    assert (other.gp.factors.noise < one.gp.factors.noise).all()
+
+
 def test_copies_of_a_row_are_not_folded_apart(generator: torch.Generator) -> None:
     inputs = uniform(generator, SMALLEST_FOLDED - 1, 2).repeat(3, 1)
     assert len(fit(inputs, normal(generator, len(inputs))).weights) == 2
+
+
+@torch.no_grad()
+def test_noise_of_copies_is_learnt(generator: torch.Generator) -> None:
+    inputs = uniform(generator, 10, 1).repeat(5, 1)
+    targets = (5 * inputs[:, 0]).sin() + 0.1 * normal(generator, 50)
+    surrogate = fit_surrogate(inputs, targets, None, generator, PLAIN, 60)
+    mean, covariance = surrogate.joint(inputs[:1], include_noise=True)
+    _, variance = surrogate.target_map.moments(mean, covariance)
+    assert 0.06 < variance.sqrt().item() < 0.17
 
 
 @torch.no_grad()
@@ -63,16 +87,6 @@ def test_training_explains_a_nonstationary_function(generator: torch.Generator) 
     monotone = fit_surrogate(inputs, function(inputs), None, generator, PLAIN[:1], 60)
     slopes = monotone.gp.factors.log_slopes[:, 0]
     assert (slopes[:, 1] < slopes[:, -2] - 0.2).all()  # the wave is stretched
-
-
-@torch.no_grad()
-def test_values_far_from_all_others_call_for_an_output_warp(generator: torch.Generator) -> None:
-    inputs, targets = uniform(generator, 40, 2), normal(generator, 40)
-    assert type(fit(inputs, targets).target_map.warp) is OutputMap
-    targets[3] = -100
-    target_map = fit(inputs, targets).target_map
-    assert isinstance(target_map.warp, SinhArcsinhMap)
-    assert torch.allclose(target_map.inverse(target_map.forward(targets)[0]), targets)
 
 
 @torch.no_grad()

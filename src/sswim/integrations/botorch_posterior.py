@@ -17,12 +17,13 @@ from sswim.base.cholesky import cholesky
 from sswim.surrogate.target_map import TargetMap
 
 NUGGET = 1e-8
-"""Part of the largest variance that is added to every variance before samples are drawn. Without it
-samples at nearly equal points have wild gradients."""
+"""Part of every variance that is added to it before samples are drawn. Without it samples at nearly
+equal points have wild gradients."""
 
 ROUNDING = 1e-12
 """Variance that is added as well. Variances of z are differences of numbers of about one, which
-have lost the digits below it."""
+have lost the digits below it. It is small, because samples at points where the function is known
+must hardly differ: an acquisition function would look for the best of them for ever."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,7 @@ class SSWIMPosterior(GPyTorchPosterior):  # type: ignore[misc]
         roots = []
         for output in self._outputs:
             variance = output.covariance.diagonal(dim1=-2, dim2=-1)
-            largest = variance.detach().amax(-1, keepdim=True) if variance.shape[-1] else variance
-            nugget = (NUGGET * largest + ROUNDING).expand_as(variance)
+            nugget = NUGGET * variance.detach().clamp(min=0) + ROUNDING
             matrix = output.covariance + nugget.diag_embed()
             roots.append(cholesky(matrix, name="posterior covariance", scale=1.0))
         return roots

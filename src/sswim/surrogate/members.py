@@ -51,7 +51,7 @@ RIPPLE_LENGTH_SCALE = 2.0
 RIPPLE_MEDIAN, RIPPLE_DEVIATIONS = 0.05, (1.5, 1.0)
 """Prior median of ρ and of c, from which training starts, and their log-deviations."""
 
-SMALLEST_NOISE = 1e-8
+SMALLEST_NOISE = 1e-10
 """Smallest σ²: kernel matrices of rows side by side need it."""
 
 SIGNAL_DEVIATION = 0.5
@@ -215,8 +215,7 @@ class Members(nn.Module):
         prior = prior + 0.5 * self.mean.square()
         noise = torch.zeros_like(self.log_noise)
         if self.log_noise.requires_grad:
-            deviation = (self.log_noise - math.log(NOISE_MEDIAN)) / NOISE_DEVIATION
-            prior = prior + 0.5 * deviation.square()
+            prior = prior + negative_log_noise_prior(self.log_noise)
             noise = self.log_noise.exp()
         has_ripples = prior.new_tensor([kind.ripples for kind in self.kinds])
         ripple_signal, ripple_scale = self.log_ripples.exp()
@@ -231,6 +230,11 @@ class Members(nn.Module):
             self.mean,
         )
         return factors, prior
+
+
+def negative_log_noise_prior(log_noise: Float64[Tensor, "*B"]) -> Float64[Tensor, "*B"]:
+    """Return the negative log prior density of log σ², up to a constant."""
+    return 0.5 * ((log_noise - math.log(NOISE_MEDIAN)) / NOISE_DEVIATION).square()
 
 
 def _take(tensor: Tensor, indices: Int64[Tensor, " S"], dim: int = 0) -> None:

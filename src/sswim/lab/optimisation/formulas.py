@@ -55,6 +55,29 @@ def warped_branin(x: Point) -> float:
     return float(parabola**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x1) + 10)
 
 
+def forrester(x: Point) -> float:
+    """Return (6x − 2)² sin(12x − 4): nearly flat, then a narrow valley (Forrester et al., 2008)."""
+    return float((6 * x[0] - 2) ** 2 * math.sin(12 * x[0] - 4))
+
+
+def fading_wave(x: Point) -> float:
+    """Return sin(10πx)/(2x) + (x − 1)⁴: a fast wave fades into a bowl (Gramacy and Lee, 2012)."""
+    return math.sin(10 * math.pi * x[0]) / (2 * x[0]) + (x[0] - 1) ** 4
+
+
+def colville(x: Point) -> float:
+    """Return Colville's polynomial, two curved valleys in a box where values reach 10⁶."""
+    first, second, third, fourth = map(float, x)
+    return (
+        100 * (first**2 - second) ** 2
+        + (first - 1) ** 2
+        + (third - 1) ** 2
+        + 90 * (third**2 - fourth) ** 2
+        + 10.1 * ((second - 1) ** 2 + (fourth - 1) ** 2)
+        + 19.8 * (second - 1) * (fourth - 1)
+    )
+
+
 def gp_draw(x: Point) -> float:
     """Return a fixed draw of a GP with a squared exponential kernel, by random Fourier features.
 

@@ -6,6 +6,9 @@ from sswim.base.errors import UserError
 from sswim.lab.optimisation import boosting, brusselator, cart_pole
 from sswim.lab.optimisation.formulas import (
     chirp_step,
+    colville,
+    fading_wave,
+    forrester,
     gp_draw,
     gramacy,
     of_botorch,
@@ -19,6 +22,7 @@ DATA_SETS = ("concrete", "airfoil", "abalone")
 _CUBE = (0.0, 1.0)
 _ACKLEY = (-20.0, 32.768)  # the usual bounds would have the optimum in the centre of the cube
 _DROP_WAVE = (-3.0, 5.12)  # likewise
+_THREE_HUMP_CAMEL = (-3.0, 5.0)  # likewise
 _MICHALEWICZ = (0.0, 3.141592653589793)
 _BOTORCH = ("botorch",)
 
@@ -43,7 +47,7 @@ _ALL = (
     Problem("hartmann6", (_CUBE,) * 6, of_botorch("Hartmann", 6), False, _BOTORCH),
     Problem("gp-draw", (_CUBE,) * 2, gp_draw, nonstationary=False),
     *(
-        Problem(name, bounds, function, nonstationary, _BOTORCH, fresh=True)
+        Problem(name, bounds, function, nonstationary, _BOTORCH)
         for name, bounds, function, nonstationary in (
             ("rosenbrock", ((-5.0, 10.0),) * 4, of_botorch("Rosenbrock", 4), True),
             ("levy", ((-10.0, 10.0),) * 4, of_botorch("Levy", 4), True),
@@ -54,6 +58,16 @@ _ALL = (
             ("styblinski-tang", ((-5.0, 5.0),) * 4, of_botorch("StyblinskiTang", 4), False),
         )
     ),
+    *(
+        Problem(name, bounds, function, True, _BOTORCH, fresh=True)
+        for name, bounds, function in (
+            ("holder-table", ((-10.0, 10.0),) * 2, of_botorch("HolderTable")),
+            ("three-hump-camel", (_THREE_HUMP_CAMEL,) * 2, of_botorch("ThreeHumpCamel")),
+        )
+    ),
+    Problem("fading-wave", ((0.5, 2.5),), fading_wave, nonstationary=True, fresh=True),
+    Problem("forrester", (_CUBE,), forrester, nonstationary=True, fresh=True),
+    Problem("colville", ((-10.0, 10.0),) * 4, colville, nonstationary=True, fresh=True),
 )
 
 PROBLEMS = {problem.name: problem for problem in _ALL}
