@@ -8,6 +8,15 @@ from builders.models import normal
 from builders.surrogates import uniform
 from torch import Tensor
 
+# Imported here, because some libraries draw random numbers when they are imported.
+pytest.importorskip("botorch", reason="needs the extra botorch")
+
+from botorch.acquisition import qLogNoisyExpectedImprovement
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Standardize
+from botorch.optim import optimize_acqf
+
+from sswim.integrations.botorch import SSWIMModel
 from sswim.surrogate.fitting import fit_surrogate
 
 pytestmark = [
@@ -45,14 +54,6 @@ def test_surrogates(known: bool, generator: torch.Generator) -> None:
 
 
 def test_models_of_botorch(generator: torch.Generator) -> None:
-    pytest.importorskip("botorch", reason="needs the extra botorch")
-    from botorch.acquisition import qLogNoisyExpectedImprovement  # noqa: PLC0415
-    from botorch.models.transforms.input import Normalize  # noqa: PLC0415
-    from botorch.models.transforms.outcome import Standardize  # noqa: PLC0415
-    from botorch.optim import optimize_acqf  # noqa: PLC0415
-
-    from sswim.integrations.botorch import SSWIMModel  # noqa: PLC0415
-
     X = uniform(generator, 20, 2).to(CUDA)
     Y = -(X - 0.3).square().sum(-1, keepdim=True)
     model = SSWIMModel(X, Y, input_transform=Normalize(2), outcome_transform=Standardize(1))
