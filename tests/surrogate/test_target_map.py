@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 from builders.models import normal
@@ -7,6 +10,7 @@ from builders.surrogates import bent_map
 from torch import Tensor
 
 from sswim.model.output_warp import OutputMap
+from sswim.surrogate.logarithmic_map import LogarithmicMap
 from sswim.surrogate.target_map import TargetMap, standardise
 
 
@@ -35,9 +39,17 @@ def test_slopes_are_exact(generator: torch.Generator) -> None:
     assert torch.autograd.gradcheck(target_map.inverse, (normal(generator, 2, 3).requires_grad_(),))
 
 
+def logarithmic_map(generator: torch.Generator) -> TargetMap:
+    standard = standardise(3 + 2 * normal(generator, 30))
+    return replace(standard, warp=LogarithmicMap.of(normal(generator, 30), -1.0, 1e3))
+
+
+@pytest.mark.parametrize("make_map", [bent_map, logarithmic_map])
 @torch.no_grad()
-def test_moments_agree_with_draws(generator: torch.Generator) -> None:
-    target_map = bent_map(generator)
+def test_moments_agree_with_draws(
+    make_map: Callable[[torch.Generator], TargetMap], generator: torch.Generator
+) -> None:
+    target_map = make_map(generator)
     mean, covariance = 0.5 * normal(generator, 3), covariance_of(generator, 3)
     n = 200_000
     draws = mean + normal(generator, n, 3) @ torch.linalg.cholesky(covariance).mT

@@ -31,7 +31,7 @@ class LogarithmicMap(OutputMap):
     reach: Float64[Tensor, ""]
     """w of the other end."""
     strength: Float64[Tensor, ""]
-    """b, the factor by which the slopes at both ends differ, less one, for a reach of one."""
+    """b: the slope falls by the factor 1 + b over a distance of one."""
     centre: Float64[Tensor, ""]
     """m, which centres the mapped targets."""
     spread: Float64[Tensor, ""]
