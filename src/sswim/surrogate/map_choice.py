@@ -52,7 +52,8 @@ def choose_map(rows: Observed, n_steps: int, map_parts: MapParts = map) -> Targe
     """
     standard = standardise(rows.targets)
     standardised = standard.forward(rows.targets)[0]
-    if len(rows.targets) < SMALLEST_COMPARED or not standardised.any():
+    constant = standardised.square().mean() < 0.5  # but for rounding
+    if len(rows.targets) < SMALLEST_COMPARED or constant:
         return standard
     noise = 0.0 if rows.variance is None else rows.variance.max().sqrt() / standard.spread
     maps = [replace(standard, warp=warp) for warp in _warps(standardised, float(noise))]
