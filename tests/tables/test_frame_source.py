@@ -58,7 +58,8 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_source, "CHUNK_ROWS", 10)
     pieces = FrameSource(gaps(), targets())
     assert pieces.schema == whole.schema
-    assert torch.equal(pieces.rows.inputs.mean, whole.rows.inputs.mean)
+    # Imputed values are products, whose last bit depends on their shape on some processors.
+    assert torch.allclose(pieces.rows.inputs.mean, whole.rows.inputs.mean, rtol=1e-14, atol=1e-15)
     monkeypatch.setattr(frame_source, "CHUNK_ROWS", 1)  # pieces with and without missing values
     rows = FrameSource(gaps(), targets())
     assert torch.allclose(rows.rows.inputs.mean, whole.rows.inputs.mean)
