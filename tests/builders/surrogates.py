@@ -27,6 +27,7 @@ KINDS = (
     MemberKind("rbf", ripples=True),
     MemberKind("rbf", monotone=True),
     MemberKind("rbf"),
+    MemberKind("rbf", monotone=True, additive=True),
 )
 """A member of every form."""
 

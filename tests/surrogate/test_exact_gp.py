@@ -11,15 +11,22 @@ from torch import Tensor
 from sswim.model.spectrum import Kernel
 from sswim.surrogate.exact_gp import ExactGP, Observed
 from sswim.surrogate.member_kind import MemberKind
-from sswim.surrogate.members import MemberFactors, member_points
+from sswim.surrogate.members import member_points
 
 
-def dense_kernel(factors: MemberFactors, member: int, a: Tensor, b: Tensor, name: str) -> Tensor:
+def dense_kernel(gp: ExactGP, member: int, a: Tensor, b: Tensor) -> Tensor:
     """Return s²(k(‖u(a) − u(b)‖) + ρ·k'(‖u(a) − u(b)‖/c)) of one member, written out."""
+    factors, kind = gp.factors, gp.kinds[member]
     points = [member_points(factors, each[None])[member] for each in (a, b)]
-    distance = (points[0][:, None] - points[1]).square().sum(-1).sqrt()
+    differences = points[0][:, None] - points[1]
+    distance = differences.square().sum(-1).sqrt()
     fine = matern52(distance / factors.ripple_scale[member])
-    smooth = (-0.5 * distance**2).exp() if name == "rbf" else matern52(distance)
+    if kind.additive:
+        strength = factors.interaction[member]
+        singles = 1 + strength * (-0.5 * differences**2).exp()
+        smooth = (singles / (1 + strength)).prod(-1)
+    else:
+        smooth = (-0.5 * distance**2).exp() if kind.kernel == "rbf" else matern52(distance)
     return factors.signal[member] * (smooth + factors.ripple_signal[member] * fine)
 
 
@@ -31,16 +38,16 @@ def matern52(distance: Tensor) -> Tensor:
 def dense_moments(gp: ExactGP, rows: Observed, new: Tensor) -> tuple[Tensor, Tensor]:
     """Return means and covariances of all members at new points by inverses."""
     means, covariances = [], []
-    for member, name in enumerate(kind.kernel for kind in gp.kinds):
+    for member in range(len(gp.kinds)):
         noise = gp.factors.noise[member].expand(len(rows.inputs))
         if rows.variance is not None:
             noise = noise + rows.variance
-        kernel = dense_kernel(gp.factors, member, rows.inputs, rows.inputs, name)
+        kernel = dense_kernel(gp, member, rows.inputs, rows.inputs)
         inverse = (kernel + noise.diag()).inverse()
-        cross = dense_kernel(gp.factors, member, new, rows.inputs, name)
+        cross = dense_kernel(gp, member, new, rows.inputs)
         centre = gp.factors.mean[member]
         means.append(centre + cross @ inverse @ (rows.targets - centre))
-        own = dense_kernel(gp.factors, member, new, new, name)
+        own = dense_kernel(gp, member, new, new)
         covariances.append(own - cross @ inverse @ cross.mT)
     return torch.stack(means), torch.stack(covariances)
 

@@ -18,6 +18,8 @@ KINDS = (
     MemberKind("rbf", ripples=True),
     MemberKind("rbf"),
     MemberKind("rbf", ripples=True),
+    MemberKind("rbf", additive=True),
+    MemberKind("matern52", additive=True, ripples=True),
 )
 
 
@@ -31,32 +33,44 @@ def correlation(kernel: str, distance: Tensor) -> Tensor:
 @torch.no_grad()
 def test_kernels_are_those_of_distances(generator: torch.Generator) -> None:
     factors, _ = bent_members(generator, KINDS).condition()
-    first, second = normal(generator, 2, 5, 4, 2), normal(generator, 5, 3, 2)
+    n = len(KINDS)
+    first, second = normal(generator, 2, n, 4, 2), normal(generator, n, 3, 2)
     found = kernel_between(KINDS, factors, first, second)
     within = kernel_within(KINDS, factors, first)
     for member, kind in enumerate(KINDS):
         ratio = factors.ripple_signal[member]
         assert (ratio > 0) == kind.ripples
         for value, other in ((found, second[member]), (within, first[:, member])):
-            distance = (first[:, member, :, None] - other[..., None, :, :]).square().sum(-1).sqrt()
+            differences = (first[:, member, :, None] - other[..., None, :, :]).abs()
+            distance = differences.square().sum(-1).sqrt()
+            smooth = correlation(kind.kernel, distance)
+            if kind.additive:
+                strength = factors.interaction[member]
+                single = 1 + strength * correlation(kind.kernel, differences)
+                smooth = single.prod(-1) / (1 + strength) ** 2
             fine = correlation("matern52", distance / factors.ripple_scale[member])
-            expected = correlation(kind.kernel, distance) + ratio * fine
-            expected = factors.signal[member] * expected
+            expected = factors.signal[member] * (smooth + ratio * fine)
             assert torch.allclose(value[:, member], expected, atol=1e-10)
 
 
 def test_gradients_of_kernels(generator: torch.Generator) -> None:
     members = bent_members(generator, KINDS)
-    points, others = normal(generator, 5, 3, 2), normal(generator, 5, 2, 2)
+    n = len(KINDS)
+    points, others = normal(generator, n, 3, 2), normal(generator, n, 2, 2)
 
-    def kernels(log_ripples: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        factors, _ = torch.func.functional_call(
-            _Conditioned(members), {"members.log_ripples": log_ripples}, ()
-        )
+    def kernels(
+        log_ripples: Tensor, log_interaction: Tensor, points: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        parameters = {
+            "members.log_ripples": log_ripples,
+            "members.log_interaction": log_interaction,
+        }
+        factors, _ = torch.func.functional_call(_Conditioned(members), parameters, ())
         between = kernel_between(KINDS, factors, points, others)
         return between, kernel_within(KINDS, factors, points)
 
-    inputs = (members.log_ripples.detach().requires_grad_(), points.requires_grad_())
+    learnt = (members.log_ripples, members.log_interaction)
+    inputs = (*(each.detach().requires_grad_() for each in learnt), points.requires_grad_())
     assert torch.autograd.gradcheck(kernels, inputs)
 
 

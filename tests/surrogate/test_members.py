@@ -53,11 +53,12 @@ def test_the_members_start_without_warps(generator: torch.Generator) -> None:
     assert torch.allclose(member_points(factors, inputs[None]), expected, atol=1e-12)
 
 
-def test_rough_members_start_with_noise_and_long_length_scales(generator: torch.Generator) -> None:
-    kinds = (MemberKind("rbf"), MemberKind("rbf", rough=True))
+def test_members_start_from_short_or_long_length_scales(generator: torch.Generator) -> None:
+    kinds = (MemberKind("rbf"), MemberKind("rbf", start="rough"), MemberKind("rbf", start="fine"))
     factors, _ = Members(kinds, uniform(generator, 6, 2) - 0.5, False, generator).condition()
     assert (factors.length_scales[1] > factors.length_scales[0]).all()
-    assert factors.noise[1] > factors.noise[0]
+    assert (factors.length_scales[2] < factors.length_scales[0]).all()
+    assert factors.noise[1] > factors.noise[0] == factors.noise[2]
 
 
 @torch.no_grad()
@@ -78,7 +79,7 @@ def test_priors_are_those_of_each_member(generator: torch.Generator) -> None:
     with torch.no_grad():
         _, prior = members.condition()
         for member in (0, 3):
-            for name in ("log_length_scales", "log_signal", "mean", "log_noise"):
+            for name in ("log_length_scales", "log_signal", "log_interaction", "mean", "log_noise"):
                 getattr(members, name)[member] += 1
             changed = members.condition()[1] != prior
             assert changed.nonzero()[:, 0].tolist() == [member]

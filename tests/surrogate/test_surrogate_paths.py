@@ -72,14 +72,14 @@ def test_functions_do_not_depend_on_how_they_are_evaluated(generator: torch.Gene
 
 @torch.no_grad()
 def test_members_have_functions_by_their_weights(generator: torch.Generator) -> None:
-    surrogate = small_surrogate(small_gp(generator))  # weights 1/28, 2/28, …
-    drawn = surrogate.draw_paths(28, generator)
+    surrogate = small_surrogate(small_gp(generator))  # weights 1/36, 2/36, …
+    drawn = surrogate.draw_paths(36, generator)
     lengths = surrogate.gp.factors.length_scales
     own = [(lengths == each).all(-1).nonzero().item() for each in drawn.gp.factors.length_scales]
     counts = [own.count(member) for member in range(len(KINDS))]
-    assert sum(counts) == 28
+    assert sum(counts) == 36
     assert all(abs(count - member - 1) <= 1 for member, count in enumerate(counts))
-    assert sorted(drawn.order.tolist()) == list(range(28))
+    assert sorted(drawn.order.tolist()) == list(range(36))
 
 
 @torch.no_grad()

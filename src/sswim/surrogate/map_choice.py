@@ -24,7 +24,7 @@ from sswim.surrogate.target_map import TargetMap, standardise
 STRENGTHS = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
 """b of the logarithmic maps, for standardised targets."""
 
-PILOTS = (MemberKind("rbf", monotone=True), MemberKind("rbf"))
+PILOTS = (MemberKind("rbf", monotone=True), MemberKind("rbf", additive=True))
 """Kinds of the models that compare the maps."""
 
 PRIOR = -3.0

@@ -44,8 +44,8 @@ class _MembersEvidence(torch.autograd.Function):
             form, members = part
             with torch.enable_grad():
                 leaves = [each[members].detach().requires_grad_() for each in tensors]
-                kernel = kernel_of_form(form, *leaves[:4])
-                value = negative_log_evidence(kernel, *leaves[4:])
+                kernel = kernel_of_form(form, *leaves[:5])
+                value = negative_log_evidence(kernel, *leaves[5:])
                 slopes = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
             return value.detach(), *slopes
 
@@ -81,5 +81,10 @@ def members_evidence(
         residuals: r, the targets without the mean.
         map_parts: Computes the parts, perhaps several at once.
     """
-    kernels = (factors.signal, factors.ripple_signal, factors.ripple_scale)
+    kernels = (
+        factors.signal,
+        factors.interaction,
+        factors.ripple_signal,
+        factors.ripple_scale,
+    )
     return _MembersEvidence.apply(kinds, map_parts, points, *kernels, noise, residuals)

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.model.additive_kernel import additive_kernel
 from sswim.model.exact_kernel import cross_kernel, kernel_matrix
 from sswim.model.spectrum import Kernel
 from sswim.surrogate.member_kind import MemberKind
@@ -22,8 +23,8 @@ from sswim.surrogate.members import MemberFactors
 RIPPLE_KERNEL: Kernel = "matern52"
 """k', the kernel of ripples."""
 
-KernelForm = tuple[Kernel, bool]
-"""The kernel of a member's smooth part, and whether it has ripples."""
+KernelForm = tuple[Kernel, bool, bool]
+"""The kernel of a member's smooth part, and whether it is additive and has ripples."""
 
 
 def kernel_between(
@@ -36,9 +37,13 @@ def kernel_between(
     sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
     first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
     parts = []
-    for (kernel, ripples), members in kernel_slices(kinds):
+    for (kernel, additive, ripples), members in kernel_slices(kinds):
         near, far = first[..., members, :, :], second[..., members, :, :]
-        part = cross_kernel(near, far, kernel)
+        if additive:
+            strength = factors.interaction[members].expand(near.shape[:-2])
+            part = additive_kernel(near, far, strength, kernel)
+        else:
+            part = cross_kernel(near, far, kernel)
         if ripples:
             scale, signal = _ripples(factors, members)
             part = part + signal * cross_kernel(near / scale, far / scale, RIPPLE_KERNEL)
@@ -50,7 +55,13 @@ def kernel_within(
     kinds: Sequence[MemberKind], factors: MemberFactors, points: Float64[Tensor, "*S B n D"]
 ) -> Float64[Tensor, "*S B n n"]:
     """Return the kernel of points with each other, for every member."""
-    tensors = (points.movedim(-3, 0), factors.signal, factors.ripple_signal, factors.ripple_scale)
+    tensors = (
+        points.movedim(-3, 0),
+        factors.signal,
+        factors.interaction,
+        factors.ripple_signal,
+        factors.ripple_scale,
+    )
     parts = [
         kernel_of_form(form, *(each[members] for each in tensors))
         for form, members in kernel_slices(kinds)
@@ -62,13 +73,18 @@ def kernel_of_form(
     form: KernelForm,
     points: Float64[Tensor, "B *S n D"],
     signal: Float64[Tensor, " B"],
+    interaction: Float64[Tensor, " B"],
     ripple_signal: Float64[Tensor, " B"],
     ripple_scale: Float64[Tensor, " B"],
 ) -> Float64[Tensor, "B *S n n"]:
     """Return the kernel of points with each other, for members that have one form of kernel."""
-    kernel, ripples = form
+    kernel, additive, ripples = form
     sizes = (-1,) + (1,) * (points.ndim - 1)
-    matrix = kernel_matrix(points, None, kernel)
+    if additive:
+        strength = interaction.reshape(sizes[:-2]).expand(points.shape[:-2])
+        matrix = additive_kernel(points, points, strength, kernel)
+    else:
+        matrix = kernel_matrix(points, None, kernel)
     if ripples:
         nearer = points / ripple_scale.reshape(sizes)
         matrix = matrix + ripple_signal.reshape(sizes) * kernel_matrix(nearer, None, RIPPLE_KERNEL)
@@ -90,7 +106,8 @@ def kernel_slices(
         largest: Largest number of members in one slice.
     """
     start = 0
-    for form, group in groupby((kind.kernel, kind.ripples) for kind in kinds):
+    forms = ((kind.kernel, kind.additive, kind.ripples) for kind in kinds)
+    for form, group in groupby(forms):
         stop = start + len(list(group))
         for first in range(start, stop, largest):
             yield form, slice(first, min(first + largest, stop))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sswim.model.spectrum import Kernel
+
+Start = Literal["usual", "rough", "fine"]
 
 
 @dataclass(frozen=True)
@@ -16,11 +19,14 @@ class MemberKind:
     """Whether each input first goes through a monotone function of its own."""
     depth: int = 0
     """Number of warps g(x) ⊙ x + h(x) after that."""
+    additive: bool = False
+    """Whether the function is a sum of functions of few inputs each, rather than of all."""
     ripples: bool = False
     """Whether the kernel has a second part of much shorter length-scales."""
-    rough: bool = False
-    """Whether training starts from long length-scales and much noise. It ends near them where a
-    function is a smooth one and ripples too fine to follow, which are noise to such a member."""
+    start: Start = "usual"
+    """Length-scales and noise from which training starts. From long ones and much noise
+    (``"rough"``) a member takes ripples that are too fine to follow for noise. From short ones
+    (``"fine"``) it finds fast waves that others miss."""
 
 
 KINDS = (
@@ -30,7 +36,9 @@ KINDS = (
     MemberKind("rbf", ripples=True),
     MemberKind("rbf", monotone=True),
     MemberKind("rbf"),
-    MemberKind("rbf", rough=True),
+    MemberKind("rbf", start="rough"),
+    MemberKind("rbf", monotone=True, additive=True),
+    MemberKind("rbf", additive=True, start="fine"),
 )
 """The kinds of a surrogate.
 

@@ -17,6 +17,7 @@ from sswim.base.record import Record
 from sswim.model.start import start_warps
 from sswim.model.warp import WarpFactors, WarpLayer, warp
 from sswim.rows.measure import Measure
+from sswim.surrogate.length_scales import scale_prior, start_scale
 from sswim.surrogate.member_kind import MemberKind
 from sswim.surrogate.monotone_warp import MonotoneWarps, monotone_warp
 
@@ -35,21 +36,18 @@ WARP_NOISE = 0.01
 WARP_LENGTH_SCALE = 0.3
 """Prior median of the length-scales of g and h, in units of √D and the range of an input."""
 
-START_LENGTH_SCALE = 0.5
-"""Length-scales before training, in the same units."""
-
 START_NOISE = 1e-6
 """σ² before training. Few rows cannot tell small noise from none: from a larger value it would
 hardly fall, and optima would be found only roughly."""
 
-ROUGH_LENGTH_SCALE, ROUGH_NOISE = 1.0, 1e-2
-"""Both before training of rough kinds."""
-
-RIPPLE_LENGTH_SCALE = 2.0
-"""Length-scales before training of kinds with ripples, those of the smooth part."""
+ROUGH_NOISE = 1e-2
+"""σ² before training of rough kinds."""
 
 RIPPLE_MEDIAN, RIPPLE_DEVIATIONS = 0.05, (1.5, 1.0)
 """Prior median of ρ and of c, from which training starts, and their log-deviations."""
+
+INTERACTION_DEVIATION = 1.5
+"""Prior log-deviation of a around its median of 1/D."""
 
 SMALLEST_NOISE = 1e-10
 """Smallest σ²: kernel matrices of rows side by side need it."""
@@ -73,6 +71,8 @@ class MemberFactors(Record):
     """ℓ, the length-scales."""
     signal: Float64[Tensor, " B"]
     """s², the variance of the function, without ripples."""
+    interaction: Float64[Tensor, " B"]
+    """a, how strongly the inputs of additive members interact."""
     ripple_signal: Float64[Tensor, " B"]
     """ρ, the variance of ripples as a fraction of s²; zero for members without."""
     ripple_scale: Float64[Tensor, " B"]
@@ -139,15 +139,16 @@ class Members(nn.Module):
             _start_layer(sum(kind.depth > level for kind in kinds), inputs, generator)
             for level in range(max(kind.depth for kind in kinds))
         )
-        scale = torch.tensor([_start_scale(kind) for kind in kinds], dtype=torch.float64)
-        noise = [ROUGH_NOISE if kind.rough else START_NOISE for kind in kinds]
-        self.log_length_scales = nn.Parameter(
-            (scale * math.sqrt(n_inputs)).log()[:, None].repeat(1, n_inputs)
-        )
+        scales = torch.tensor([start_scale(kind, n_inputs) for kind in kinds], dtype=torch.float64)
+        noise = [ROUGH_NOISE if kind.start == "rough" else START_NOISE for kind in kinds]
+        self.log_length_scales = nn.Parameter(scales.log()[:, None].repeat(1, n_inputs))
         self.log_signal = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
         self.mean = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
         self.log_noise = nn.Parameter(
             torch.tensor(noise, dtype=torch.float64).log(), requires_grad=not known_noise
+        )
+        self.log_interaction = nn.Parameter(
+            torch.full((n_members,), -math.log(n_inputs), dtype=torch.float64)
         )
         # log ρ and log c.
         self.log_ripples = nn.Parameter(
@@ -161,6 +162,7 @@ class Members(nn.Module):
         for parameter in (
             chosen.log_length_scales,
             chosen.log_signal,
+            chosen.log_interaction,
             chosen.mean,
             chosen.log_noise,
         ):
@@ -182,14 +184,17 @@ class Members(nn.Module):
     def scalars(self) -> list[nn.Parameter]:
         """Return the parameters of the kernels, the noise and the mean."""
         noise = [self.log_noise] if self.log_noise.requires_grad else []
-        return [self.log_length_scales, self.log_signal, self.log_ripples, self.mean, *noise]
+        return [
+            self.log_length_scales,
+            self.log_signal,
+            self.log_interaction,
+            self.log_ripples,
+            self.mean,
+            *noise,
+        ]
 
     def condition(self) -> tuple[MemberFactors, Float64[Tensor, " B"]]:
-        """Return the factors of all members, and their negative log priors up to constants.
-
-        The length-scales have the prior that BoTorch gives them, log-normal with a median of
-        e^{√2}√D and a log-deviation of √3: it is wide, and holds against many inputs.
-        """
+        """Return the factors of all members, and their negative log priors up to constants."""
         n_members, n_inputs = self.log_length_scales.shape
         log_slopes, prior = self.monotone.condition()
         warps = []
@@ -205,8 +210,11 @@ class Members(nn.Module):
             warps.append(warp_factors)
             missing = n_members - len(layer_prior)
             prior = prior + nn.functional.pad(layer_prior, (0, missing))
-        centre = math.sqrt(2) + 0.5 * math.log(n_inputs)
-        prior = prior + (self.log_length_scales - centre).square().sum(-1) / 6
+        priors = [scale_prior(kind, n_inputs) for kind in self.kinds]
+        centre, deviation = prior.new_tensor(priors).T[..., None]
+        prior = prior + 0.5 * ((self.log_length_scales - centre) / deviation).square().sum(-1)
+        interaction = self.log_interaction + math.log(n_inputs)
+        prior = prior + 0.5 * (interaction / INTERACTION_DEVIATION).square()
         prior = prior + 0.5 * (self.log_signal / SIGNAL_DEVIATION).square()
         ripples = (self.log_ripples - math.log(RIPPLE_MEDIAN)).mT / self.log_ripples.new_tensor(
             RIPPLE_DEVIATIONS
@@ -224,6 +232,7 @@ class Members(nn.Module):
             tuple(warps),
             self.log_length_scales.exp(),
             self.log_signal.exp(),
+            self.log_interaction.exp(),
             has_ripples * ripple_signal,
             ripple_scale,
             noise + SMALLEST_NOISE,
@@ -241,13 +250,6 @@ def _take(tensor: Tensor, indices: Int64[Tensor, " S"], dim: int = 0) -> None:
     """Keep some entries of a parameter or a buffer, in place."""
     tensor.grad = None  # it has the old shape
     tensor.data = tensor.data.index_select(dim, indices)
-
-
-def _start_scale(kind: MemberKind) -> float:
-    """Return the length-scales before training, in units of √D and the range of an input."""
-    if kind.ripples:
-        return RIPPLE_LENGTH_SCALE
-    return ROUGH_LENGTH_SCALE if kind.rough else START_LENGTH_SCALE
 
 
 def _start_layer(

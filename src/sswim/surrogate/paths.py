@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from sswim.model.additive_kernel import draw_additive_frequencies
 from sswim.model.features import expected_features
 from sswim.model.spectrum import draw_frequencies
 from sswim.rows.measure import Measure
 from sswim.surrogate.exact_gp import ExactGP
 from sswim.surrogate.member_kernels import RIPPLE_KERNEL, kernel_between
+from sswim.surrogate.member_kind import MemberKind
 from sswim.surrogate.members import member_points
 from sswim.surrogate.target_map import TargetMap
 
@@ -103,13 +105,16 @@ def _draw_prior(
     """
     factors = gp.factors
     device = factors.signal.device
-    parts = [
-        torch.stack(
-            [draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator) for kernel in each]
+    smooth, ripples = (
+        torch.stack(draws).to(device)
+        for draws in (
+            [
+                _draw_smooth(kind, float(interaction), n_inputs, generator)
+                for kind, interaction in zip(gp.kinds, factors.interaction, strict=True)
+            ],
+            [draw_frequencies(RIPPLE_KERNEL, N_FREQUENCIES, n_inputs, generator) for _ in gp.kinds],
         )
-        for each in ([kind.kernel for kind in gp.kinds], [RIPPLE_KERNEL] * len(gp.kinds))
-    ]
-    smooth, ripples = (part.to(device) for part in parts)
+    )
     frequencies = torch.cat((smooth, ripples / factors.ripple_scale[:, None, None]), dim=1)
     variance = torch.stack((torch.ones_like(factors.signal), factors.ripple_signal), dim=-1)
     # Twice, because features of so many frequencies have half the norm that one part needs.
@@ -117,6 +122,17 @@ def _draw_prior(
     deviation = variance.sqrt().repeat_interleave(N_FREQUENCIES, dim=-1).repeat(1, 2)
     normal = torch.randn(deviation.shape, generator=generator, dtype=torch.float64)
     return frequencies, deviation * normal.to(device)
+
+
+def _draw_smooth(
+    kind: MemberKind, interaction: float, n_inputs: int, generator: torch.Generator
+) -> Float64[Tensor, "M D"]:
+    """Draw frequencies of the smooth part of a member's kernel."""
+    if kind.additive:
+        return draw_additive_frequencies(
+            kind.kernel, interaction, N_FREQUENCIES, n_inputs, generator
+        )
+    return draw_frequencies(kind.kernel, N_FREQUENCIES, n_inputs, generator)
 
 
 def _prior_values(

@@ -12,6 +12,7 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from jaxtyping import Float64
 from torch import Tensor
 
+from sswim.integrations.botorch_repeats import avoid_repeats
 from sswim.lab.optimisation.acquisition_settings import N_RAW_SAMPLES, N_RESTARTS, N_SAMPLES
 
 
@@ -32,13 +33,16 @@ def thompson_sample(model: Model, x: Float64[Tensor, "N D"], seed: int) -> Acqui
     return PathwiseThompsonSampling(model)
 
 
-def climb(acquisition: AcquisitionFunction, dimension: int) -> Float64[Tensor, " D"]:
-    """Return the best point of the unit cube that gradients find."""
+def climb(
+    acquisition: AcquisitionFunction, model: Model, x: Float64[Tensor, "N D"], seed: int
+) -> Float64[Tensor, " D"]:
+    """Return the best point of the unit cube that gradients find, unless it repeats a point.
+
+    The functions have no noise, so that a repeat would be lost. Then every method goes to a place
+    far from all points.
+    """
+    bounds = torch.stack([torch.zeros_like(x[0]), torch.ones_like(x[0])])
     points, _ = optimize_acqf(
-        acquisition,
-        bounds=torch.stack([torch.zeros(dimension), torch.ones(dimension)]).double(),
-        q=1,
-        num_restarts=N_RESTARTS,
-        raw_samples=N_RAW_SAMPLES,
+        acquisition, bounds, q=1, num_restarts=N_RESTARTS, raw_samples=N_RAW_SAMPLES
     )
-    return points[0]
+    return avoid_repeats(points, model, x, bounds, seed)[0]

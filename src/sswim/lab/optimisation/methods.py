@@ -57,7 +57,7 @@ def _suggest_by_model(fit: str, acquisition: str) -> Suggest:
             torch.manual_seed(step_seed)
             model = getattr(surrogates, fit)(points, gains)
             function = getattr(functions, acquisition)(model, points, step_seed)
-            return functions.climb(function, x.shape[1]).numpy()
+            return functions.climb(function, model, points, step_seed).numpy()
 
     return suggest
 

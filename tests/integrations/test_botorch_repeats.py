@@ -1,0 +1,88 @@
+"""Suggestions that repeat a point are replaced by places far from all points."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.deterministic import GenericDeterministicModel
+from torch import Tensor
+
+from sswim.integrations.botorch_repeats import FAR, NEAR, avoid_repeats
+
+BOUNDS = torch.tensor([[-1.0, 10.0], [1.0, 30.0]], dtype=torch.float64)
+
+
+def scaled(points: Tensor) -> Tensor:
+    """Map points of the unit square to the bounds."""
+    return BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * points
+
+
+def cornered() -> Tensor:
+    """Return evaluated points in the lower left quarter of the bounds."""
+    axis = torch.linspace(0, 0.5, 4, dtype=torch.float64)
+    return scaled(torch.cartesian_prod(axis, axis))
+
+
+def rising(n_outputs: int = 1) -> GenericDeterministicModel:
+    """Return a model whose mean is the first input."""
+
+    def mean(X: Tensor) -> Tensor:
+        return X[..., :1].expand(*X.shape[:-1], n_outputs)
+
+    return GenericDeterministicModel(mean, n_outputs)
+
+
+def distances(points: Tensor, others: Tensor) -> Tensor:
+    width = BOUNDS[1] - BOUNDS[0]
+    return torch.cdist(points / width, others / width).amin(-1)
+
+
+def test_new_points_are_kept() -> None:
+    X = cornered()
+    candidates = torch.stack([X[3] + 2 * NEAR * (BOUNDS[1] - BOUNDS[0]), X.mean(0)])
+    assert torch.equal(avoid_repeats(candidates, rising(), X, BOUNDS), candidates)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_repeat_goes_far_from_all_points(n_outputs: int) -> None:
+    X = cornered()
+    (found,) = avoid_repeats(X[5:6], rising(n_outputs), X, BOUNDS)
+    assert ((found >= BOUNDS[0]) & (found <= BOUNDS[1])).all()
+    farthest = 0.5**0.5  # the upper right corner
+    assert distances(found[None], X) > (FAR if n_outputs == 1 else 0.9) * farthest - 0.05
+    if n_outputs == 1:
+        assert found[0] > 0.9  # where the mean is large
+
+
+def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
+    X = cornered()
+    same = torch.tensor([[0.2, 27.0]], dtype=torch.float64).repeat(3, 1)
+    found = avoid_repeats(same, rising(), X, BOUNDS)
+    assert torch.equal(found[0], same[0])
+    for number in (1, 2):
+        known = torch.cat((X, found[:number]))
+        assert distances(found[number, None], known) > 0.1
+
+
+def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
+    X = cornered()
+    state = torch.get_rng_state()
+    one, same, other = (avoid_repeats(X[:1], rising(), X, BOUNDS, seed) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_any_model_of_botorch_will_do() -> None:
+    X = cornered()
+    model = SingleTaskGP((X - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0]), X.sum(-1, keepdim=True))
+    found = avoid_repeats(X[:2], model, X, BOUNDS)
+    assert (distances(found, X) > 0.1).all()
+
+
+def test_precision_is_kept() -> None:
+    X = cornered().float()
+    found = avoid_repeats(X[:2], rising(), X, BOUNDS.float())
+    assert found.dtype == torch.float32
+    assert (distances(found.double(), X.double()) > 0.1).all()
