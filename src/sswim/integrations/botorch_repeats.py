@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-NEAR = 1e-4
+NEAR = 1e-5
 """Distance from another point, in units of the range of an input and in all inputs, below which a
 suggestion is a repeat."""
 

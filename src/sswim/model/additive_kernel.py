@@ -23,42 +23,53 @@ from sswim.model.spectrum import Kernel, draw_frequencies
 class _AdditiveKernel(torch.autograd.Function):
     """The kernel of points with other points, in the notation above.
 
-    With W = K̄ ⊙ K and f_d = 1 + a·k₁, the gradients are Σ W ⊙ Σ_d (k₁/f_d − 1/(1 + a)) of a, and
-    that of coordinate d of the first points is diag(R1)x − Rx' with R = 2W ⊙ a·k₁'/f_d.
+    With W = K̄ ⊙ K and f_d = 1 + a·k₁, the gradient of a is ΣW ⊙ Σ_d (k₁/f_d − 1/(1 + a)), and that
+    of coordinate d of the first points is diag(R1)x − Rx' with R = 2W ⊙ a·k₁'/f_d.
     """
 
     @staticmethod
     def forward(
         ctx: Any, first: Tensor, second: Tensor, strength: Tensor, kernel: Kernel
     ) -> Tensor:
-        squared = (first.mT[..., :, None] - second.mT[..., None, :]).square_()
-        value, slope = correlation(kernel, squared)  # k₁ and its slope, by input
-        factor = torch.addcmul(torch.ones_like(value), strength[..., None, None, None], value)
-        product = (factor / (1 + strength[..., None, None, None])).prod(-3)
-        ctx.save_for_backward(first, second, strength, value, slope, factor, product)
+        a = strength[..., None, None]
+        product: Tensor | None = None
+        sums: Tensor | None = None  # Σ_d k₁/f_d
+        slopes = []  # 2a·k₁'/f_d
+        # One input at a time and in place: matrices of few members then stay in the cache.
+        for own, other in zip(first.unbind(-1), second.unbind(-1), strict=True):
+            value, slope = correlation(kernel, (own[..., :, None] - other[..., None, :]).square_())
+            factor = (value * a).add_(1)
+            slopes.append(slope.mul_(2 * a).div_(factor))
+            value.div_(factor)
+            sums = value if sums is None else sums.add_(value)
+            product = factor if product is None else product.mul_(factor)
+        assert product is not None
+        assert sums is not None
+        n_inputs = first.shape[-1]
+        product.mul_((1 + a).pow(-n_inputs))
+        ctx.save_for_backward(first, second, sums.sub_(n_inputs / (1 + a)), product, *slopes)
         return product
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_value: Tensor) -> tuple[Tensor | None, ...]:
-        first, second, strength, value, slope, factor, product = ctx.saved_tensors
+        first, second, sums, product, *slopes = ctx.saved_tensors
         weights = of_value * product
-        of_first = of_second = of_strength = None
-        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            pairs = slope / factor
-            pairs.mul_(2 * strength[..., None, None, None]).mul_(weights[..., None, :, :])
+        of_first, of_second = [], []
+        for d, slope in enumerate(slopes):
+            pairs = slope * weights
             if ctx.needs_input_grad[0]:
-                moved = (pairs @ second.mT[..., None])[..., 0]
-                of_first = (pairs.sum(-1) * first.mT - moved).mT
+                moved = (pairs @ second[..., d, None])[..., 0]
+                of_first.append(pairs.sum(-1) * first[..., d] - moved)
             if ctx.needs_input_grad[1]:
-                moved = (first.mT[..., None, :] @ pairs)[..., 0, :]
-                of_second = (pairs.sum(-2) * second.mT - moved).mT
-        if ctx.needs_input_grad[2]:
-            n_inputs = first.shape[-1]
-            sums = (value / factor).sum(-3)
-            sums = sums - n_inputs / (1 + strength[..., None, None])
-            of_strength = (weights * sums).sum((-2, -1))
-        return of_first, of_second, of_strength, None
+                moved = (first[..., None, :, d] @ pairs)[..., 0, :]
+                of_second.append(pairs.sum(-2) * second[..., d] - moved)
+        return (
+            torch.stack(of_first, dim=-1) if of_first else None,
+            torch.stack(of_second, dim=-1) if of_second else None,
+            (weights * sums).sum((-2, -1)) if ctx.needs_input_grad[2] else None,
+            None,
+        )
 
 
 def additive_kernel(
