@@ -8,7 +8,9 @@ from botorch.models import SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from torch import Tensor
 
-from sswim.integrations.botorch_repeats import FAR, NEAR, avoid_repeats
+from sswim.base.errors import UserError
+from sswim.integrations.botorch import avoid_repeats
+from sswim.integrations.botorch_repeats import FAR, NEAR
 
 BOUNDS = torch.tensor([[-1.0, 10.0], [1.0, 30.0]], dtype=torch.float64)
 
@@ -86,3 +88,21 @@ def test_precision_is_kept() -> None:
     found = avoid_repeats(X[:2], rising(), X, BOUNDS.float())
     assert found.dtype == torch.float32
     assert (distances(found.double(), X.double()) > 0.1).all()
+
+
+def test_an_input_may_be_fixed() -> None:
+    bounds = BOUNDS.clone()
+    bounds[:, 1] = 20.0
+    X = cornered()
+    X[:, 1] = 20.0
+    found = avoid_repeats(X[:1], rising(), X, bounds)
+    assert found[0, 0] > 0.5
+    assert found[0, 1] == 20
+
+
+@pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
+def test_shapes_that_do_not_fit_are_refused(wrong: str) -> None:
+    tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS}
+    tensors[wrong] = tensors[wrong][..., :1]
+    with pytest.raises(UserError, match="as many inputs as each other"):
+        avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])

@@ -82,6 +82,19 @@ def test_pending_trials_are_not_suggested_again(generator: torch.Generator) -> N
     assert (beside - alone).norm() > 0.05
 
 
+@pytest.mark.filterwarnings("ignore:Optimization failed")  # nothing is left to be gained
+def test_a_known_optimum_is_not_tried_again() -> None:
+    axis = torch.linspace(0, 1, 5).double()
+    x = torch.cartesian_prod(axis, axis)
+    values = -(x - 0.5).square().sum(-1, keepdim=True)  # its maximum is among the trials
+    for _ in range(3):
+        with manual_seed(0):
+            suggested = suggest_candidates(x, values, None, UNIT_SQUARE, UNIT_SQUARE[:0])
+        assert (suggested - x).abs().amax(-1).min() > 1e-5
+        x = torch.cat((x, suggested))
+        values = -(x - 0.5).square().sum(-1, keepdim=True)
+
+
 def test_first_suggestions_lie_within_the_bounds() -> None:
     bounds = torch.tensor([[3.0, -1e3], [4.0, 1e3]]).double()
     empty = bounds[:0]

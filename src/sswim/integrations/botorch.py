@@ -33,19 +33,21 @@ from sswim.integrations.botorch_checks import (
 )
 from sswim.integrations.botorch_paths import SSWIMPath
 from sswim.integrations.botorch_posterior import OutputMoments, SSWIMPosterior
+from sswim.integrations.botorch_repeats import avoid_repeats
 from sswim.surrogate.fitting import fit_surrogate
 from sswim.surrogate.surrogate import Surrogate
 
-__all__ = ["SSWIMModel"]
+__all__ = ["SSWIMModel", "avoid_repeats"]
 
 
 class SSWIMModel(Model):  # type: ignore[misc]
     """A nonstationary surrogate of tens to hundreds of rows.
 
     It is a mixture of exact Gaussian processes on warped inputs: members without warps, with a
-    monotone warp of each input, and with the warps g(x) ⊙ x + h(x) on top of it, weighed on rows
-    that their training left out. All share one learnt map of the targets. Predictions are smooth in
-    X. The model is fitted when it is made; the outputs are independent.
+    monotone warp of each input, and with the warps g(x) ⊙ x + h(x) on top of it; some are sums of
+    functions of few inputs. They are weighed on rows that their training left out, and share one
+    map of the targets. Predictions are smooth in X. The model is fitted when it is made; the
+    outputs are independent.
 
     Args:
         train_X: Inputs, n × d. Those in the unit cube are used as they are, others are scaled to

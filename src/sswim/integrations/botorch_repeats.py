@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from sswim.base.errors import UserError
+
 NEAR = 1e-5
 """Distance from another point, in units of the range of an input and in all inputs, below which a
 suggestion is a repeat."""
@@ -27,10 +29,10 @@ the Sobol points."""
 
 @torch.no_grad()
 def avoid_repeats(
-    candidates: Float[Tensor, "q d"],
+    candidates: Tensor,  # checked below, with a message that says what is wrong
     model: Model,
-    X: Float[Tensor, "n d"],
-    bounds: Float[Tensor, "2 d"],
+    X: Tensor,
+    bounds: Tensor,
     seed: int = 0,
 ) -> Float[Tensor, "q d"]:
     """Return candidates without those that repeat a point.
@@ -40,13 +42,21 @@ def avoid_repeats(
     with the largest predicted mean; of several outputs, the farthest.
 
     Args:
-        candidates: Suggestions of an acquisition function.
+        candidates: Suggestions of an acquisition function, q × d.
         model: A model of BoTorch, of values to be maximised.
-        X: Evaluated points, and those whose evaluations are pending.
-        bounds: The lowest and the highest value of each input.
+        X: Evaluated points, and those whose evaluations are pending, n × d.
+        bounds: The lowest and the highest value of each input, 2 × d.
         seed: Seed of the Sobol points.
     """
+    n_inputs = bounds.shape[-1]
+    shapes = [tuple(each.shape) for each in (candidates, X, bounds)]
+    if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
+        raise UserError(
+            "candidates, X and bounds must have two axes and as many inputs as each other, and "
+            f"bounds two rows. Got the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
     low, width = bounds[0], bounds[1] - bounds[0]
+    width = torch.where(width > 0, width, 1.0)  # an input may be fixed
     known = (X - low) / width
     kept = candidates.clone()
     for number in range(len(candidates)):

@@ -25,7 +25,7 @@ from botorch.utils.transforms import normalize, unnormalize
 from jaxtyping import Float
 from torch import Tensor
 
-from sswim.integrations.botorch import SSWIMModel
+from sswim.integrations.botorch import SSWIMModel, avoid_repeats
 
 __all__ = ["suggest_candidates"]
 
@@ -47,7 +47,8 @@ def suggest_candidates(
 
     The suggestion maximises the noisy expected improvement of one objective, or the noisy expected
     improvement of the hypervolume that several objectives dominate. While no trial meets all
-    constraints, it maximises the probability of meeting them.
+    constraints, it maximises the probability of meeting them. A suggestion that repeats a trial is
+    replaced by a place far from all trials.
 
     Args:
         train_x: Parameters of completed trials.
@@ -63,12 +64,16 @@ def suggest_candidates(
     objectives = _rescale(train_obj - train_obj.mean(0))
     constraints = None if train_con is None else _rescale(train_con)
     acquisition = _acquisition(inputs, objectives, constraints)
+    known = inputs
     if pending_x is not None and len(pending_x):
-        acquisition.set_X_pending(normalize(pending_x, bounds))
+        pending = normalize(pending_x, bounds)
+        acquisition.set_X_pending(pending)
+        known = torch.cat((known, pending))
     unit_cube = bounds.new_tensor([[0.0], [1.0]]).expand_as(bounds)
     candidates, _ = optimize_acqf(
         acquisition, unit_cube, q=1, num_restarts=N_RESTARTS, raw_samples=N_STARTS
     )
+    candidates = avoid_repeats(candidates, acquisition.model, known, unit_cube, seed=len(known))
     return unnormalize(candidates, bounds)
 
 

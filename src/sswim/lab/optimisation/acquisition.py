@@ -12,7 +12,7 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.integrations.botorch_repeats import avoid_repeats
+from sswim.integrations.botorch import avoid_repeats
 from sswim.lab.optimisation.acquisition_settings import N_RAW_SAMPLES, N_RESTARTS, N_SAMPLES
 
 

@@ -78,6 +78,26 @@ def colville(x: Point) -> float:
     )
 
 
+def cross_in_tray(x: Point) -> float:
+    """Return −10⁻⁴(|sin x₁ sin x₂ e^|100 − r/π|| + 1)^0.1: waves on a tent, with creases."""
+    wave = math.sin(x[0]) * math.sin(x[1]) * math.exp(abs(100 - math.hypot(*x) / math.pi))
+    return -1e-4 * (abs(wave) + 1) ** 0.1
+
+
+def bird(x: Point) -> float:
+    """Return Mishra's bird: waves whose height changes by a factor of fifty, on a trough."""
+    first, second = map(float, x)
+    waves = math.sin(second) * math.exp((1 - math.cos(first)) ** 2)
+    waves += math.cos(first) * math.exp((1 - math.sin(second)) ** 2)
+    return waves + (first - second) ** 2
+
+
+def zakharov(x: Point) -> float:
+    """Return Σx² + s² + s⁴ with s = Σ ½·d·x_d: a flat valley between walls of up to 10⁶."""
+    ramp = float(0.5 * np.arange(1, len(x) + 1) @ x)
+    return float(x @ x) + ramp**2 + ramp**4
+
+
 def gp_draw(x: Point) -> float:
     """Return a fixed draw of a GP with a squared exponential kernel, by random Fourier features.
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from sswim.base.errors import UserError
 from sswim.lab.optimisation import boosting, brusselator, cart_pole
 from sswim.lab.optimisation.formulas import (
+    bird,
     chirp_step,
     colville,
+    cross_in_tray,
     fading_wave,
     forrester,
     gp_draw,
     gramacy,
     of_botorch,
     warped_branin,
+    zakharov,
 )
 from sswim.lab.optimisation.problem import Problem
 
@@ -23,6 +26,8 @@ _CUBE = (0.0, 1.0)
 _ACKLEY = (-20.0, 32.768)  # the usual bounds would have the optimum in the centre of the cube
 _DROP_WAVE = (-3.0, 5.12)  # likewise
 _THREE_HUMP_CAMEL = (-3.0, 5.0)  # likewise
+_EGGHOLDER = (-512.0, 512.0)
+_BIRD = (-6.283185307179586, 6.283185307179586)
 _MICHALEWICZ = (0.0, 3.141592653589793)
 _BOTORCH = ("botorch",)
 
@@ -59,15 +64,19 @@ _ALL = (
         )
     ),
     *(
-        Problem(name, bounds, function, True, _BOTORCH, fresh=True)
+        Problem(name, bounds, function, True, _BOTORCH)
         for name, bounds, function in (
             ("holder-table", ((-10.0, 10.0),) * 2, of_botorch("HolderTable")),
             ("three-hump-camel", (_THREE_HUMP_CAMEL,) * 2, of_botorch("ThreeHumpCamel")),
         )
     ),
-    Problem("fading-wave", ((0.5, 2.5),), fading_wave, nonstationary=True, fresh=True),
-    Problem("forrester", (_CUBE,), forrester, nonstationary=True, fresh=True),
-    Problem("colville", ((-10.0, 10.0),) * 4, colville, nonstationary=True, fresh=True),
+    Problem("fading-wave", ((0.5, 2.5),), fading_wave, nonstationary=True),
+    Problem("forrester", (_CUBE,), forrester, nonstationary=True),
+    Problem("colville", ((-10.0, 10.0),) * 4, colville, nonstationary=True),
+    Problem("eggholder", (_EGGHOLDER,) * 2, of_botorch("EggHolder"), True, _BOTORCH, fresh=True),
+    Problem("cross-in-tray", ((-10.0, 10.0),) * 2, cross_in_tray, nonstationary=True, fresh=True),
+    Problem("bird", (_BIRD,) * 2, bird, nonstationary=True, fresh=True),
+    Problem("zakharov", ((-5.0, 10.0),) * 4, zakharov, nonstationary=True, fresh=True),
 )
 
 PROBLEMS = {problem.name: problem for problem in _ALL}
