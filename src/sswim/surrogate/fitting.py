@@ -37,9 +37,10 @@ SMALLEST_FOLDED = 8
 LARGEST_TRAINED = 256
 """Largest number of rows that members learn from; they are conditioned on all of them."""
 
-N_STEPS = 120
+N_STEPS, N_STEPS_OF_ONE_INPUT = 80, 120
 """Number of steps of Adam before the kinds are weighed. The maps of targets are compared in half as
-many, and a third as many follow."""
+many, and a third as many follow. Few rows show a function of one input in detail, which takes more
+steps to learn."""
 
 
 def fit_surrogate(
@@ -48,7 +49,7 @@ def fit_surrogate(
     variance: Float64[Tensor, " N"] | None,
     generator: torch.Generator,
     kinds: Sequence[MemberKind] = KINDS,
-    n_steps: int = N_STEPS,
+    n_steps: int | None = None,
 ) -> Surrogate:
     """Fit a surrogate to rows.
 
@@ -58,8 +59,10 @@ def fit_surrogate(
         variance: Known variance of the noise of each target; None to learn one for all rows.
         generator: A generator on the CPU; all draws come from it.
         kinds: Kinds of members, in an order as :data:`KINDS` has.
-        n_steps: Number of steps before the kinds are weighed.
+        n_steps: Number of steps before the kinds are weighed; by default enough.
     """
+    if n_steps is None:
+        n_steps = N_STEPS_OF_ONE_INPUT if inputs.shape[1] == 1 else N_STEPS
     input_range = InputRange.of(inputs)
     rows = some = Observed(input_range.scale(inputs), targets, variance)
     if len(targets) > LARGEST_TRAINED:
