@@ -16,7 +16,7 @@ from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
 
-from sswim.integrations.botorch import SSWIMModel
+from sswim.integrations.botorch import SSWIMModel, avoid_repeats
 from sswim.surrogate.fitting import fit_surrogate
 
 pytestmark = [
@@ -65,3 +65,6 @@ def test_models_of_botorch(generator: torch.Generator) -> None:
         found, _ = optimize_acqf(acquisition, bounds, q=2, num_restarts=3, raw_samples=64)
     assert found.device.type == "cuda"
     assert (found - 0.3).abs().amax(-1).min() < 0.1
+    elsewhere = avoid_repeats(X[:1], model, X, bounds)
+    assert elsewhere.device.type == "cuda"
+    assert torch.cdist(elsewhere, X).min() > 0.05
