@@ -1,4 +1,4 @@
-"""What are additive members worth to the surrogate of Bayesian optimisation?
+"""Compare surrogates for Bayesian optimisation with and without additive members.
 
     python benchmarks/surrogate_kinds.py [--table]
 

@@ -77,10 +77,10 @@ def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
 
 
 def test_any_model_of_botorch_will_do() -> None:
-    X = cornered()
-    model = SingleTaskGP((X - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0]), X.sum(-1, keepdim=True))
-    found = avoid_repeats(X[:2], model, X, BOUNDS)
-    assert (distances(found, X) > 0.1).all()
+    X = (cornered() - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
+    unit_square = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    found = avoid_repeats(X[:2], SingleTaskGP(X, X.sum(-1, keepdim=True)), X, unit_square)
+    assert (torch.cdist(found, X) > 0.1).all()
 
 
 def test_precision_is_kept() -> None:
@@ -106,3 +106,23 @@ def test_shapes_that_do_not_fit_are_refused(wrong: str) -> None:
     tensors[wrong] = tensors[wrong][..., :1]
     with pytest.raises(UserError, match="as many inputs as each other"):
         avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
+
+
+@pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
+def test_values_that_are_not_finite_are_refused(wrong: str) -> None:
+    tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS.clone()}
+    tensors[wrong][0, 1] = torch.nan
+    with pytest.raises(UserError, match="must be finite"):
+        avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
+
+
+def test_bounds_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(UserError, match="lowest values"):
+        avoid_repeats(cornered()[:1], rising(), cornered(), BOUNDS.flip(0))
+
+
+def test_without_evaluated_points_only_copies_among_candidates_are_replaced() -> None:
+    same = cornered()[:1].repeat(2, 1)
+    found = avoid_repeats(same, rising(), cornered()[:0], BOUNDS)
+    assert torch.equal(found[0], same[0])
+    assert distances(found[1:], found[:1]) > 0.1

@@ -48,13 +48,7 @@ def avoid_repeats(
         bounds: The lowest and the highest value of each input, 2 × d.
         seed: Seed of the Sobol points.
     """
-    n_inputs = bounds.shape[-1]
-    shapes = [tuple(each.shape) for each in (candidates, X, bounds)]
-    if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
-        raise UserError(
-            "candidates, X and bounds must have two axes and as many inputs as each other, and "
-            f"bounds two rows. Got the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}."
-        )
+    _check(candidates, X, bounds)
     low, width = bounds[0], bounds[1] - bounds[0]
     width = torch.where(width > 0, width, 1.0)  # an input may be fixed
     known = (X - low) / width
@@ -65,6 +59,24 @@ def avoid_repeats(
             kept[number] = _far_place(model, known, bounds, seed + number)
         known = torch.cat((known, (kept[number, None] - low) / width))
     return kept
+
+
+def _check(candidates: Tensor, X: Tensor, bounds: Tensor) -> None:
+    """Raise unless points and bounds fit together; say what is wrong."""
+    shapes = [tuple(each.shape) for each in (candidates, X, bounds)]
+    n_inputs = shapes[2][-1]
+    if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
+        raise UserError(
+            "candidates, X and bounds must have two axes and as many inputs as each other, and "
+            f"bounds two rows. Got the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
+    if not all(bool(each.isfinite().all()) for each in (candidates, X, bounds)):
+        raise UserError("candidates, X and bounds must be finite. Got NaN or infinite values.")
+    if (bounds[0] > bounds[1]).any():
+        raise UserError(
+            "The first row of bounds must hold the lowest values, the second the highest. "
+            f"Got {bounds.tolist()}."
+        )
 
 
 def _far_place(

@@ -11,7 +11,7 @@ START: dict[Start, float] = {"usual": 0.5, "rough": 1.0, "fine": 0.15}
 input at a time, and have no √D."""
 
 RIPPLE_START = 2.0
-"""The same of kinds with ripples, for their smooth part."""
+"""Length-scales of the smooth part of kinds with ripples before training, in the same units."""
 
 ADDITIVE_DEVIATION = 1.2
 """Prior log-deviation of the length-scales of additive members around the range of an input."""

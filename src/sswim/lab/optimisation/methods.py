@@ -71,7 +71,12 @@ _BOTORCH = ("torch", "botorch", "gpytorch")
 _FITS = {"sswim": "fit_sswim", "gp": "fit_gp", "gp-warp": "fit_warped_gp"}
 _ACQUISITIONS = {"nei": "noisy_expected_improvement", "ts": "thompson_sample"}
 
-_SEARCH = {"samples": N_SAMPLES, "restarts": N_RESTARTS, "raw_samples": N_RAW_SAMPLES}
+_SEARCH = {
+    "samples": N_SAMPLES,
+    "restarts": N_RESTARTS,
+    "raw_samples": N_RAW_SAMPLES,
+    "repeats": "replaced",
+}
 
 METHODS: dict[str, Method] = {
     each.name: each
