@@ -59,6 +59,28 @@ def test_sobol_goes_on_with_the_sequence_of_the_first_points() -> None:
     assert [n_first(dimension) for dimension in (1, 2, 3, 6)] == [5, 5, 6, 12]
 
 
+def test_the_small_forest_suggests_what_the_usual_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    method = method_named("forest")
+    with silenced():
+        skip_without_libraries(method)
+        from smac import HyperparameterOptimizationFacade  # noqa: PLC0415 (optional)
+
+        from sswim.lab.optimisation import forest  # noqa: PLC0415 (optional)
+
+        points = sobol_points(2, 20, seed=0)
+        values = np.square(points - 0.3).sum(1)
+        small = method.suggest(points, values, 0)
+        monkeypatch.setattr(
+            forest,
+            "small_forest",
+            lambda scenario, n_rows: HyperparameterOptimizationFacade.get_model(scenario),
+        )
+        usual = method.suggest(points, values, 0)
+    np.testing.assert_array_equal(small, usual)
+
+
 def test_an_unknown_method_is_refused() -> None:
     with pytest.raises(UserError, match=r"one of sswim-nei, .*'nothing'"):
         method_named("nothing")

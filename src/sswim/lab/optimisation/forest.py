@@ -10,10 +10,29 @@ import numpy as np
 from ConfigSpace import Configuration, ConfigurationSpace, Float
 from jaxtyping import Float64
 from smac import HyperparameterOptimizationFacade, Scenario
+from smac.model.random_forest import RandomForest
 from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
 MANY_TRIALS = 1_000_000
 """No limit of trials: the benchmark counts them."""
+
+
+def small_forest(scenario: Scenario, n_rows: int) -> RandomForest:
+    """Return the facade's forest, with room for no more leaves than trees of some rows can have.
+
+    The trees are the same. By default each takes memory for 2²⁰ leaves, which costs more than
+    the rest of a suggestion.
+    """
+    return RandomForest(
+        scenario.configspace,
+        ratio_features=1.0,
+        log_y=True,
+        seed=scenario.seed,
+        n_trees=10,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        max_leaf_nodes=n_rows + 1,
+    )
 
 
 def suggest_by_forest(
@@ -23,6 +42,8 @@ def suggest_by_forest(
 
     It is told all costs so far, and has no initial design of its own. The model is fitted before
     every suggestion, as by the other methods, rather than before every eighth.
+
+    SMAC iterates over sets, so that suggestions depend on ``PYTHONHASHSEED`` too.
     """
     facade = HyperparameterOptimizationFacade
     names = [f"x{position:02d}" for position in range(x.shape[1])]
@@ -41,6 +62,7 @@ def suggest_by_forest(
         )
         optimiser = facade(
             scenario,
+            model=small_forest(scenario, len(x)),
             initial_design=facade.get_initial_design(scenario, n_configs=0),
             intensifier=facade.get_intensifier(scenario, max_config_calls=1),
             config_selector=facade.get_config_selector(scenario, retrain_after=1),
