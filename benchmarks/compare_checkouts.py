@@ -44,12 +44,15 @@ def draw_rows(n: int, n_inputs: int, n_targets: int = 1, seed: int = 0) -> Rows:
 
 
 def _estimator(**settings: Any) -> Any:
-    from sswim import SSWIMRegressor  # noqa: PLC0415 (of the checkout under test)
+    import sswim  # noqa: PLC0415 (of the checkout under test)
 
-    known = inspect.signature(SSWIMRegressor).parameters
+    kind = sswim.SSWIMRegressor
+    if "depth" in settings and hasattr(sswim, "WarpedGPRegressor"):
+        kind = sswim.WarpedGPRegressor
+    known = inspect.signature(kind).parameters
     names = {name: name if name in known else OLD_NAMES[name] for name in settings}
     settings = {names[name]: value for name, value in settings.items()}
-    return SSWIMRegressor(**settings, random_state=0, device="cpu")
+    return kind(**settings, random_state=0, device="cpu")
 
 
 def _fit_default(folder: Path) -> Arrays:
@@ -134,6 +137,37 @@ def _fit_two_processes_by_rows(folder: Path) -> Arrays:
 def _fit_two_processes_by_members(folder: Path) -> Arrays:
     X, y = _write_table(folder, n=200)
     return _command(folder, _two_processes(), ["--max-iter", "10"], X, y)
+
+
+def _fit_surrogate(folder: Path) -> Arrays:
+    """Make a model of BoTorch of two outputs, its predictions, draws and suggestions."""
+    import torch  # noqa: PLC0415
+    from botorch.acquisition import ExpectedImprovement  # noqa: PLC0415
+    from botorch.acquisition.objective import ScalarizedPosteriorTransform  # noqa: PLC0415
+    from botorch.optim import optimize_acqf  # noqa: PLC0415
+    from botorch.sampling.pathwise import draw_matheron_paths  # noqa: PLC0415
+
+    from sswim.integrations.botorch import SSWIMModel, avoid_repeats  # noqa: PLC0415
+
+    X, y = (torch.from_numpy(each) for each in draw_rows(40, 3, n_targets=2))
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
+    X = (X + 2) / 4
+    model = SSWIMModel(X, y)
+    new = torch.rand(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    further = model.condition_on_observations(new[:3], new[:3, :2])
+    noisy = SSWIMModel(X[:12, :1], y[:12, :1].exp(), torch.full_like(y[:12, :1], 0.01))
+    torch.manual_seed(0)
+    transform = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    acquisition = ExpectedImprovement(model, y[:, 0].max(), posterior_transform=transform)
+    suggestion, value = optimize_acqf(acquisition, bounds, q=1, num_restarts=2, raw_samples=32)
+    found = {"suggestion": suggestion, "acquisition": value}
+    found["not repeated"] = avoid_repeats(X[:1], model, X, bounds)
+    found["paths"] = draw_matheron_paths(model, torch.Size([2]))(new)
+    for name, each in {"model": model, "further": further, "noisy": noisy}.items():
+        posterior = each.posterior(new[:, : each.train_inputs[0].shape[-1]])
+        found |= {f"{name} mean": posterior.mean, f"{name} variance": posterior.variance}
+        found[f"{name} draws"] = posterior.rsample(torch.Size([2]))
+    return {name: tensor.detach().numpy() for name, tensor in found.items()}
 
 
 FITS: dict[str, Callable[[Path], Arrays]] = {
