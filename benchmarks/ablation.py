@@ -24,23 +24,20 @@ from arguments import script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from sklearn.utils import check_random_state
+from sswim_lab.bench.runner import SETS
+from sswim_lab.bench.splits import load_split
+from sswim_lab.datasets import Split
 
+from sswim.ensemble.draws import draw_members
+from sswim.ensemble.ensemble import make_ensemble
+from sswim.ensemble.fit import TrainedMembers, combine_members, train_members
+from sswim.ensemble.mixture import Mixture
+from sswim.ensemble.plan import KINDS, KindName, Plan
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import make_fit_plan
-from sswim.lab.bench.runner import SETS
-from sswim.lab.bench.splits import load_split
-from sswim.lab.datasets import Split
-from sswim.posterior.ensemble import make_ensemble
-from sswim.posterior.mixture import Mixture
-from sswim.recipe.member_draws import draw_members
-from sswim.recipe.member_fitting import TrainedMembers, combine_members, train_members
-from sswim.recipe.plan import Plan
-from sswim.recipe.recipe import KINDS, KindName
-from sswim.rows.measure import Measure
-from sswim.rows.memory_source import MemorySource
-from sswim.rows.rows import as_rows
-from sswim.rows.summary import summarise
-from sswim.rows.target_checks import has_ties
+from sswim.rows.rows import Measure, as_rows
+from sswim.rows.source import MemorySource
+from sswim.rows.summary import has_ties, summarise
 from sswim.rows.training_rows import read_training_rows
 
 COVERAGE = 0.9

@@ -24,9 +24,10 @@ from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from torch import Tensor
 
-from sswim.conformal import change_evidence, input_distance
+from sswim.conformal import change_evidence
+from sswim.conformal import scoring as input_distance
 from sswim.conformal.change_evidence import log_evidence
-from sswim.conformal.p_values import p_values
+from sswim.conformal.monitoring import p_values
 from sswim.rows.rows import as_rows
 
 RESULTS = Path("results/change-evidence.jsonl")

@@ -46,10 +46,9 @@ from conformal_rows import (
 from conformal_table import Line, line_key, tables
 from json_lines import append_line, read_lines
 from numpy.typing import NDArray
+from sswim_lab.bench.runner import failure_message
+from sswim_lab.datasets.catalogue import data_set
 from timing import machine
-
-from sswim.lab.bench.runner import failure_message
-from sswim.lab.datasets.catalogue import data_set
 
 RESULTS = Path("results/conformal.jsonl")
 MAX_TRAIN, MAX_TEST = 2000, 2000

@@ -13,9 +13,9 @@ import numpy as np
 from conformal_rows import Array, Rows
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.trees import LightGBM
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 N_FOLDS = 5

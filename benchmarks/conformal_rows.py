@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sswim.lab.bench.runner import SETS
-from sswim.lab.datasets import split
-from sswim.lab.datasets.catalogue import data_set
+from sswim_lab.bench.runner import SETS
+from sswim_lab.datasets import split
+from sswim_lab.datasets.catalogue import data_set
 
 Array = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, Array], Array]

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from arguments import script_parser
 from json_lines import append_line
+from sswim_lab.bench.splits import load_split
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.lab.bench.splits import load_split
 
 SIZES = ((1_000, 3), (10_000, 8), (10_000, 20))
 """Numbers of rows and inputs of synthetic tables."""

@@ -25,9 +25,9 @@ from arguments import script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from numpy.typing import NDArray
+from sswim_lab.datasets import Split, split
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import Split, split
 
 RESULTS = Path(__file__).parents[1] / "results" / "densities.jsonl"
 

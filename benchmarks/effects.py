@@ -28,9 +28,9 @@ from arguments import add_results, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from numpy.typing import NDArray
+from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.trees import LightGBM
 from sswim.plotting import CYCLE, INK
 from sswim.plotting.style import axes
 

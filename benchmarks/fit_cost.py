@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 from arguments import script_parser
+from sswim_lab.bench.methods import ABLATIONS
 
 from sswim import SSWIMRegressor, __version__
-from sswim.lab.bench.methods import ABLATIONS
 
 SMALL, LARGE = (687, 8), (10_000, 20)
 """Numbers of rows and columns of a small table and of a larger one."""

@@ -25,10 +25,10 @@ import torch
 from arguments import add_device, add_out, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
+from sswim_lab.datasets import split
 
 from sswim.base.devices import resolve_device
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.lab.datasets import split
 
 SETS = "supercond,ailerons,pumadyn32nm,elevators,parkinsons"
 

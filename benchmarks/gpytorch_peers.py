@@ -15,9 +15,8 @@ from torch import Tensor
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # GPyTorch warns of new versions of PyTorch
     import gpytorch
-
-    from sswim.lab.peers.sgpr import sparse_gp_model
-    from sswim.lab.peers.svgp import VariationalGPModel
+    from sswim_lab.peers.sgpr import sparse_gp_model
+    from sswim_lab.peers.svgp import VariationalGPModel
 
 BATCH = 1024
 """Number of rows in a mini-batch of stochastic training."""

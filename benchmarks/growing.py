@@ -21,11 +21,11 @@ import torch
 from arguments import add_device, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
+from sswim_lab.datasets import FOLDER_VARIABLE, split
 
 from sswim import MAP, Adam, Architecture, as_rows, start, train
 from sswim.base.devices import resolve_device
-from sswim.lab.datasets import FOLDER_VARIABLE, split
-from sswim.posterior.conditioning import condition
+from sswim.members.feature_predictor import condition
 from sswim.rows.scaling import learn_scaling
 
 Schedule = tuple[tuple[float, int], ...]
@@ -71,8 +71,8 @@ def measure(
     model = start(architecture, single.inputs.mean[:2000], 1, generator)
     began = time.perf_counter()
     with (
-        patch("sswim.training.row_schedule.STAGES", schedule),
-        patch("sswim.training.row_schedule.FEWEST", 1000),
+        patch("sswim.members.training.STAGES", schedule),
+        patch("sswim.members.training.FEWEST", 1000),
     ):
         train(model, single, MAP, Adam(steps, 0.06, 4.0, growing=True), device=device)
     seconds = time.perf_counter() - began

@@ -40,7 +40,7 @@ from launches import (
 )
 from timing import machine
 
-from sswim.training.checkpoints import CHECKPOINT, RUN
+from sswim.members.checkpoints import CHECKPOINT, RUN
 
 N_PROCESSES = 2
 

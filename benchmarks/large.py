@@ -23,13 +23,13 @@ import torch
 from arguments import script_parser
 from csv_rows import append_row, read_rows
 from markdown_tables import table_line
+from sswim_lab.datasets import Split, Table, load, split
+from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
 from sswim import Recipe, SSWIMRegressor
 from sswim.base.devices import resolve_device
 from sswim.estimator.evaluation import evaluate
-from sswim.lab.datasets import Split, Table, load, split
-from sswim.lab.peers.trees import LightGBM
 
 FILES, COVERAGE = 8, 0.9
 METHODS: dict[str, dict[str, Any]] = {

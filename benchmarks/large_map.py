@@ -13,8 +13,7 @@ from arguments import script_parser
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from sswim.lab.datasets import load
+from sswim_lab.datasets import load
 
 NAME = "prism_elevation"
 

@@ -28,9 +28,9 @@ from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+from sswim_lab.datasets import split
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import split
 from sswim.tables import text_findings
 
 RESULTS = Path("results/levels.jsonl")

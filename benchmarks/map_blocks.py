@@ -23,10 +23,10 @@ from arguments import add_out, script_parser
 from date_line import NOISE, draw, truth
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
+from sswim_lab.datasets import load
 
 from sswim import SSWIMRegressor, evaluate
-from sswim.lab.datasets import load
-from sswim.maps.block_evaluation import evaluate_blocks
+from sswim.maps.blocks import evaluate_blocks
 
 SETTINGS: dict[str, Any] = {"depth": 1, "n_neighbors": 64, "random_state": 0}
 SPACINGS = {"date line": (10.0,), "prism": (1.0, 4.0)}

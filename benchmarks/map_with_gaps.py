@@ -20,10 +20,9 @@ import numpy as np
 from arguments import add_device, add_out, script_parser
 from json_lines import append_line
 from numpy.typing import NDArray
-
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.datasets import load
-from sswim.lab.peers.protocol import Fitted, Predictive
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.datasets import load
+from sswim_lab.peers.protocol import Fitted, Predictive
 
 Array = NDArray[np.float64]
 SQUARES = (20, 60)

@@ -42,11 +42,11 @@ from missing_cells_rows import (
     prepare,
 )
 from missing_cells_table import compact_table, line_key, table
+from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.trees import LightGBM
-from sswim.posterior.crps import mixture_crps
+from sswim.ensemble.scores import mixture_crps
 
 RESULTS = Path("results/missing-cells.jsonl")
 RATES = (0.2, 0.5, 0.05)

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sswim_lab.datasets import Split, split
 
-from sswim.lab.datasets import Split, split
-from sswim.rows.gaussian_imputer import learn_imputer
+from sswim.rows.imputer import learn_imputer
 
 SETS = (
     "concrete",

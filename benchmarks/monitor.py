@@ -25,9 +25,9 @@ from arguments import script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from numpy.typing import NDArray
+from sswim_lab.datasets import load, nonstationary_signal
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import load, nonstationary_signal
 
 Array = NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from timing import Rounds, Workload, compare, machine
 from torch import Tensor
 
 from sswim.base.devices import resolve_device
-from sswim.neighbours.nearest import Search
-from sswim.neighbours.search import Method, make_search
+from sswim.search.nearest import Search
+from sswim.search.search import Method, make_search
 
 DIMENSIONS = (1, 2, 4, 6, 7, 8, 10, 12)
 POINTS = (1_000, 10_000, 100_000, 1_000_000)

@@ -2,7 +2,7 @@
 
     python benchmarks/optimisation_optima.py [--problems gramacy,pde]
 
-It prints the entries of ``src/sswim/lab/optimisation/optima.py``. All problems take about 20
+It prints the entries of ``lab/src/sswim_lab/optimisation/optima.py``. All problems take about 20
 minutes of one core.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 
-from sswim.lab.optimisation.problem import Problem
-from sswim.lab.optimisation.problems import PROBLEMS, problem_named
-from sswim.lab.optimisation.reference_search import search
+from sswim_lab.optimisation.problem import Problem
+from sswim_lab.optimisation.problems import PROBLEMS, problem_named
+from sswim_lab.optimisation.reference_search import search
 
 
 def main() -> None:

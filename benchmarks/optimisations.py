@@ -35,26 +35,26 @@ def _solve_and_invert(factor: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
 
 
 ON_ANY_DEVICE: dict[str, Switch] = {
-    "symmetric products in panels": partial(patch, "sswim.posterior.gram._PANELS", 1),
+    "symmetric products in panels": partial(patch, "sswim.members.statistics._PANELS", 1),
 }
 ON_CPU: dict[str, Switch] = {
     "graphs kept between the passes": partial(
-        patch, "sswim.training.objective.kept_rows", lambda *arguments: 0
+        patch, "sswim.members.objective.kept_rows", lambda *arguments: 0
     ),
     "chunks that stay in cache": partial(
-        patch, "sswim.training.objective.chunk_size", lambda architecture, rows, members: len(rows)
+        patch, "sswim.members.objective.chunk_size", lambda architecture, rows, members: len(rows)
     ),
 }
 ON_GPU: dict[str, Switch] = {
     "kernels for the features": partial(
-        patch, "sswim.model.features.triton_kernels", lambda tensor: None
+        patch, "sswim.kernels.features.triton_kernels", lambda tensor: None
     ),
-    "recorded steps": partial(patch, "sswim.training.training_run.TrainingRun.can_record", False),
+    "recorded steps": partial(patch, "sswim.members.training.TrainingRun.can_record", False),
 }
 
 
 PYTORCH_INVERSES: Switch = partial(
-    patch, "sswim.posterior.evidence.solve_and_invert", _solve_and_invert
+    patch, "sswim.members.linear_regression.solve_and_invert", _solve_and_invert
 )
 
 

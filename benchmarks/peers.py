@@ -22,9 +22,9 @@ from timing import Workload, read_bytes
 from torch import Tensor
 
 from sswim import Adam, Architecture, Step, as_rows, start
-from sswim.model.architecture import WarpsName
-from sswim.model.member_batch import stack_models
-from sswim.training.training import train_batch
+from sswim.members.architecture import WarpsName
+from sswim.members.model import stack_models
+from sswim.members.training import train_batch
 
 WARM_UP_STEPS, COUNTED_STEPS = 5, 10
 """Numbers of training steps that are not timed (programs are captured there) and that are timed."""

@@ -22,11 +22,11 @@ from arguments import add_device, script_parser
 from csv_rows import append_row
 from numpy.typing import NDArray
 from peers import SVGP_INDUCING, require_gpytorch, synthetic
+from sswim_lab.datasets import FOLDER_VARIABLE, Split, split
 from timing import machine
 
 from sswim import SSWIMRegressor
 from sswim.base.devices import resolve_device
-from sswim.lab.datasets import FOLDER_VARIABLE, Split, split
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},

@@ -25,10 +25,10 @@ from arguments import add_device, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from numpy.typing import NDArray
+from sswim_lab.datasets import find
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import find
 from sswim.tables.table_source import TableNote
 
 RESULTS = Path("results/real-tables.jsonl")

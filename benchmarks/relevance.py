@@ -32,9 +32,9 @@ from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from relevance_rows import FUNCTIONS, N_RELEVANT, Array, Case, Table, make_table
 from sklearn.metrics import average_precision_score
+from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
-from sswim.lab.peers.trees import LightGBM
 from sswim.plotting import CYCLE
 from sswim.plotting.style import axes
 

@@ -25,9 +25,9 @@ import torch
 from arguments import script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
+from sswim_lab.datasets import find
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import find
 from sswim.report import write_report
 
 RESULTS = Path("results/report.jsonl")

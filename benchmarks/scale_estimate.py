@@ -18,9 +18,9 @@ from arguments import script_parser
 from csv_rows import read_rows
 from markdown_tables import table_line
 
-from sswim.model.architecture import Architecture
-from sswim.model.start import start
-from sswim.posterior.statistics import total_statistics
+from sswim.members.architecture import Architecture
+from sswim.members.start import start
+from sswim.members.statistics import total_statistics
 from sswim.rows.rows import as_rows
 
 ROWS = (10**9, 10**12)

@@ -23,7 +23,7 @@ from peers import Case, workloads
 from timing import Rounds, Workload, compare, machine
 
 from sswim.base.devices import resolve_device
-from sswim.model.architecture import WarpsName
+from sswim.members.architecture import WarpsName
 
 NAMES = ("sswim", "gram", "sgpr", "svgp_epoch", "exact_gp")
 LIBRARIES = ("gpytorch", "scikit-learn")

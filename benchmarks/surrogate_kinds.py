@@ -19,10 +19,10 @@ import torch
 from arguments import add_out, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
+from sswim_lab.optimisation.first_points import sobol_points
 
-from sswim.lab.optimisation.first_points import sobol_points
 from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.member_kind import KINDS
+from sswim.surrogate.members import KINDS
 
 N_ROWS, N_TEST = (30, 60), 500
 N_FREQUENCIES = 600

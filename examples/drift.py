@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from sswim import SSWIMRegressor
-from sswim.base.files import atomic_write, require_folder
-from sswim.conformal.monitor_report import MonitorReport
+from sswim.conformal.monitoring import MonitorReport
+from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import plot_monitor, png
 
 SEED = 0

@@ -23,7 +23,7 @@ from rich.table import Table
 from scipy import stats
 
 from sswim import SSWIMRegressor
-from sswim.base.files import atomic_write, require_folder
+from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import (
     CYCLE,
     INK,

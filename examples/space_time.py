@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from sswim import SSWIMRegressor
-from sswim.base.files import atomic_write, require_folder
+from sswim.files.output_files import atomic_write, require_folder
 from sswim.maps import predict_grid
 from sswim.plotting import png
 

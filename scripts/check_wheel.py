@@ -32,7 +32,7 @@ X_new = X[:5]
 CHECKS = """
 assert mean.shape == std.shape == (5,) and (std > 0).all()
 import sys
-unwanted = {"pyarrow", "matplotlib", "pytest", "sswim.lab"} & set(sys.modules)
+unwanted = {"pyarrow", "matplotlib", "pytest", "sswim_lab"} & set(sys.modules)
 assert not unwanted, unwanted
 """
 

@@ -24,22 +24,22 @@ MODULES = (
     "sswim.maps",
     "sswim.plotting",
     "sswim.report",
-    "sswim.lab.datasets",
+    "sswim_lab.datasets",
     "sswim.integrations.gpytorch",
     "sswim.integrations.botorch",
     "sswim.integrations.ax",
     "sswim.integrations.optuna",
 )
 RETURNED = (
-    "sswim.posterior.mixture.Mixture",
-    "sswim.posterior.joint_posterior.JointPosterior",
+    "sswim.ensemble.mixture.Mixture",
+    "sswim.ensemble.joint_posterior.JointPosterior",
     "sswim.insight.relevance.Relevance",
     "sswim.insight.effect.Effect",
     "sswim.insight.local_metric.LocalMetric",
     "sswim.estimator.permutation.Importance",
-    "sswim.conformal.monitor_report.MonitorReport",
-    "sswim.recipe.fitted_kind.FittedKind",
-    "sswim.estimator.member.Member",
+    "sswim.conformal.monitoring.MonitorReport",
+    "sswim.ensemble.plan.FittedKind",
+    "sswim.estimator.prediction_methods.Member",
     "sswim.rows.scaling.Scaling",
 )
 """Classes that users get from methods and attributes, but do not import."""

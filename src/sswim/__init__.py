@@ -30,24 +30,22 @@ from sswim.base.version import __version__
 
 if TYPE_CHECKING:
     from sswim.base.cholesky import FactorisationError
+    from sswim.ensemble.noise_learning import learn_noise
+    from sswim.ensemble.plan import Recipe
+    from sswim.ensemble.scores import mnlp, rmse
     from sswim.estimator.evaluation import Scores, evaluate
     from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.model.architecture import Architecture
-    from sswim.model.sswim import SSWIM
-    from sswim.model.start import enrich, start
-    from sswim.posterior.conditioning import condition
-    from sswim.posterior.metrics import mnlp, rmse
-    from sswim.posterior.prediction import Prediction
-    from sswim.posterior.predictor import Predictor
-    from sswim.recipe.recipe import Recipe
-    from sswim.rows.measure import Measure
-    from sswim.rows.rows import Rows, as_measure, as_rows
-    from sswim.training.checkpoints import Checkpoints
-    from sswim.training.history import Step, Stopping, Training
-    from sswim.training.noise_learning import learn_noise
-    from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
-    from sswim.training.optimisers import LBFGS, Adam
-    from sswim.training.training import train
+    from sswim.members.architecture import Architecture
+    from sswim.members.checkpoints import Checkpoints
+    from sswim.members.feature_predictor import condition
+    from sswim.members.history import Step, Stopping, Training
+    from sswim.members.linear_regression import Prediction
+    from sswim.members.model import SSWIM
+    from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
+    from sswim.members.predictor import Predictor
+    from sswim.members.start import enrich, start
+    from sswim.members.training import LBFGS, Adam, train
+    from sswim.rows.rows import Measure, Rows, as_measure, as_rows
 
 _HOMES = {
     "base.cholesky": ("FactorisationError",),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from builders.models import unchecked
 
-from sswim.base.byte_size import as_bytes
+from sswim.base.validation import as_bytes
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from builders.models import unchecked
 
 from sswim.base.devices import available_device, resolve_device
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 
 def test_automatic_device() -> None:

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.errors import UserError
-from sswim.base.validation import require_coverage, require_integer, require_restartable
+from sswim.base.validation import UserError, require_coverage, require_integer, require_restartable
 from sswim.estimator.model_file import ModelFileError
+from sswim.members.checkpoints import CheckpointError
 from sswim.tables.table_io import TableError
-from sswim.training.checkpoints import CheckpointError
 
 
 @pytest.mark.parametrize("error", [UserError, TableError, CheckpointError, ModelFileError])

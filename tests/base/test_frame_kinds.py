@@ -14,7 +14,7 @@ import torch
 from builders.commands import run_python
 from scipy import sparse
 
-from sswim.base.frame_kinds import is_frame, is_geo_frame, is_missing, is_pandas
+from sswim.base.validation import is_frame, is_geo_frame, is_missing, is_pandas
 
 GEO = geopandas.GeoDataFrame({"a": [1]}, geometry=geopandas.points_from_xy([0], [0]))
 
@@ -57,7 +57,7 @@ def test_other_things_are_no_frames(value: Any) -> None:
 def test_no_library_of_frames_is_imported_to_find_out() -> None:
     program = (
         "import sys\n"
-        "from sswim.base.frame_kinds import is_frame, is_geo_frame\n"
+        "from sswim.base.validation import is_frame, is_geo_frame\n"
         "assert not is_frame([[1.0]]) and not is_geo_frame([[1.0]])\n"
         "print(sorted({'pandas', 'polars', 'pyarrow', 'geopandas'} & set(sys.modules)))"
     )

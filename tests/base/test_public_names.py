@@ -42,7 +42,7 @@ def test_the_estimator_loads_neither_tables_nor_figures_nor_the_lab() -> None:
     without_pandas = "sys.modules['pandas'] = None"
     loaded = modules_after(f"{without_pandas}\nfrom sswim import SSWIMRegressor")
     assert "sswim.estimator.regressor" in loaded
-    assert not loaded & {"pyarrow", "matplotlib", "sswim.lab", "sswim.plotting", "sswim.tables"}
+    assert not loaded & {"pyarrow", "matplotlib", "sswim_lab", "sswim.plotting", "sswim.tables"}
 
 
 def test_the_package_alone_loads_almost_nothing() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.special import eval_hermitenorm
 
-from sswim.base.quadrature import N_NODES, hermite_nodes
+from sswim.base.numerics import N_NODES, hermite_nodes
 
 
 @pytest.mark.parametrize("degree", range(2 * N_NODES))

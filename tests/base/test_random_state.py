@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sswim.base.random_state import draw_generator
+from sswim.base.validation import draw_generator
 
 
 def test_an_integer_seeds_the_same_generator() -> None:

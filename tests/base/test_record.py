@@ -7,14 +7,7 @@ import torch
 from builders.models import small_rows
 from torch import Tensor
 
-from sswim.base.record import (
-    Record,
-    chunks,
-    concatenate,
-    map_chunks,
-    rows_at_once,
-    stack_records,
-)
+from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once, stack_records
 from sswim.rows.rows import Rows
 
 

@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from sswim.base.root_finding import safeguarded_newton
+from sswim.base.numerics import safeguarded_newton
 
 LOW, HIGH = -8.0, 8.0
 SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (3, 5), (2, 3, 4)]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from sswim.base.threads import map_in_threads, map_on_cores
+from sswim.base.record import map_in_threads, map_on_cores
 
 
 @pytest.fixture(autouse=True)

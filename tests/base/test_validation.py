@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from sswim.base.errors import UserError
 from sswim.base.validation import (
+    UserError,
     require_choice,
     require_coverage,
     require_integer,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sswim.base.visible_text import visible
+from sswim.base.validation import visible
 
 
 def test_control_characters_become_escapes() -> None:

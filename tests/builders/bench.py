@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sswim_lab.bench.accuracy import Row
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.paper.catalogue import MAIN_METHODS, OUTPUT_WARP_METHODS
+from sswim_lab.paper.request import Request
+from sswim_lab.paper.score_table import ScoreTable, make_table
+from sswim_lab.peers.protocol import Fitted, Gaussian
 
 from builders.peers import Array, rows
-from sswim.lab.bench.accuracy import Row
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.paper.catalogue import MAIN_METHODS, OUTPUT_WARP_METHODS
-from sswim.lab.paper.request import Request
-from sswim.lab.paper.score_table import ScoreTable, make_table
-from sswim.lab.peers.protocol import Fitted, Gaussian
 
 
 @dataclass(frozen=True)

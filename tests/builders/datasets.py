@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sswim_lab.datasets import Split, column_names, find, split
+from sswim_lab.datasets.folders import folders
 
-from sswim.lab.datasets import Split, column_names, find, split
-from sswim.lab.datasets.folders import folders
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from sswim import SSWIMRegressor
-from sswim.distributed.processes import Processes
-from sswim.distributed.share import ALL_ROWS, Share
+from sswim.distributed.processes import ALL_ROWS, Processes, Share
 from sswim.rows import Chunk, Source
 from sswim.rows import summary as surveying
-from sswim.rows.array_source import as_chunk
+from sswim.rows.source import as_chunk
 
 Arrays = dict[str, np.ndarray]
 

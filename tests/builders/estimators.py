@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sswim import SSWIMRegressor
-from sswim.training import noise_fit
+from sswim.ensemble import noise_learning as noise_fit
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sswim.base.sealed_files import SealedFormat
+from sswim.files.sealed_files import SealedFormat
 
 NONSENSE: tuple[Any, ...] = (
     *(10**9, 10**30, -1, 0.5, float("nan"), float("inf"), "text", None, [], [1], {}, True),

@@ -44,7 +44,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 SCALE = "SSWIM_FUZZ_SCALE"
 """Environment variable: how many times the full number of examples is tried; unset for few."""

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from builders.estimators import make_rows, skewed_rows, small
 from sswim import SSWIMRegressor
+from sswim.ensemble.plan import Recipe
 from sswim.estimator.model_file import MODEL
-from sswim.recipe.recipe import Recipe
 
 N_ROWS = 50
 TINY: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 1}

@@ -11,15 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sswim.model.architecture import Architecture
-from sswim.model.observations import Observations
-from sswim.model.output_warp import OutputWarp, OutputWarpName
-from sswim.model.pseudo_gp import PseudoGP
-from sswim.model.sswim import SSWIM
-from sswim.model.start import start
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows, as_rows
+from sswim.members.architecture import Architecture
+from sswim.members.model import SSWIM
+from sswim.members.observations import Observations
+from sswim.members.start import start
+from sswim.rows.rows import Measure, Rows, as_rows
 from sswim.rows.scaling import Scaling, no_scaling
+from sswim.warps.output_warp import OutputWarp, OutputWarpName
+from sswim.warps.pseudo_gp import PseudoGP
 
 SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5, n_noise_frequencies=3)
 DENSITIES: dict[str, dict[str, Any]] = {

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from builders.models import small_model
 from sswim.base.record import RecordT
-from sswim.model.noise_field import log_noise_ratio
-from sswim.model.observations import warped_measures
-from sswim.model.spectrum import Kernel
-from sswim.model.sswim import SSWIM
-from sswim.posterior.prediction import Prediction
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows
+from sswim.kernels.spectrum import Kernel
+from sswim.members.linear_regression import Prediction
+from sswim.members.model import SSWIM
+from sswim.members.observations import warped_measures
+from sswim.rows.rows import Measure, Rows
+from sswim.warps.noise_field import log_noise_ratio
 
 KERNELS: tuple[Kernel, ...] = ("rbf", "matern12", "matern32", "matern52")
 

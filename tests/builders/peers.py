@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from sswim_lab.bench.methods import EXTRAS, METHODS
+from sswim_lab.peers.bayesian_warp import WarpPrior
+from sswim_lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP
+from sswim_lab.peers.protocol import Method, Predictive
+from sswim_lab.peers.published_sswim import PublishedSSWIM
 from torch import Tensor
 
-from sswim.lab.bench.methods import EXTRAS, METHODS
-from sswim.lab.peers.bayesian_warp import WarpPrior
-from sswim.lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP
-from sswim.lab.peers.protocol import Method, Predictive
-from sswim.lab.peers.published_sswim import PublishedSSWIM
-from sswim.posterior.density import Density
-from sswim.posterior.mixture import Mixture
+from sswim.ensemble.mixture import Mixture
+from sswim.members.density import Density
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from builders.models import normal, small_model, small_rows
 from builders.neighbours import neighbour_model
-from sswim.model.sswim import SSWIM
-from sswim.posterior.conditioning import condition
-from sswim.posterior.ensemble import Ensemble
+from sswim.ensemble.ensemble import Ensemble
+from sswim.members.feature_predictor import condition
+from sswim.members.model import SSWIM
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sswim.conformal.scored import Scored
+from sswim.conformal.scoring import Scored
 
 
 def draw_scored(

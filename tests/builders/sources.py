@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sswim.distributed.share import Share
+from sswim.distributed.processes import Share
 from sswim.rows.source import Source
 
 

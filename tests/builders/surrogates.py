@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from builders.models import normal
-from sswim.model.output_warp import OutputMap, OutputWarp
 from sswim.surrogate.exact_gp import ExactGP, Observed, condition
 from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.member_kind import MemberKind
-from sswim.surrogate.members import Members
+from sswim.surrogate.members import MemberKind, Members
 from sswim.surrogate.surrogate import InputRange, Surrogate
 from sswim.surrogate.target_map import TargetMap
+from sswim.warps.output_warp import OutputMap, OutputWarp
 
 KINDS = (
     MemberKind("matern52", monotone=True, depth=2),

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sswim.distributed.share import Share
-from sswim.tables import chunked_table
-from sswim.tables.chunked_table import ChunkedTable, TableChunk, split_rows
-from sswim.tables.learnt_schema import LearntSchema
+from sswim.distributed.processes import Share
+from sswim.tables import table as chunked_table
 from sswim.tables.schema import input_names
-from sswim.tables.schema_learning import Piece, learn_schema
+from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
+from sswim.tables.table import ChunkedTable, TableChunk, split_rows
 from sswim.tables.table_rows import target_numbers
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from sswim.model.architecture import Architecture
-from sswim.recipe.plan import Kind
+from sswim.ensemble.plan import Kind
+from sswim.members.architecture import Architecture
+from sswim.members.neighbour_training import MiniBatches
+from sswim.members.objective import MAP, Objective
+from sswim.members.training import Adam
 from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows
-from sswim.training.neighbour_training import MiniBatches
-from sswim.training.objective import MAP, Objective
-from sswim.training.optimisers import Adam
 
 
 def training_rows(rows: Rows) -> TrainingRows:

@@ -7,7 +7,7 @@ from builders.commands import invoke, run_command, run_python
 
 from sswim.base.version import __version__
 
-HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "scipy", "sswim.lab")
+HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "scipy", "sswim_lab")
 
 PROGRAM = f"""
 import sys

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from builders.bench import MeanOnly, row, write_set
 from builders.commands import invoke
-
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.bench.results import append_results, read_results
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import append_results, read_results
 
 
 @pytest.fixture

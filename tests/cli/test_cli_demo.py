@@ -15,7 +15,7 @@ QUICK: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 2, "rand
 
 def test_demo_makes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sswim.lab.demo.demo_regressor", lambda depth: SSWIMRegressor(depth=depth, **QUICK)
+        "sswim.cli.demo.demo_regressor", lambda depth: SSWIMRegressor(depth=depth, **QUICK)
     )
     assert invoke("demo", "--out", tmp_path / "new" / "folder").exit_code == 0
     assert sorted(p.name for p in (tmp_path / "new" / "folder").iterdir()) == [

@@ -20,13 +20,13 @@ from builders.commands import (
 from typer.testing import CliRunner
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.cli.app import app
 from sswim.cli.console import user_errors
 from sswim.distributed.processes import ProcessError
 from sswim.estimator.model_file import ModelFileError
+from sswim.members.checkpoints import CheckpointError
 from sswim.tables.table_io import TableError, write_table
-from sswim.training.checkpoints import CheckpointError
 
 PROGRAM = """
 import sys

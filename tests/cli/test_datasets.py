@@ -7,18 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sswim_lab.commands.datasets
 from builders.commands import invoke
 from rich.console import Console
+from sswim_lab.datasets.catalogue import DATA_SETS
+from sswim_lab.datasets.folders import FOLDER_VARIABLE
 from typer.testing import Result
-
-import sswim.cli.datasets
-from sswim.lab.datasets.catalogue import DATA_SETS
-from sswim.lab.datasets.folders import FOLDER_VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sswim.cli.datasets, "output", Console(width=300))
+    monkeypatch.setattr(sswim_lab.commands.datasets, "output", Console(width=300))
 
 
 def line(result: Result, name: str) -> list[str]:

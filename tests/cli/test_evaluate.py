@@ -10,11 +10,11 @@ import pytest
 from builders.commands import FAST, invoke, prices, write_price_model, write_prices
 from builders.maps import sphere_rows
 
-from sswim.cli.models import load_model
+from sswim.cli.options import load_model
 from sswim.estimator import permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import permutation_importance
-from sswim.maps.block_evaluation import evaluate_table_blocks
+from sswim.maps.blocks import evaluate_table_blocks
 from sswim.tables.table_io import write_table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders.commands import fit_prices, invoke, write_price_model, write_prices
 
-from sswim.recipe.recipe import KINDS
+from sswim.ensemble.plan import KINDS
 
 
 def test_info_describes_a_model(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.csv
 from builders.commands import invoke, prices
 
 from sswim import SSWIMRegressor
-from sswim.cli.models import load_model, table_schema
+from sswim.cli.options import load_model, table_schema
 from sswim.rows import ArraySource
 from sswim.tables.columns import NumberColumn
 from sswim.tables.table_io import read_table, write_table

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from builders.commands import invoke
 from builders.optimisation import fail
-
-from sswim.lab.optimisation.methods import METHODS, Method
-from sswim.lab.optimisation.results import read_runs
+from sswim_lab.optimisation.methods import METHODS, Method
+from sswim_lab.optimisation.results import read_runs
 
 COMMAND = ("bench", "optimisation", "--problems", "gramacy,chirp-step", "--methods", "sobol")
 SMALL = ("--seeds", "2", "--evaluations", "8")

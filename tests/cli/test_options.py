@@ -15,11 +15,11 @@ from sswim.cli.options import csv_options
 from sswim.cli.predict import predict
 from sswim.distributed.processes import TIMEOUT
 from sswim.estimator.settings import DType, ObjectiveName
-from sswim.model.architecture import NoiseName, WarpsName
-from sswim.model.output_warp import OutputWarpName
-from sswim.model.spectrum import Kernel
-from sswim.tables.csv_options import CsvOptions
-from sswim.training.checkpoints import Checkpoints
+from sswim.kernels.spectrum import Kernel
+from sswim.members.architecture import NoiseName, WarpsName
+from sswim.members.checkpoints import Checkpoints
+from sswim.tables.csv_dialect import CsvOptions
+from sswim.warps.output_warp import OutputWarpName
 
 
 def default(function: Callable[..., Any], name: str) -> Any:

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from builders.commands import invoke, prices, write_price_model, write_prices
 
-from sswim.cli.models import load_model
+from sswim.cli.options import load_model
 from sswim.estimator.evaluation import evaluate
-from sswim.report.numbers import number
+from sswim.report.content import number
 from sswim.tables.table_io import write_table
 
 

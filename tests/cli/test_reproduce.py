@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from builders.bench import MeanOnly, fake_methods, write_sets
 from builders.commands import invoke, run_command
-
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.bench.results import read_results
-from sswim.lab.paper.catalogue import EXPERIMENTS
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import read_results
+from sswim_lab.paper.catalogue import EXPERIMENTS
 
 
 @pytest.fixture

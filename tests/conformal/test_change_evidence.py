@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sswim.conformal.change_evidence import (
-    STRATEGIES,
-    TAIL,
-    Strategy,
-    find_change,
-    log_evidence,
-)
+from sswim.conformal.change_evidence import STRATEGIES, TAIL, Strategy, find_change, log_evidence
 
 
 def uniform(n: int, seed: int = 0) -> torch.Tensor:

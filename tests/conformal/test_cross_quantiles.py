@@ -8,7 +8,7 @@ from builders.models import normal
 from torch import Tensor
 
 from sswim.conformal.cross_quantiles import cross_quantiles, least_rows, sort_scores
-from sswim.conformal.spreads import Spreads
+from sswim.conformal.scoring import Spreads
 
 LEVELS = (0.05, 0.1, 0.3, 0.5, 0.75, 0.9, 0.95)
 

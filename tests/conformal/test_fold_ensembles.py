@@ -8,11 +8,10 @@ import torch
 from builders.estimators import make_rows
 
 from sswim import Recipe, SSWIMRegressor
-from sswim.base.errors import UserError
-from sswim.conformal.conformal_predictor import cross_conformal
-from sswim.conformal.fold_ensembles import fold_ensembles
-from sswim.posterior.conditioning import condition
-from sswim.posterior.ensemble import Ensemble
+from sswim.base.validation import UserError
+from sswim.conformal.conformal_predictor import cross_conformal, fold_ensembles
+from sswim.ensemble.ensemble import Ensemble
+from sswim.members.feature_predictor import condition
 
 
 @cache

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sswim.conformal.input_distance import NEAREST, input_distance
+from sswim.conformal.scoring import NEAREST, input_distance
 from sswim.rows.rows import Rows, as_rows
 
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from builders.scores import draw_scored
 
-from sswim.base.errors import UserError
-from sswim.conformal.monitor_report import MonitorReport
-from sswim.conformal.monitoring import monitor_rows
-from sswim.conformal.scored import Scored
+from sswim.base.validation import UserError
+from sswim.conformal.monitoring import MonitorReport, monitor_rows
+from sswim.conformal.scoring import Scored
 
 
 def monitor(new: Scored, *, false_alarm: float = 0.01, seed: int = 0) -> MonitorReport:

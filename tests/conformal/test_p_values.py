@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sswim.conformal.p_values import count_earlier, p_values
+from sswim.conformal.monitoring import count_earlier, p_values
 
 
 def draw(n: int, seed: int = 0) -> torch.Tensor:

@@ -5,13 +5,13 @@ import math
 import torch
 from builders.models import normal
 
-from sswim.conformal.spreads import Spreads, spreads
-from sswim.model.output_warp import OutputMap
-from sswim.posterior.density import Density
-from sswim.posterior.mixture import Mixture
-from sswim.posterior.prediction import Prediction
+from sswim.conformal.scoring import Spreads, spreads
+from sswim.ensemble.mixture import Mixture
+from sswim.members.density import Density
+from sswim.members.linear_regression import Prediction
 from sswim.rows.rows import as_rows
 from sswim.rows.scaling import no_scaling
+from sswim.warps.output_warp import OutputMap
 
 
 def test_values_undo_scores(generator: torch.Generator) -> None:

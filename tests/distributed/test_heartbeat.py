@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from sswim.distributed import heartbeat
-from sswim.distributed.heartbeat import run_in_thread, run_with_heartbeat
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed import processes as heartbeat
+from sswim.distributed.processes import ALONE, Processes, run_in_thread, run_with_heartbeat
 
 T = TypeVar("T")
 

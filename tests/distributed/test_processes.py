@@ -9,7 +9,7 @@ import torch
 from builders.processes import run_processes
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.posterior.statistics import Statistics
+from sswim.members.statistics import Statistics
 
 
 def random_statistics(rank: int) -> Statistics:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.distributed.processes import Processes
-from sswim.distributed.share import ALL_ROWS, Share
+from sswim.distributed.processes import ALL_ROWS, Processes, Share
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

@@ -10,9 +10,9 @@ from builders.estimators import make_rows
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors
 
 from sswim import Recipe, SSWIMRegressor
-from sswim.conformal.scored import Scored
+from sswim.conformal.scoring import Scored
+from sswim.ensemble.ensemble import HeldOutFolds
 from sswim.estimator.model_file import MODEL, ModelFileError
-from sswim.posterior.held_out_folds import HeldOutFolds
 
 FOLDS = [f"folds.{each.name}" for each in fields(HeldOutFolds)]
 HELD_OUT = [f"held_out.{each.name}" for each in fields(Scored)]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 X, Y = make_rows(16)
 TINY: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 2}

@@ -15,8 +15,7 @@ from builders.estimators import (
 )
 
 from sswim import SSWIMRegressor
-from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.pending_updates import PendingUpdates
+from sswim.ensemble.ensemble import Ensemble, PendingUpdates
 
 X, Y = make_rows(24)
 FRAME = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": ["a", "b", "c"] * 8})

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from sswim.base.cholesky import FactorisationError, cholesky
-from sswim.base.errors import UserError
-from sswim.estimator.finite_predictions import finite, finite_algebra
+from sswim.base.validation import UserError
+from sswim.estimator.inputs import finite, finite_algebra
 
 
 def test_finite_predictions_are_returned() -> None:

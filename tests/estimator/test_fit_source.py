@@ -12,12 +12,11 @@ import pytest
 import torch
 from builders.estimators import make_rows, small
 
-from sswim.base.errors import UserError
-from sswim.estimator.fit_source import as_source
+from sswim.base.validation import UserError
+from sswim.estimator.inputs import as_source
 from sswim.rows import ArraySource
-from sswim.rows.memory_source import MemorySource
-from sswim.tables.frame_source import FrameSource
-from sswim.tables.table_source import TableNote, TableSource
+from sswim.rows.source import MemorySource
+from sswim.tables.table_source import FrameSource, TableNote, TableSource
 
 X, Y = make_rows(20)
 NAMES = ["east", "north"]

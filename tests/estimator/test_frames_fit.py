@@ -17,7 +17,7 @@ from builders.estimators import small
 from builders.frames import FRAMES, IS_MISSING, N_ROWS, TEXTS, with_missing
 
 from sswim import SSWIMRegressor
-from sswim.tables import missing_values
+from sswim.tables import text_findings as missing_values
 from sswim.tables.frames import MixedColumnWarning, as_table
 from sswim.tables.levels import UnknownCategoryWarning
 from sswim.tables.table_io import TableError

@@ -13,9 +13,9 @@ from builders.estimators import make_rows, small
 from builders.models import unchecked
 
 from sswim import SSWIMRegressor
+from sswim.ensemble.plan import Recipe
 from sswim.estimator.settings import check_settings
 from sswim.plotting import plot_warps
-from sswim.recipe.recipe import Recipe
 
 N_INPUTS = 3
 FORMS: dict[str, dict[str, Any]] = {

@@ -16,8 +16,8 @@ from builders.estimators import (
     with_value,
 )
 
-from sswim.base.errors import UserError
-from sswim.estimator.input_checks import (
+from sswim.base.validation import UserError
+from sswim.estimator.inputs import (
     as_numpy,
     check_inputs,
     check_rows,

@@ -14,17 +14,16 @@ from builders.estimators import make_rows, small
 from builders.tables import learn
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
-from sswim.estimator.input_reader import InputReader, learn_reader, read_schema
+from sswim.base.validation import UserError
+from sswim.estimator.inputs import InputReader, learn_reader, read_schema
 from sswim.rows import ArraySource
-from sswim.rows.encoded import Encoded
-from sswim.rows.gaussian_imputer import learn_imputer
+from sswim.rows.imputer import Encoded, learn_imputer
 from sswim.rows.rows import as_rows
-from sswim.tables import missing_values
-from sswim.tables.frame_source import FrameSource
+from sswim.tables import text_findings as missing_values
 from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.schema_file import schema_to_dict
+from sswim.tables.schema import schema_to_dict
 from sswim.tables.table_io import TableError, write_table
+from sswim.tables.table_source import FrameSource
 
 N_ROWS = 60
 

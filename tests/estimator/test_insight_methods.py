@@ -11,7 +11,7 @@ from builders.estimators import make_rows, skewed_rows, small
 from scipy import stats
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 
 def frame(n: int = 120, seed: int = 0) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 from builders.estimators import Array, few_noise_steps, make_rows, small
 
 from sswim import Recipe, SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 __all__ = ["few_noise_steps"]
 

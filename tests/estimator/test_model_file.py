@@ -18,7 +18,8 @@ from builders.neighbours import neighbour_model
 from safetensors.torch import save_file
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
+from sswim.ensemble.ensemble import Ensemble, make_ensemble
 from sswim.estimator.model_file import (
     MODEL,
     VERSION,
@@ -29,18 +30,14 @@ from sswim.estimator.model_file import (
     unpack,
     unpack_imputer,
 )
-from sswim.model.sswim import SSWIM
-from sswim.posterior.conditioning import condition
-from sswim.posterior.ensemble import Ensemble, make_ensemble
-from sswim.posterior.feature_predictor import FeaturePredictor
-from sswim.posterior.neighbour_predictor import NeighbourPredictor
-from sswim.rows.gaussian_imputer import learn_imputer
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows
+from sswim.members.feature_predictor import FeaturePredictor, condition
+from sswim.members.model import SSWIM
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.rows.imputer import learn_imputer
+from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import learn_scaling
 from sswim.tables.columns import NumberColumn
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_to_dict
+from sswim.tables.schema import Schema, schema_to_dict
 
 
 @pytest.fixture(scope="module")

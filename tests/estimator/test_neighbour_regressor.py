@@ -20,15 +20,14 @@ from builders.models import unchecked
 from builders.neighbours import without
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
+from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
 from sswim.estimator.model_file import MODEL
 from sswim.estimator.settings import check_settings
-from sswim.posterior.ensemble import make_ensemble
-from sswim.posterior.neighbour_predictor import NeighbourPredictor, condition_on_rows
-from sswim.posterior.pending_updates import PendingUpdates
+from sswim.members.checkpoints import Checkpoints
+from sswim.members.history import Step
+from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
 from sswim.rows import ArraySource, summary
-from sswim.training.checkpoints import Checkpoints
-from sswim.training.history import Step
 
 X, Y = make_rows(20)
 

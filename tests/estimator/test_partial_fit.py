@@ -16,8 +16,8 @@ from builders.estimators import (
 
 from sswim import SSWIMRegressor
 from sswim.base import record
-from sswim.posterior.ensemble import Ensemble
-from sswim.recipe.recipe import Recipe
+from sswim.ensemble.ensemble import Ensemble
+from sswim.ensemble.plan import Recipe
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {"depth": 2},

@@ -13,14 +13,13 @@ from builders.processes import run_processes
 from builders.tables import small_chunks
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator import permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import Importance, permutation_importance
 from sswim.estimator.progress import prediction_progress
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_from_dict
+from sswim.tables.schema import Schema, schema_from_dict
 from sswim.tables.table_io import TableError
 from sswim.tables.table_rows import LeftOut
 

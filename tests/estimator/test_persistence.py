@@ -24,11 +24,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
+from sswim.ensemble.plan import Recipe
 from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
 from sswim.estimator.persistence import MODEL_BYTES
-from sswim.recipe.recipe import Recipe
-from sswim.training.history import Step
+from sswim.members.history import Step
 
 X, Y = skewed_rows(60)
 

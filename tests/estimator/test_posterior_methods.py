@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {},

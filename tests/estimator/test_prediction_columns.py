@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sswim import SSWIMRegressor
-from sswim.estimator.prediction_columns import NAMES, predicted_columns
+from sswim.estimator.table_prediction import NAMES, predicted_columns
 
 
 def test_columns_are_what_the_regressor_predicts() -> None:

@@ -20,8 +20,8 @@ from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
 from sswim import SSWIMRegressor
-from sswim.posterior.conditioning import condition
-from sswim.posterior.pending_updates import PendingUpdates
+from sswim.ensemble.ensemble import PendingUpdates
+from sswim.members.feature_predictor import condition
 from sswim.rows.rows import as_measure
 
 DENSE = {name: settings for name, settings in DENSITIES.items() if settings}

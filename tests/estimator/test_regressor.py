@@ -25,16 +25,16 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sswim.ensemble.ensemble import PendingUpdates
+from sswim.ensemble.plan import KINDS
+from sswim.estimator import progress as training_progress
 from sswim.estimator import regressor as regressor_module
-from sswim.estimator import training_progress
-from sswim.model.architecture import NoiseName
-from sswim.model.observations import observe
-from sswim.model.output_warp import OutputWarpName
-from sswim.posterior.feature_predictor import condition_on_statistics
-from sswim.posterior.pending_updates import PendingUpdates
-from sswim.posterior.statistics import statistics
-from sswim.recipe.recipe import KINDS
-from sswim.training.history import Step
+from sswim.members.architecture import NoiseName
+from sswim.members.feature_predictor import condition_on_statistics
+from sswim.members.history import Step
+from sswim.members.observations import observe
+from sswim.members.statistics import statistics
+from sswim.warps.output_warp import OutputWarpName
 
 X, Y = make_rows(20)
 
@@ -71,8 +71,8 @@ def test_scikit_learns_own_checks() -> None:
 def test_scikit_learns_own_checks_of_the_default() -> None:
     """All kinds of members, with few steps and few features in every part of a fit."""
     setup = """
-from sswim.recipe import screening
-from sswim.training import noise_fit
+from sswim.members import screening
+from sswim.ensemble import noise_learning as noise_fit
 noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
 """
     run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=1", setup=setup)

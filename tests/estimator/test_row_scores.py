@@ -10,9 +10,10 @@ from builders.estimators import few_noise_steps, skewed_rows, small
 from scipy import integrate, stats
 
 from sswim import SSWIMRegressor, evaluate
-from sswim.base.errors import UserError
-from sswim.estimator import row_scores, score_intervals
-from sswim.estimator.row_scores import RowScores, score_rows
+from sswim.base.validation import UserError
+from sswim.estimator import evaluation as row_scores
+from sswim.estimator import evaluation as score_intervals
+from sswim.estimator.evaluation import RowScores, score_rows
 
 __all__ = ["few_noise_steps"]  # the fixture
 

@@ -8,12 +8,11 @@ from builders.estimators import make_rows
 from builders.models import unchecked
 
 from sswim import SSWIMRegressor
+from sswim.ensemble.plan import KINDS, Kind, Plan, Recipe, choose_size, make_plan
 from sswim.estimator.settings import check_settings, make_fit_plan
-from sswim.recipe.plan import Kind, Plan, make_plan
-from sswim.recipe.recipe import KINDS, Recipe, choose_size
-from sswim.training.neighbour_training import MiniBatches
-from sswim.training.objective import EVIDENCE, MAP
-from sswim.training.optimisers import Adam
+from sswim.members.neighbour_training import MiniBatches
+from sswim.members.objective import EVIDENCE, MAP
+from sswim.members.training import Adam
 
 
 def test_the_default_is_the_recipe() -> None:

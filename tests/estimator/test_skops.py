@@ -14,14 +14,14 @@ from builders.estimators import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sswim.recipe.recipe import Recipe
+from sswim.ensemble.plan import Recipe
 
 skops = pytest.importorskip("skops.io", reason="skops is not installed: pip install skops")
 
 X, Y = skewed_rows(60)
 
 ESTIMATOR = "sswim.estimator.regressor.SSWIMRegressor"
-RECIPE = "sswim.recipe.recipe.Recipe"
+RECIPE = "sswim.ensemble.plan.Recipe"
 
 SETTINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "features": ({}, [ESTIMATOR]),

@@ -13,13 +13,11 @@ from builders.tables import mixed, small_chunks, with_gaps
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator.evaluation import Scores, evaluate
-from sswim.estimator.table_evaluation import evaluate_table
-from sswim.tables.missing_values import complete_rows
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_from_dict
+from sswim.estimator.evaluation import Scores, evaluate, evaluate_table
+from sswim.tables.schema import Schema, schema_from_dict
 from sswim.tables.table_io import TableError, write_table
 from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables.text_findings import complete_rows
 
 
 def fitted() -> tuple[SSWIMRegressor, Schema]:

@@ -16,11 +16,9 @@ from typer.testing import CliRunner
 from sswim import SSWIMRegressor
 from sswim.cli.app import app
 from sswim.distributed.processes import Processes
-from sswim.estimator.prediction_columns import NAMES, predicted_columns
-from sswim.estimator.table_prediction import assign_by_size, predict_table
-from sswim.tables.csv_options import CsvOptions
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_from_dict
+from sswim.estimator.table_prediction import NAMES, assign_by_size, predict_table, predicted_columns
+from sswim.tables.csv_dialect import CsvOptions
+from sswim.tables.schema import Schema, schema_from_dict
 from sswim.tables.table_io import TableError, read_table, write_table
 from sswim.tables.table_source import TableNote, open_source
 

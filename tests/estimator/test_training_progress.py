@@ -7,9 +7,9 @@ import pytest
 from builders.clock import Clock
 
 from sswim.estimator import progress
-from sswim.estimator import training_progress as training_progress_module
-from sswim.estimator.training_progress import ProgressTracker, training_progress
-from sswim.training.history import Step
+from sswim.estimator import progress as training_progress_module
+from sswim.estimator.progress import ProgressTracker, training_progress
+from sswim.members.history import Step
 
 
 @pytest.fixture

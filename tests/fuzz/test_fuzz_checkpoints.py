@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sswim import SSWIMRegressor
 from sswim.base.cholesky import FactorisationError
-from sswim.training.checkpoints import CHECKPOINT, RUN, CheckpointError, Checkpoints
+from sswim.members.checkpoints import CHECKPOINT, RUN, CheckpointError, Checkpoints
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},

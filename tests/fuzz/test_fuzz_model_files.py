@@ -20,7 +20,7 @@ from hypothesis import example
 from hypothesis import strategies as st
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 SECONDS = 1.0

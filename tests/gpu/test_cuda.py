@@ -21,24 +21,30 @@ from builders.models import (
 
 from sswim import SSWIMRegressor
 from sswim.base.cholesky import solve_and_invert
-from sswim.model.architecture import Architecture, WarpsName
-from sswim.model.features import features_and_norm
-from sswim.model.member_batch import stack_models
-from sswim.model.start import start
-from sswim.posterior.conditioning import condition
-from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.mixture import equal_weights
-from sswim.rows.measure import Measure
-from sswim.rows.rows import as_rows
+from sswim.ensemble.ensemble import Ensemble
+from sswim.ensemble.mixture import equal_weights
+from sswim.kernels.features import features_and_norm
+from sswim.members import training as cuda_graph
+from sswim.members.architecture import Architecture, WarpsName
+from sswim.members.feature_predictor import condition
+from sswim.members.model import stack_models
+from sswim.members.objective import (
+    EVIDENCE,
+    LEAVE_ONE_OUT,
+    MAP,
+    Objective,
+    backward,
+    chunk_size,
+    graph_bytes_per_row,
+    one_pass,
+)
+from sswim.members.start import start
+from sswim.members.training import Adam, train, train_batch
+from sswim.rows.rows import Measure, as_rows
 from sswim.rows.scaling import learn_scaling
-from sswim.training import cuda_graph
-from sswim.training.chunk_sizes import chunk_size, graph_bytes_per_row
-from sswim.training.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, backward, one_pass
-from sswim.training.optimisers import Adam
-from sswim.training.training import train, train_batch
 
 if torch.cuda.is_available():
-    from sswim.model import triton_features as kernels
+    from sswim.kernels import triton_features as kernels
 
 pytestmark = [
     pytest.mark.cuda,

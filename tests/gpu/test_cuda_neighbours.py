@@ -14,10 +14,9 @@ from builders.models import gradients, normal, relative_error, small_rows
 from builders.neighbours import neighbour_model
 
 from sswim import SSWIMRegressor
-from sswim.posterior.neighbour_predictor import condition_on_rows
-from sswim.rows.measure import Measure
-from sswim.training.neighbour_objective import neighbour_objective
-from sswim.training.neighbour_pool import PoolSource
+from sswim.members.neighbour_predictor import condition_on_rows
+from sswim.members.neighbour_training import PoolSource, neighbour_objective
+from sswim.rows.rows import Measure
 
 pytestmark = [
     pytest.mark.cuda,

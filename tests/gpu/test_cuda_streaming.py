@@ -12,14 +12,13 @@ from builders.distributed_fits import SAMPLE_ROWS, assert_same, fit_arrays, fit_
 from builders.models import gradients, relative_error, small_model, small_rows
 from builders.processes import run_processes
 
-from sswim.distributed.processes import ALONE, Processes
-from sswim.distributed.share import Share
-from sswim.posterior.statistics import total_statistics
+from sswim.distributed.processes import ALONE, Processes, Share
+from sswim.members.objective import MAP, backward
+from sswim.members.statistics import total_statistics
 from sswim.rows import ArraySource, summary
 from sswim.rows.rows import as_rows
 from sswim.rows.scaling import no_scaling
-from sswim.rows.stream import Stream
-from sswim.training.objective import MAP, backward
+from sswim.rows.training_rows import Stream
 
 pytestmark = [
     pytest.mark.cuda,

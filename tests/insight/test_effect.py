@@ -9,7 +9,7 @@ import torch
 from builders.estimators import skewed_rows, small
 
 from sswim.insight.effect import average_function
-from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.members.feature_predictor import FeaturePredictor
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "features": {"depth": 1},

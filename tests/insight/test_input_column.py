@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sswim.base.errors import UserError
-from sswim.insight.input_column import InputColumn, NumberInput, common_levels, spaced_grid
+from sswim.base.validation import UserError
+from sswim.insight.effect import InputColumn, NumberInput, common_levels, spaced_grid
 
 
 def test_number_is_put_into_its_place() -> None:

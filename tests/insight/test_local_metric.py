@@ -9,7 +9,7 @@ from builders.estimators import make_rows, small
 
 from sswim import SSWIMRegressor
 from sswim.insight.local_metric import warp_jacobian
-from sswim.rows.measure import Measure
+from sswim.rows.rows import Measure
 
 SETTINGS: list[dict[str, Any]] = [
     {"depth": 0},

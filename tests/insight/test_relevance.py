@@ -9,7 +9,7 @@ from builders.estimators import make_rows, skewed_rows, small
 
 from sswim import SSWIMRegressor
 from sswim.insight.relevance import relevance_of
-from sswim.posterior.feature_predictor import FeaturePredictor
+from sswim.members.feature_predictor import FeaturePredictor
 
 
 def jansen(values: np.ndarray, changed: list[np.ndarray]) -> np.ndarray:

@@ -21,9 +21,7 @@ from botorch.acquisition import (
     qUpperConfidenceBound,
 )
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
-from botorch.acquisition.multi_objective.logei import (
-    qLogNoisyExpectedHypervolumeImprovement,
-)
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.objective import (
     GenericMCObjective,
     LinearMCObjective,
@@ -35,14 +33,7 @@ from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import optimize_posterior_samples
-from builders.botorch_models import (
-    BOUNDS,
-    OPTIMUM,
-    fitted_hill,
-    fitted_pair,
-    hill,
-    rows,
-)
+from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, fitted_pair, hill, rows
 
 # BoTorch tries again by itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed in")

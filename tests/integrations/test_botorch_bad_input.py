@@ -15,9 +15,8 @@ from builders.botorch_models import hill, quick_hill, quick_model, quick_pair, r
 from builders.models import normal
 from builders.surrogates import uniform
 
-from sswim.base.errors import UserError
-from sswim.integrations.botorch import SSWIMModel
-from sswim.integrations.botorch_checks import check_training_rows
+from sswim.base.validation import UserError
+from sswim.integrations.botorch import SSWIMModel, check_training_rows
 
 
 def assert_finite(model: SSWIMModel, X: Tensor) -> None:

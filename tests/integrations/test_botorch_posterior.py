@@ -18,7 +18,7 @@ from builders.models import normal
 from builders.surrogates import bent_map, uniform
 
 from sswim.integrations.botorch_posterior import OutputMoments, SSWIMPosterior
-from sswim.surrogate.logarithmic_map import LogarithmicMap
+from sswim.surrogate.target_map import LogarithmicMap
 
 
 def random_posterior(

@@ -8,9 +8,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from torch import Tensor
 
-from sswim.base.errors import UserError
-from sswim.integrations.botorch import avoid_repeats
-from sswim.integrations.botorch_repeats import FAR, NEAR
+from sswim.base.validation import UserError
+from sswim.integrations.botorch import FAR, NEAR, avoid_repeats
 
 BOUNDS = torch.tensor([[-1.0, 10.0], [1.0, 30.0]], dtype=torch.float64)
 

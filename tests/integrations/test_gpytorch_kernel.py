@@ -16,14 +16,12 @@ from builders.models import normal  # noqa: E402
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase  # noqa: E402
 from linear_operator import operators  # noqa: E402
 
-from sswim.base.errors import UserError  # noqa: E402
-from sswim.base.random_state import draw_generator  # noqa: E402
-from sswim.integrations.gpytorch import SSWIMKernel  # noqa: E402
-from sswim.integrations.warped_spectrum import WarpedSpectrum  # noqa: E402
-from sswim.model.observations import row_features  # noqa: E402
-from sswim.model.spectrum import Kernel  # noqa: E402
-from sswim.model.start import start  # noqa: E402
-from sswim.rows.measure import Measure  # noqa: E402
+from sswim.base.validation import UserError, draw_generator  # noqa: E402
+from sswim.integrations.gpytorch import SSWIMKernel, WarpedSpectrum  # noqa: E402
+from sswim.kernels.spectrum import Kernel  # noqa: E402
+from sswim.members.observations import row_features  # noqa: E402
+from sswim.members.start import start  # noqa: E402
+from sswim.rows.rows import Measure  # noqa: E402
 
 KERNELS: dict[Kernel, Any] = {
     "rbf": gpytorch.kernels.RBFKernel(),

@@ -25,10 +25,10 @@ from csv_rows import read_rows
 from peers import Case, counted_seconds, synthetic
 from scaling import slope
 from speed_table import table
+from sswim_lab.datasets import Split
 from timing import Comparison, Rounds, Timing, compare
 
 from sswim import SSWIMRegressor
-from sswim.lab.datasets import Split
 
 CPU = torch.device("cpu")
 TINY = Case(rows=200, depth=1, features=32, pseudo=8)

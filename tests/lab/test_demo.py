@@ -17,9 +17,8 @@ from rich.console import Console
 
 import sswim
 from sswim import SSWIMRegressor
-from sswim.estimator.settings import Auto
-from sswim.lab import demo
-from sswim.lab.demo import (
+from sswim.cli import demo
+from sswim.cli.demo import (
     EXPLANATION,
     OWN_TABLE_CODE,
     DemoResult,
@@ -27,6 +26,7 @@ from sswim.lab.demo import (
     draw_rows,
     run_demo,
 )
+from sswim.estimator.settings import Auto
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
 from sklearn.base import clone
 
 from sswim import SSWIMRegressor, evaluate
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps import BlockKFold
-from sswim.maps.block_evaluation import evaluate_blocks, evaluate_table_blocks
-from sswim.tables.schema_file import schema_from_dict
+from sswim.maps.blocks import evaluate_blocks, evaluate_table_blocks
+from sswim.tables.schema import schema_from_dict
 from sswim.tables.table_rows import LeftOut
 
 

@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps import BlockKFold
 
 

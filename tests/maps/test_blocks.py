@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps.blocks import plane_blocks, sphere_blocks
 
 

@@ -14,7 +14,7 @@ import pytest
 from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps import grid, predict_grid, write_grid
 
 REGION = (0, 10, 40, 45)

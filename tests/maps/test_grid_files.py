@@ -10,7 +10,7 @@ import rioxarray
 import xarray
 from builders.maps import plane_model
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps import predict_grid, write_grid
 from sswim.maps.grid_files import band_names
 

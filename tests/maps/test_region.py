@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sswim.base.errors import UserError
-from sswim.maps.region import Region, make_cells, make_region
+from sswim.base.validation import UserError
+from sswim.maps.grid import Region, make_cells, make_region
 
 SQUARE = Region(0.0, 10.0, 40.0, 45.0)
 

@@ -7,11 +7,10 @@ import pytest
 from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.maps import predict_grid
+from sswim.maps.grid import Region, seen_region
 from sswim.maps.grid_columns import grid_columns
-from sswim.maps.region import Region
-from sswim.maps.seen_region import seen_region
 
 
 def region_of(model: SSWIMRegressor) -> Region:

@@ -27,7 +27,7 @@ from sswim.plotting import (
     plot_warped_data,
     plot_warps,
 )
-from sswim.plotting.inputs import curve_points, thin
+from sswim.plotting.style import curve_points, thin
 
 FIGURES_OF_ROWS_AND_TARGETS: tuple[Callable[..., Axes], ...] = (
     plot_prediction,

@@ -10,7 +10,7 @@ from builders.estimators import make_rows, skewed_rows, small
 from matplotlib.patches import Rectangle
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.insight.relevance import Relevance
 from sswim.plotting import plot_effect, plot_local_metric, plot_relevance
 

@@ -13,9 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
-from sswim.conformal.monitor_report import MonitorReport
-from sswim.conformal.monitoring import monitor_rows
-from sswim.conformal.scored import Scored
+from sswim.conformal.monitoring import MonitorReport, monitor_rows
+from sswim.conformal.scoring import Scored
 from sswim.plotting import plot_monitor
 
 

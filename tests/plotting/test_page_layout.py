@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.plotting.html_page import Link, Section, Text, html_page, page_script
-from sswim.plotting.page_layout import (
+from sswim.plotting.html_page import (
     Bar,
     Bars,
     Card,
@@ -13,9 +12,14 @@ from sswim.plotting.page_layout import (
     Details,
     Findings,
     Grid,
+    Link,
     Part,
+    Section,
+    Text,
     Tile,
     Tiles,
+    html_page,
+    page_script,
 )
 
 NASTY = "<script>alert('x')</script> & \"quoted\""

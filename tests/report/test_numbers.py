@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sswim.report.numbers import count, number, percent
+from sswim.report.content import count, number, percent
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,10 @@ from builders.maps import sphere_rows
 from builders.reports import Case, hostile_table, many_columns, one_input, two_inputs
 
 from sswim import SSWIMRegressor
-from sswim.base.errors import UserError
-from sswim.estimator.row_scores import score_rows
-from sswim.estimator.score_intervals import score_intervals
+from sswim.base.validation import UserError
+from sswim.estimator.evaluation import score_intervals, score_rows
 from sswim.report import write_report
-from sswim.report.numbers import number, percent
+from sswim.report.content import number, percent
 from sswim.report.report import report_page
 from sswim.report.rows import report_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sswim.report.columns import MAX_LEVELS, MISSING, OTHER, array_columns, table_columns
+from sswim.report.rows import MAX_LEVELS, MISSING, OTHER, array_columns, table_columns
 from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
 from sswim.tables.schema import Schema
 

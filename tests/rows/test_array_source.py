@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from builders.sources import arrays, assert_all_rows_once, read_shares
 
-from sswim.rows import ArraySource, array_source
-from sswim.rows.array_source import as_chunk
+from sswim.rows import ArraySource
+from sswim.rows import source as array_source
+from sswim.rows.source import as_chunk
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 11])

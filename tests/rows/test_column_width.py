@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sswim.rows.column_width import column_median, column_width
+from sswim.rows.scaling import column_median, column_width
 
 
 def test_the_width_is_that_of_the_middle_half_and_ignores_a_few_far_values() -> None:

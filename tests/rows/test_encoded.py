@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sswim.rows.encoded import Encoded, impute
-from sswim.rows.gaussian_imputer import learn_imputer
+from sswim.rows.imputer import Encoded, impute, learn_imputer
 
 RANDOM = np.random.default_rng(0)
 SAMPLE = RANDOM.normal(size=(200, 3)) @ RANDOM.normal(size=(3, 3))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sswim.base.errors import UserError
-from sswim.rows import gaussian_imputer
-from sswim.rows.gaussian_imputer import GaussianImputer, learn_imputer
+from sswim.base.validation import UserError
+from sswim.rows import imputer as gaussian_imputer
+from sswim.rows.imputer import GaussianImputer, learn_imputer
 
 Array = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from builders.sources import arrays, assert_all_rows_once
 
-from sswim.distributed.share import Share
+from sswim.distributed.processes import Share
 from sswim.rows import IterableSource
 
 

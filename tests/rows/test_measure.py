@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from builders.models import normal
 
-from sswim.rows.measure import Measure, full_covariance, marginal_variance
+from sswim.rows.rows import Measure, full_covariance, marginal_variance
 
 
 def test_a_diagonal_becomes_a_matrix_and_a_matrix_stays(generator: torch.Generator) -> None:

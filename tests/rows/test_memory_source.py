@@ -8,9 +8,8 @@ import torch
 from builders.models import small_rows
 from builders.sources import read_shares
 
-from sswim.rows.copies import merge_copies
-from sswim.rows.memory_source import MemorySource
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows.rows import Rows, as_rows, merge_copies
+from sswim.rows.source import MemorySource
 from sswim.rows.summary import SAMPLE_ROWS
 
 

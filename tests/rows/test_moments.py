@@ -9,7 +9,7 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.rows.moments import Moments, moments
+from sswim.rows.scaling import Moments, moments
 
 SCALES = torch.tensor([1.0, 1e-160, 1e160, 0.0], dtype=torch.float64)
 SHIFTS = torch.tensor([1e6, 0.0, 0.0, 0.1], dtype=torch.float64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sswim.rows.prefetch import prefetched
+from sswim.rows.source import prefetched
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import pytest
 import torch
 from builders.models import normal
 
-from sswim.rows.row_keys import row_keys
-from sswim.rows.row_sample import sample_keys
+from sswim.rows.rows import row_keys
+from sswim.rows.summary import sample_keys
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

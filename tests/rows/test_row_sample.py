@@ -5,8 +5,8 @@ import pytest
 from builders.processes import run_processes
 
 from sswim.distributed.processes import Processes
-from sswim.rows.row_sample import RowSampler, sample_keys, smallest_keys
 from sswim.rows.source import Chunk
+from sswim.rows.summary import RowSampler, sample_keys, smallest_keys
 
 N_ROWS, MOST = 5000, 300
 

@@ -6,13 +6,11 @@ import pytest
 import torch
 from builders.models import normal, small_rows
 
-from sswim.model.output_warp import OutputMap
-from sswim.posterior.density import Density
-from sswim.posterior.prediction import Prediction
-from sswim.rows.measure import Measure
-from sswim.rows.moments import moments
-from sswim.rows.rows import as_rows
-from sswim.rows.scaling import learn_scaling, no_scaling, share_spreads
+from sswim.members.density import Density
+from sswim.members.linear_regression import Prediction
+from sswim.rows.rows import Measure, as_rows
+from sswim.rows.scaling import learn_scaling, moments, no_scaling, share_spreads
+from sswim.warps.output_warp import OutputMap
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30, 1e-160, 1e160])

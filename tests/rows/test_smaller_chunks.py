@@ -5,7 +5,7 @@ import torch
 from builders.models import small_rows
 
 from sswim.base.record import concatenate, stack_records
-from sswim.rows.smaller_chunks import SmallerChunks
+from sswim.rows.rows import SmallerChunks
 
 
 def test_chunks_are_cut_anew_in_every_pass(generator: torch.Generator) -> None:

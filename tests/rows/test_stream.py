@@ -5,11 +5,11 @@ import pytest
 import torch
 from builders.models import small_rows
 
-from sswim.distributed.share import ALL_ROWS, Share
+from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.rows import IterableSource
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import learn_scaling
-from sswim.rows.stream import Stream
+from sswim.rows.training_rows import Stream
 
 CPU = torch.device("cpu")
 

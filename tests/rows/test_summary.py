@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sswim.rows import ArraySource, IterableSource
-from sswim.rows.memory_source import MemorySource
 from sswim.rows.rows import as_rows
+from sswim.rows.source import MemorySource
 from sswim.rows.summary import Summary, describe, summarise
 
 N_ROWS = 701

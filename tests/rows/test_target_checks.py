@@ -8,7 +8,7 @@ from builders.models import normal
 from torch import Tensor
 
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.target_checks import has_ties, target_resolution, warn_about_targets
+from sswim.rows.summary import has_ties, target_resolution, warn_about_targets
 
 
 def rows(targets: Tensor, weight: Tensor | None = None) -> Rows:

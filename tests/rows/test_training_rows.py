@@ -10,15 +10,13 @@ from builders.models import small_rows
 from sswim.base.record import Record, concatenate
 from sswim.distributed.processes import Processes
 from sswim.rows import ArraySource, summary
-from sswim.rows.copies import merge_copies
-from sswim.rows.memory_source import MemorySource
-from sswim.rows.rows import Rows
+from sswim.rows.rows import Rows, merge_copies
 from sswim.rows.scaling import learn_scaling
-from sswim.rows.source import Source
-from sswim.rows.stream import Stream
+from sswim.rows.source import MemorySource, Source
 from sswim.rows.summary import summarise
 from sswim.rows.training_rows import (
     COPIES,
+    Stream,
     TrainingRows,
     read_training_rows,
     without_equal_weights,

@@ -8,7 +8,7 @@ import torch
 from builders.models import normal
 
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.weight_unit import weight_unit
+from sswim.rows.scaling import weight_unit
 
 
 def weighted(weight: Any) -> Rows:

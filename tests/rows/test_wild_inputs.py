@@ -7,10 +7,8 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import Scaling, learn_scaling
-from sswim.rows.wild_inputs import tame
+from sswim.rows.rows import Measure, Rows, as_rows
+from sswim.rows.scaling import Scaling, learn_scaling, tame
 
 
 def tamed(

@@ -8,10 +8,9 @@ from builders.models import normal
 from builders.surrogates import KINDS, small_gp, small_rows, uniform
 from torch import Tensor
 
-from sswim.model.spectrum import Kernel
+from sswim.kernels.spectrum import Kernel
 from sswim.surrogate.exact_gp import ExactGP, Observed
-from sswim.surrogate.member_kind import MemberKind
-from sswim.surrogate.members import member_points
+from sswim.surrogate.members import MemberKind, member_points
 
 
 def dense_kernel(gp: ExactGP, member: int, a: Tensor, b: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.surrogate.logarithmic_map import LogarithmicMap
+from sswim.surrogate.target_map import LogarithmicMap
 
 DIRECTIONS = [1.0, -1.0]
 STRENGTHS = [1.0, 1e3, 1e6]

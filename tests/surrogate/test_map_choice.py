@@ -6,10 +6,10 @@ from builders.models import normal
 from builders.surrogates import uniform
 from torch import Tensor
 
-from sswim.model.output_warp import OutputMap
 from sswim.surrogate.exact_gp import Observed
-from sswim.surrogate.logarithmic_map import LogarithmicMap
-from sswim.surrogate.map_choice import SMALLEST_COMPARED, choose_map
+from sswim.surrogate.fitting import SMALLEST_COMPARED, choose_map
+from sswim.surrogate.target_map import LogarithmicMap
+from sswim.warps.output_warp import OutputMap
 
 N_STEPS = 60
 

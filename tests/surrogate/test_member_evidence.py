@@ -10,11 +10,10 @@ from builders.models import normal
 from builders.surrogates import small_gp, uniform
 from torch import Tensor
 
-from sswim.surrogate import member_evidence
-from sswim.surrogate.evidence import negative_log_evidence
+from sswim.surrogate import evidence as member_evidence
+from sswim.surrogate.evidence import MapParts, members_evidence, negative_log_evidence
 from sswim.surrogate.exact_gp import ExactGP
-from sswim.surrogate.member_evidence import MapParts, members_evidence
-from sswim.surrogate.member_kernels import kernel_within
+from sswim.surrogate.kernels import kernel_within
 
 
 def rows_of(gp: ExactGP, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,8 +9,8 @@ from builders.models import normal
 from builders.surrogates import bent_members
 from torch import Tensor
 
-from sswim.surrogate.member_kernels import kernel_between, kernel_within
-from sswim.surrogate.member_kind import MemberKind
+from sswim.surrogate.kernels import kernel_between, kernel_within
+from sswim.surrogate.members import MemberKind
 
 KINDS = (
     MemberKind("matern52"),

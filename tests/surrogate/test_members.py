@@ -5,16 +5,16 @@ from typing import cast
 import torch
 from builders.surrogates import KINDS, bent_members, uniform
 
-from sswim.model.warp import WarpLayer, warp
-from sswim.rows.measure import Measure
-from sswim.surrogate.member_kind import KINDS as OWN_KINDS
-from sswim.surrogate.member_kind import MemberKind
+from sswim.rows.rows import Measure
+from sswim.surrogate.members import KINDS as OWN_KINDS
 from sswim.surrogate.members import (
     SMALLEST_NOISE,
+    MemberKind,
     Members,
     member_points,
+    monotone_warp,
 )
-from sswim.surrogate.monotone_warp import monotone_warp
+from sswim.warps.warp import WarpLayer, warp
 
 
 @torch.no_grad()

@@ -8,13 +8,7 @@ import torch
 from builders.models import normal
 from scipy import integrate, stats
 
-from sswim.surrogate.monotone_warp import (
-    LENGTH_SCALE,
-    N_CELLS,
-    SMOOTHNESS,
-    MonotoneWarps,
-    monotone_warp,
-)
+from sswim.surrogate.members import LENGTH_SCALE, N_CELLS, SMOOTHNESS, MonotoneWarps, monotone_warp
 
 
 def warps(generator: torch.Generator, used: list[bool], n_inputs: int) -> MonotoneWarps:

@@ -6,9 +6,9 @@ from builders.models import normal
 from builders.surrogates import KINDS, small_gp, uniform
 
 from sswim.surrogate.exact_gp import Observed
-from sswim.surrogate.member_kernels import kernel_within
+from sswim.surrogate.fitting import LEVELS, refit_noise
+from sswim.surrogate.kernels import kernel_within
 from sswim.surrogate.members import SMALLEST_NOISE, member_points, negative_log_noise_prior
-from sswim.surrogate.noise_level import LEVELS, refit_noise
 
 
 @pytest.mark.parametrize("noise", [1e-7, 1e-4, 1e-2])

@@ -10,8 +10,8 @@ from builders.surrogates import small_gp, uniform
 from torch import Tensor
 
 from sswim.surrogate.evidence import negative_log_evidence
-from sswim.surrogate.member_kernels import kernel_within
-from sswim.surrogate.member_training import LEFT_OUT
+from sswim.surrogate.kernels import kernel_within
+from sswim.surrogate.training import LEFT_OUT
 
 
 def problem(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,11 +6,11 @@ from builders.models import normal
 from builders.surrogates import fitted_surrogate, uniform
 from torch import Tensor
 
-from sswim.model.output_warp import OutputMap
 from sswim.surrogate import fitting
 from sswim.surrogate.fitting import N_FOLDS, SMALLEST_FOLDED, fit_surrogate
-from sswim.surrogate.member_kind import KINDS, MemberKind
+from sswim.surrogate.members import KINDS, MemberKind
 from sswim.surrogate.surrogate import Surrogate
+from sswim.warps.output_warp import OutputMap
 
 PLAIN = (MemberKind("matern52", monotone=True), MemberKind("rbf"))
 

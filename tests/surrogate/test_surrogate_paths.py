@@ -15,7 +15,7 @@ from builders.surrogates import (
     uniform,
 )
 
-from sswim.surrogate import paths as paths_module
+from sswim.surrogate import surrogate as paths_module
 from sswim.surrogate.surrogate import Surrogate
 
 

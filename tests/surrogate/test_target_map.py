@@ -9,9 +9,8 @@ from builders.models import normal
 from builders.surrogates import bent_map
 from torch import Tensor
 
-from sswim.model.output_warp import OutputMap
-from sswim.surrogate.logarithmic_map import LogarithmicMap
-from sswim.surrogate.target_map import TargetMap, standardise
+from sswim.surrogate.target_map import LogarithmicMap, TargetMap, standardise
+from sswim.warps.output_warp import OutputMap
 
 
 def covariance_of(generator: torch.Generator, *shape: int) -> Tensor:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sswim.tables.chunked_table import CHUNK_BYTES, CHUNK_ROWS, chunk_rows, rechunk, split_rows
+from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, chunk_rows, rechunk, split_rows
 
 
 @settings(max_examples=50, deadline=None)

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from sswim.tables import csv_file
+from sswim.tables.arrow_types import TableError
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_file import CsvFile
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.table_errors import TableError
 
 
 def opened(folder: Path, text: str | bytes, options: CsvOptions = AS_FOUND) -> CsvFile:

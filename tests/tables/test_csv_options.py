@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sswim.base.errors import UserError
-from sswim.tables.csv_options import AS_FOUND, CsvOptions, separator_words
+from sswim.base.validation import UserError
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, separator_words
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables.csv_options import CsvOptions
-from sswim.tables.csv_reading import read_csv
+from sswim.tables.arrow_types import TableError
+from sswim.tables.csv_dialect import CsvOptions
+from sswim.tables.csv_file import read_csv
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.table_errors import TableError
 
 KINDS = [
     "x,y\n1,2\n",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables.csv_records import is_empty, line_end, record_blocks, split_cells, split_records
+from sswim.tables.csv_dialect import is_empty, line_end, record_blocks, split_cells, split_records
 
 TEXTS = st.text(alphabet='ab1,;"\n\r\t ', max_size=40)
 

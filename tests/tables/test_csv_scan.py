@@ -5,9 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sswim.tables.csv_file import CsvFile
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.csv_scan import CsvScan, merge_types
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
+from sswim.tables.csv_file import CsvFile, CsvScan, merge_types
 
 
 @pytest.mark.parametrize(

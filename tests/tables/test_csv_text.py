@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables import csv_text
-from sswim.tables.csv_text import (
+from sswim.tables import csv_dialect as csv_text
+from sswim.tables.csv_dialect import (
     csv_suffix,
     exact_encoding,
     find_encoding,

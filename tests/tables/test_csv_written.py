@@ -7,7 +7,7 @@ import pytest
 
 from sswim.tables import csv_file
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.file_table import split_by_file
+from sswim.tables.table_copy import split_by_file
 
 COLUMNS = {
     "id": (["1", "9223372036854775807"], pa.int64()),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables.file_listing import require_same_names, table_files
+from sswim.tables.table import require_same_names, table_files
 from sswim.tables.table_io import TableError
 
 

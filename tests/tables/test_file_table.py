@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from builders.tables import all_rows, mixed
 
-from sswim.tables.file_table import split_by_file
-from sswim.tables.memory_table import MemoryTable
 from sswim.tables.open_table import open_table
+from sswim.tables.table import MemoryTable
+from sswim.tables.table_copy import split_by_file
 from sswim.tables.table_io import write_table
 
 

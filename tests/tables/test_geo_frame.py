@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from shapely import LineString, Point, Polygon
 
-from sswim.tables.geo_frame import GeoColumns, split_geometry
+from sswim.tables.frames import GeoColumns, split_geometry
 from sswim.tables.table_io import TableError
 
 
@@ -73,7 +73,7 @@ def test_other_objects_are_not_geometries() -> None:
 
 def test_geopandas_is_not_imported_for_other_frames() -> None:
     script = (
-        "import sys, pandas; from sswim.tables.geo_frame import split_geometry; "
+        "import sys, pandas; from sswim.tables.frames import split_geometry; "
         "split_geometry(pandas.DataFrame({'a': [1.0]})); assert 'geopandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

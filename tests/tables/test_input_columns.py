@@ -9,7 +9,7 @@ import pytest
 from builders.estimators import small
 
 from sswim import SSWIMRegressor
-from sswim.insight.input_column import InputColumn
+from sswim.insight.effect import InputColumn
 from sswim.tables.input_columns import input_columns
 from sswim.tables.table_io import TableError
 

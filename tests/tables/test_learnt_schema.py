@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from builders.tables import learn
 
-from sswim.rows.gaussian_imputer import learn_imputer
-from sswim.tables.learnt_schema import LearntSchema
+from sswim.rows.imputer import learn_imputer
 from sswim.tables.levels import fold_numbers
+from sswim.tables.schema_learning import LearntSchema
 from sswim.tables.target_encoding import LevelMeansColumn
 
 N_ROWS = 300

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from builders.tables import all_rows, mixed, small_chunks
 
-from sswim.distributed.share import ALL_ROWS, Share
-from sswim.tables.memory_table import MemoryTable
+from sswim.distributed.processes import ALL_ROWS, Share
+from sswim.tables.table import MemoryTable
 
 SIZES = [1, 2, 3, 5, 100]
 

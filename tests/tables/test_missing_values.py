@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 from builders.tables import gaps, houses
 
-from sswim.tables.missing_values import (
+from sswim.tables.table_io import TableError
+from sswim.tables.text_findings import (
     TELLING_ROWS,
     TELLING_SHARE,
     complete_rows,
@@ -15,7 +16,6 @@ from sswim.tables.missing_values import (
     missing_counts,
     require_any_complete,
 )
-from sswim.tables.table_io import TableError
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 from builders.tables import all_rows, houses
 
-from sswim.tables.chunked_table import ChunkedTable
-from sswim.tables.csv_options import CsvOptions
+from sswim.tables.csv_dialect import CsvOptions
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.memory_table import MemoryTable
 from sswim.tables.open_table import open_table, read_small_table
 from sswim.tables.parquet_table import ParquetTable
+from sswim.tables.table import ChunkedTable, MemoryTable
 from sswim.tables.table_io import TableError, read_table, write_table
 
 KINDS = {

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
 
-from sswim.distributed.share import ALL_ROWS, Share
+from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables.arrow_types import kind_of
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table_io import TableError, read_table, write_table

@@ -9,13 +9,18 @@ import pytest
 import torch
 from builders.tables import dictionary, gaps, houses, learn, views
 
-from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
+from sswim.tables.columns import (
+    CategoryColumn,
+    IgnoredColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+)
 from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.missing_values import TELLING_ROWS, is_missing
 from sswim.tables.schema import Schema, input_names
-from sswim.tables.sphere_column import SphereColumn
 from sswim.tables.table_io import TableError
 from sswim.tables.target_encoding import FoldMeans, LevelMeansColumn
+from sswim.tables.text_findings import TELLING_ROWS, is_missing
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
 SCHEMA = Schema("price", (NumberColumn("rooms"), TOWN, TimeColumn("sold"), NumberColumn("new")))

@@ -8,10 +8,14 @@ import pyarrow as pa
 import pytest
 from builders.tables import houses, learn
 
-from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_from_dict, schema_to_dict
-from sswim.tables.sphere_column import SphereColumn
+from sswim.tables.columns import (
+    CategoryColumn,
+    IgnoredColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+)
+from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
 from sswim.tables.table_io import TableError
 from sswim.tables.target_encoding import LevelMeansColumn
 

@@ -22,18 +22,22 @@ from builders.tables import (
 )
 
 from sswim.tables import schema_learning
-from sswim.tables.chunked_table import ChunkedTable
-from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
-from sswim.tables.learnt_schema import LearntSchema
-from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import TELLING_ROWS, complete_rows
+from sswim.tables.columns import (
+    CategoryColumn,
+    IgnoredColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+    centre_of,
+)
 from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema, input_names
-from sswim.tables.schema_learning import Findings, Piece, learn_schema
-from sswim.tables.sphere_column import SphereColumn, centre_of
+from sswim.tables.schema_learning import Findings, LearntSchema, Piece, learn_schema
+from sswim.tables.table import ChunkedTable, MemoryTable
 from sswim.tables.table_io import TableError, write_table
 from sswim.tables.table_rows import KEEP_ALL, LeftOut, read_rows
 from sswim.tables.target_encoding import LevelMeansColumn
+from sswim.tables.text_findings import TELLING_ROWS, complete_rows
 
 SIZES = [1, 2, 3, 5]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables.sphere_column import SphereColumn, centre_of, points
+from sswim.tables.columns import SphereColumn, centre_of, points
 from sswim.tables.table_io import TableError
 
 EARTH_KM = 6371.0

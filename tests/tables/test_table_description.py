@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import houses, small_chunks
 
-from sswim.tables.csv_options import CsvOptions
+from sswim.tables.csv_dialect import CsvOptions
 from sswim.tables.table_description import ColumnDescription, describe_table
 from sswim.tables.table_io import write_table
 

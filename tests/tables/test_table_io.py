@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import dictionary, houses, views
 
-from sswim.tables.csv_options import CsvOptions
-from sswim.tables.missing_values import complete_rows, keep_rows
+from sswim.tables.csv_dialect import CsvOptions
 from sswim.tables.table_io import (
     TableError,
     append_columns,
@@ -18,6 +17,7 @@ from sswim.tables.table_io import (
     require_writable_suffix,
     write_table,
 )
+from sswim.tables.text_findings import complete_rows, keep_rows
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
 

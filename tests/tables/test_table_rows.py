@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 from builders.tables import gaps, houses, mixed, shares, small_chunks, with_gaps
 
-from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import complete_rows
+from sswim.tables.table import MemoryTable
 from sswim.tables.table_io import TableError
 from sswim.tables.table_rows import (
     KEEP_ALL,
@@ -21,6 +20,7 @@ from sswim.tables.table_rows import (
     target_format,
     target_numbers,
 )
+from sswim.tables.text_findings import complete_rows
 
 NAMES = ["n", "f", "town", "day", "new"]
 

@@ -12,20 +12,17 @@ from builders.tables import dictionary, houses, learn, mixed, shares, small_chun
 
 from sswim.distributed.processes import ALONE
 from sswim.rows.source import Chunk
-from sswim.tables import chunked_table
-from sswim.tables.chunked_table import ChunkedTable, split_rows
+from sswim.tables import table as chunked_table
 from sswim.tables.columns import CategoryColumn, NumberColumn
-from sswim.tables.frame_source import FrameSource
-from sswim.tables.learnt_schema import LearntSchema
 from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.memory_table import MemoryTable
-from sswim.tables.missing_values import complete_rows, keep_rows
 from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_to_dict
+from sswim.tables.schema import Schema, schema_to_dict
+from sswim.tables.schema_learning import LearntSchema
+from sswim.tables.table import ChunkedTable, MemoryTable, split_rows
 from sswim.tables.table_io import TableError, write_table
 from sswim.tables.table_rows import KEEP_ALL, LeftOut
-from sswim.tables.table_source import TableNote, TableSource, open_source
+from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
+from sswim.tables.text_findings import complete_rows, keep_rows
 
 SIZES = [1, 2, 3, 5, 100]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from sswim.rows.moments import moments
+from sswim.rows.scaling import moments
 from sswim.tables.columns import CategoryColumn
 from sswim.tables.levels import N_FOLDS, LevelSums, fold_numbers
 from sswim.tables.target_encoding import (

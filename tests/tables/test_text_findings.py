@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from sswim.rows.moments import moments
+from sswim.rows.scaling import moments
 from sswim.tables import levels
 from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, NumberColumn, TimeColumn
 from sswim.tables.levels import N_FOLDS, fold_numbers

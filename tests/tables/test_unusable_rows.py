@@ -9,13 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import learn, mixed
 
-from sswim.distributed.share import Share
-from sswim.tables.memory_table import MemoryTable
+from sswim.distributed.processes import Share
 from sswim.tables.parquet_table import ParquetTable
+from sswim.tables.table import MemoryTable
 from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import LeftOut
+from sswim.tables.table_rows import LeftOut, require_finite
 from sswim.tables.table_source import TableSource, open_source
-from sswim.tables.unusable_rows import require_finite
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 
 
 def resolve_device(device: str | torch.device) -> torch.device:

@@ -1,13 +1,61 @@
-"""Checks of arguments that several modules share."""
+"""Checks of arguments that several modules share.
+
+Errors that whoever runs the program can correct.
+
+Text of strangers with its control characters made visible.
+
+Amounts of memory, written as a number of bytes or as text such as ``"2GiB"``.
+
+Random states as scikit-learn has them, and PyTorch generators seeded from them.
+
+Tests whether an object is a data frame; they do not import pandas, polars or the like.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, cast, get_args
 
-from sswim.base.errors import UserError
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+
+class UserError(ValueError):
+    """A mistake in what the user gave: a setting, a name, a file or its content.
+
+    Checks of user input raise it, or a subclass. The command line shows its message without a
+    traceback; any other ValueError is a bug and keeps its traceback.
+    """
+
+
+_HARMLESS = "\n\t\u00ad\u200c\u200d"
+"""Control characters that stay: of lines, and of writing."""
+
+
+def visible(text: str) -> str:
+    r"""Show control characters as escapes, such as \x1b.
+
+    They could rewrite what a terminal shows, or turn around the text of a page. Line ends and tabs
+    stay, and so do the joiners of scripts that need them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if _is_shown(each) else _escaped(each) for each in text)
+
+
+def _is_shown(character: str) -> bool:
+    return character in _HARMLESS or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
 
 SMALLEST_TAIL = 1e-15
 """Smallest probability of a tail whose quantile is asked for."""
@@ -71,3 +119,57 @@ def require_restartable(chunks: Iterable[object]) -> None:
             f"again. Got a {type(chunks).__name__}, which can be read once; make a list of it, or "
             "a class with __iter__."
         )
+
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def as_bytes(amount: int | str) -> int:
+    """Convert an integer, or text such as ``"2GiB"`` or ``"500 MB"``, to a number of bytes."""
+    if isinstance(amount, int) and not isinstance(amount, bool) and amount >= 0:
+        return amount
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(amount), re.IGNORECASE)
+    if match is None:
+        raise UserError(f"memory must be a number of bytes, or text like '2GiB'. Got {amount!r}.")
+    number, unit = match.groups()
+    return int(float(number) * _UNITS[unit.upper()])
+
+
+RandomState = int | np.random.RandomState | None
+"""An integer seed, a NumPy generator, or None for a different draw every time."""
+
+
+def draw_generator(random_state: RandomState) -> torch.Generator:
+    """Return a PyTorch generator on the CPU, with a seed drawn from a random state."""
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    return torch.Generator().manual_seed(seed)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether an object is a data frame or a table: of pandas, polars, Arrow and others."""
+    return is_pandas(X) or (hasattr(X, "__arrow_c_stream__") and not hasattr(X, "dtype"))
+
+
+def is_pandas(X: Any) -> bool:
+    """Return whether an object is a data frame of pandas."""
+    return _is_a(X, "DataFrame", "pandas")
+
+
+def is_geo_frame(X: Any) -> bool:
+    """Return whether an object is a data frame of geopandas."""
+    return _is_a(X, "GeoDataFrame", "geopandas")
+
+
+def _is_a(X: Any, name: str, library: str) -> bool:
+    return any(
+        kind.__name__ == name and kind.__module__.split(".")[0] == library
+        for kind in type(X).__mro__
+    )
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a Python object stands for a missing value: None, NaN, NaT or NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    # Only missing numbers and times differ from themselves.
+    return isinstance(value, float | Decimal | np.generic) and bool(value != value)  # noqa: PLR0124

@@ -9,20 +9,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from sswim_lab.commands.bench import app as bench
+from sswim_lab.commands.datasets import datasets
+from sswim_lab.commands.reproduce import reproduce
 
 from sswim.base.version import __version__
-from sswim.cli.bench import app as bench
-from sswim.cli.calibrate import calibrate
-from sswim.cli.datasets import datasets
 from sswim.cli.demo import demo
-from sswim.cli.evaluate import evaluate
+from sswim.cli.evaluate import calibrate, evaluate
 from sswim.cli.fit import fit
 from sswim.cli.grid import grid
 from sswim.cli.info import info
 from sswim.cli.monitor import monitor
 from sswim.cli.predict import predict
 from sswim.cli.report import report
-from sswim.cli.reproduce import reproduce
 
 app = typer.Typer(
     no_args_is_help=True,

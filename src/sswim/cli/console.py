@@ -10,8 +10,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from sswim.base.errors import UserError
-from sswim.base.visible_text import visible
+from sswim.base.validation import UserError, visible
 
 messages = Console(stderr=True)
 output = Console()

@@ -1,20 +1,211 @@
-"""The command ``sswim demo``."""
+"""The demonstration of ``sswim demo``: models with and without warps on a 1-D signal.
+
+The command ``sswim demo``.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import torch
 import typer
+from jaxtyping import Float64
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from rich.console import Console
+from rich.table import Table
+from sswim_lab.datasets import nonstationary_signal
 
 from sswim.cli.console import output, user_errors
+from sswim.estimator.evaluation import evaluate
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.settings import Auto
+from sswim.files.output_files import atomic_write, require_folder
+from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
+from sswim.plotting import html_page as report
+
+NOISE = 0.1
+COVERAGE = 0.9
+SEED = 0
+MODELS: dict[str, int | Auto] = {
+    "no warp (stationary)": 0,
+    "one warp": 1,
+    "two warps": 2,
+    "the default, an ensemble": "auto",
+}
+"""Depth of each model by its name."""
+
+OWN_TABLE_CODE = """\
+from sswim import SSWIMRegressor
+model = SSWIMRegressor(random_state=0).fit(table[["x"]], table["y"])
+lower, upper = model.predict_interval(table[["x"]], coverage=0.9)
+"""
+"""Code for a data frame ``table`` with columns x and y."""
+
+EXPLANATION = (
+    "The signal has abrupt steps, then a slow wave, then a chirp that gets ever faster (a), so no "
+    "single length-scale suits all of it. "
+    "The warp (b) is learnt from these rows: it stretches the input at the steps and towards the "
+    "end of the chirp, where the signal changes fastest, and the band shows what remains uncertain "
+    "about it. "
+    "After the warp the signal varies more evenly (c), and a stationary model of the warped input "
+    "can follow steps, wave and chirp alike (d); the pale band should hold nine of ten new "
+    "observations, and the dark one the function itself."
+)
+
+TITLE = "Sparse spectrum warped input measures: what warps add"
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Scores of a model on the test rows."""
+
+    name: str
+    rmse: float
+    mnlp: float
+    coverage: float
+    """Fraction of the test rows inside their 90 % intervals."""
+    seconds: float
+    """Seconds to train and predict."""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of a table with the columns ``COLUMNS``."""
+        return (
+            self.name,
+            f"{self.rmse:.3f}",
+            f"{self.mnlp:.3f}",
+            f"{self.coverage:.3f}",
+            f"{self.seconds:.1f}",
+        )
+
+
+COLUMNS = ("model", "RMSE", "MNLP", f"{100 * COVERAGE:.0f} % coverage", "seconds")
+
+
+def run_demo(folder: Path, console: Console) -> list[DemoResult]:
+    """Fit models without and with warps, print their scores, and write a figure and a page.
+
+    Args:
+        folder: Existing folder for ``demo.png`` and ``demo.html``.
+        console: Console for the table and the paths.
+    """
+    picture, page = folder / "demo.png", folder / "demo.html"
+    require_folder(picture)
+    generator = torch.Generator().manual_seed(SEED)
+    X, y = draw_rows(600, generator)
+    test_X, test_y = draw_rows(2000, generator)
+    summary = (
+        f"A 1-D signal with steps, a slow wave and a chirp: {len(y)} noisy rows, {len(test_y)} to "
+        f"test on. No model can have an RMSE below the noise, {NOISE}."
+    )
+    console.print(summary)
+
+    table = Table()
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "model" else "right")
+    results, regressors = [], []
+    for name, depth in MODELS.items():
+        with console.status(f"Training: {name}"):
+            began = time.perf_counter()
+            regressor = demo_regressor(depth).fit(X, y)
+            scores = evaluate(regressor, test_X, test_y, COVERAGE)
+            seconds = time.perf_counter() - began
+        results.append(DemoResult(name, scores.rmse, scores.mnlp, scores.coverage, seconds))
+        regressors.append(regressor)
+        table.add_row(*results[-1].cells())
+    console.print(table)
+
+    image = png(four_panels(regressors[1], X, y))
+    with atomic_write(picture) as temporary:
+        temporary.write_bytes(image)
+    report.write_page(page, demo_page(summary, image, results))
+    for path in (picture, page):
+        console.print(f"Wrote {path}", soft_wrap=True, markup=False, highlight=False)
+    return results
+
+
+def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
+    """Return the default regressor, or one model of a depth; other settings are the same."""
+    if depth == "auto":
+        return SSWIMRegressor(random_state=SEED)
+    return SSWIMRegressor(
+        depth=depth,
+        n_components=256,
+        n_pseudo=64,
+        length_scale=0.2,  # the signal oscillates many times
+        random_state=SEED,
+    )
+
+
+def draw_rows(
+    n: int, generator: torch.Generator
+) -> tuple[Float64[np.ndarray, "n 1"], Float64[np.ndarray, " n"]]:
+    """Draw noisy rows of the signal, uniformly on [0, 3)."""
+    x = 3 * torch.rand(n, 1, generator=generator, dtype=torch.float64)
+    noise = torch.randn(n, 1, generator=generator, dtype=torch.float64)
+    y = nonstationary_signal(x) + NOISE * noise
+    return x.numpy(), y[:, 0].numpy()
+
+
+def four_panels(
+    regressor: SSWIMRegressor, X: Float64[np.ndarray, "N 1"], y: Float64[np.ndarray, " N"]
+) -> Figure:
+    """Draw the paper's figure: data, warps, data after warping, prediction."""
+    figure = Figure(figsize=(10, 7), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    (data, warps), (warped, prediction) = figure.subplots(2, 2)
+    data.scatter(X[:, 0], y, s=7, c=X[:, 0], cmap=INPUT_COLOURS, linewidths=0)
+    data.set(xlabel="input", ylabel="target")
+    data.spines[["top", "right"]].set_visible(False)
+    plot_warps(regressor, X, ax=warps)
+    plot_warped_data(regressor, X, y, colour_bar=False, ax=warped)
+    plot_prediction(regressor, X, y, coverage=COVERAGE, ax=prediction)
+    prediction.set_ylim(top=2.4)  # room for the legend
+    prediction.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
+    titles = {
+        data: "(a) data",
+        warps: "(b) learnt warp",
+        warped: "(c) data after the warp, in the colours of (a)",
+        prediction: "(d) prediction",
+    }
+    for axes, title in titles.items():
+        axes.set_title(title, loc="left")
+    figure.align_ylabels()
+    return figure
+
+
+def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
+    """Return an HTML page: figure, explanation, table of scores, code for own data."""
+    alt = (
+        "Four panels: the data, the learnt warp with its uncertainty, the data after the warp, and "
+        "the prediction with its intervals."
+    )
+    return report.html_page(
+        TITLE,
+        [
+            report.Text(summary),
+            report.Figure(image, alt, "The model with one warp."),
+            report.Text(EXPLANATION),
+            report.Table(COLUMNS, tuple(result.cells() for result in results)),
+            report.Text(
+                "RMSE is the root mean square error and MNLP the mean negative log probability of "
+                "the test rows; lower is better."
+            ),
+            report.Heading("On a table of your own"),
+            report.Text("With a data frame called table that has the columns x and y:"),
+            report.Code(OWN_TABLE_CODE),
+        ],
+    )
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the page.")] = Path("demo"),
 ) -> None:
     """Show what warps add on a signal with steps, a wave and a chirp."""
-    from sswim.lab.demo import run_demo
+    from sswim.cli.demo import run_demo
 
     with user_errors():
         out.mkdir(parents=True, exist_ok=True)

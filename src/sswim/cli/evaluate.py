@@ -1,4 +1,7 @@
-"""The command ``sswim evaluate``."""
+"""The command ``sswim evaluate``.
+
+The command ``sswim calibrate``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.base.byte_size import as_bytes
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError, as_bytes
 from sswim.cli.console import cell, messages, output, print_facts, say, say_left_out, user_errors
-from sswim.cli.models import load_model
 from sswim.cli.options import (
     Coordinates,
     Coverage,
@@ -18,23 +19,27 @@ from sswim.cli.options import (
     DropMissing,
     DropMissingTarget,
     Encoding,
+    Force,
     Header,
     Memory,
     ModelPath,
     Separator,
     TablePath,
     Timeout,
+    check_model_output,
     csv_options,
+    join_launched,
+    load_model,
     split_coordinates,
 )
-from sswim.cli.processes import join_launched
+from sswim.files.output_files import save_somewhere
 
 if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
     from sswim.estimator.evaluation import Scores
     from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.maps.block_evaluation import BlockEvaluation
-    from sswim.tables.csv_options import CsvOptions
+    from sswim.maps.blocks import BlockEvaluation
+    from sswim.tables.csv_dialect import CsvOptions
     from sswim.tables.schema import Schema
     from sswim.tables.table_rows import LeftOut
 
@@ -69,7 +74,7 @@ def evaluate(
     With --blocks, the settings of the model are fitted to the table again: without each fold of
     blocks of the map, and without each of as many random folds.
     """
-    from sswim.estimator.table_evaluation import evaluate_table
+    from sswim.estimator.evaluation import evaluate_table
     from sswim.tables.table_rows import LeftOut
 
     left_out = LeftOut(drop_missing, drop_missing_target)
@@ -145,7 +150,7 @@ def _evaluate_blocks(
 ) -> None:
     """Fit the settings of a model again without blocks of a table, and print the scores."""
     with user_errors():
-        from sswim.maps.block_evaluation import evaluate_table_blocks
+        from sswim.maps.blocks import evaluate_table_blocks
 
         regressor, schema = load_model(model)
         found = evaluate_table_blocks(
@@ -185,3 +190,22 @@ def _as_texts(scores: Scores, coverage: float) -> dict[str, str]:
         "R²": f"{scores.r2:.6g}",
         f"coverage of {coverage:.0%} intervals": f"{scores.coverage:.1%}",
     }
+
+
+def calibrate(
+    model: ModelPath,
+    table: TablePath,
+    out: Annotated[Path, typer.Option(help="File to write the calibrated model to.")],
+    force: Force = False,
+) -> None:
+    """Learn the sizes of conformal intervals from a table of rows that the fit did not get.
+
+    `sswim predict --conformal` then covers new observations as often as --coverage says, even if
+    the model is wrong. The model and its predictions stay as they are.
+    """
+    with user_errors():
+        check_model_output(out, [model, table], force=force)
+        regressor, schema = load_model(model)
+        regressor.calibrate(table, schema.require_target())
+        save_somewhere(regressor.save, out)
+        say(output, f"Calibrated {model} with {regressor.n_held_out_:g} rows and wrote {out}.")

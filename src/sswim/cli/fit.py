@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sswim.base.byte_size import as_bytes
-from sswim.base.errors import UserError
-from sswim.base.outputs import save_somewhere
+from sswim.base.validation import UserError, as_bytes
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.interrupt import STOPPED, Interruption, stop_on_interrupt
-from sswim.cli.models import check_model_output
 from sswim.cli.options import (
     Coordinates,
     Decimal,
@@ -28,10 +25,12 @@ from sswim.cli.options import (
     Separator,
     TablePath,
     Timeout,
+    check_model_output,
     csv_options,
+    join_launched,
     split_coordinates,
 )
-from sswim.cli.processes import join_launched
+from sswim.files.output_files import save_somewhere
 
 if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
@@ -149,8 +148,8 @@ def _fit(
     import torch
 
     from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.members.checkpoints import Checkpoints
     from sswim.tables.table_source import open_source
-    from sswim.training.checkpoints import Checkpoints
 
     checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
     coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))

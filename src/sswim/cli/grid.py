@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sswim.base.errors import UserError
-from sswim.base.outputs import check_output_file
+from sswim.base.validation import UserError
 from sswim.cli.console import messages, output, say, user_errors
 from sswim.cli.options import Coordinates, ModelPath, split_coordinates
+from sswim.files.output_files import check_output_file
 
 
 def grid(

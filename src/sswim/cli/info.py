@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sswim.cli.console import cell, messages, output, print_facts, say, user_errors
-from sswim.cli.models import table_schema
 from sswim.cli.options import (
     Decimal,
     Encoding,
@@ -17,10 +16,11 @@ from sswim.cli.options import (
     KeepText,
     Separator,
     csv_options,
+    table_schema,
 )
 
 if TYPE_CHECKING:
-    from sswim.recipe.fitted_kind import FittedKind
+    from sswim.ensemble.plan import FittedKind
     from sswim.tables.table_description import TableDescription
 
 

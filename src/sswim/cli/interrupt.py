@@ -12,7 +12,7 @@ from sswim.cli.console import messages, say
 from sswim.cli.entry import handle_signals, interrupt
 
 if TYPE_CHECKING:
-    from sswim.training.history import Step
+    from sswim.members.history import Step
 
 STOPPED = 3
 """Exit code of a fit that was stopped and has written the model so far."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.base.outputs import check_output_file
 from sswim.cli.console import output, print_facts, say, user_errors
-from sswim.cli.models import load_model
-from sswim.cli.options import ModelPath, TablePath
+from sswim.cli.options import ModelPath, TablePath, load_model
+from sswim.files.output_files import check_output_file
 
 if TYPE_CHECKING:
-    from sswim.conformal.monitor_report import MonitorReport
+    from sswim.conformal.monitoring import MonitorReport
 
 DRIFTED = 4
 """Exit code if rows have drifted."""

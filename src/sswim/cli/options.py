@@ -1,16 +1,28 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have.
+
+The processes in which a command was started, and the device of each.
+
+Model files and the tables that they can read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
+from sswim.files.output_files import check_output_file, require_replaceable
 
 if TYPE_CHECKING:
-    from sswim.tables.csv_options import CsvOptions
+    from sswim.distributed.processes import Processes
+    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.tables.csv_dialect import CsvOptions
+    from sswim.tables.schema import Schema
 
 SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " "}
 """Words for separators that are hard to type."""
@@ -103,7 +115,68 @@ def csv_options(
     keep_index: bool = False,
 ) -> CsvOptions:
     """Return how CSV files are read, by the options of that name."""
-    from sswim.tables.csv_options import CsvOptions
+    from sswim.tables.csv_dialect import CsvOptions
 
     character = None if separator is None else SEPARATOR_WORDS.get(separator, separator)
     return CsvOptions(character, decimal, encoding, header, keep_index)
+
+
+def join_launched(timeout: float, device: str = "auto") -> AbstractContextManager[Processes]:
+    """Join the processes that torchrun started together with this one.
+
+    Args:
+        timeout: Seconds to wait for another process before it counts as lost.
+        device: Name of the device that computes.
+    """
+    from sswim.base.devices import resolve_device
+    from sswim.distributed.processes import join_processes, local_device
+
+    return join_processes(local_device(resolve_device(device)), timedelta(seconds=timeout))
+
+
+def load_model(path: Path) -> tuple[SSWIMRegressor, Schema]:
+    """Read a model file, and how the model reads tables."""
+    from sswim.estimator.regressor import SSWIMRegressor
+
+    regressor = SSWIMRegressor.load(path)
+    return regressor, table_schema(regressor)
+
+
+def check_model_output(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Raise before work if a model could not be written, or would replace something else.
+
+    Args:
+        out: The model file to write.
+        inputs: Files and folders that the command reads.
+        force: Whether a file of another kind may be replaced.
+    """
+    from sswim.estimator.model_file import MODEL
+
+    check_output_file(out, inputs)
+    if not force:
+        require_replaceable(out, f'{{"__metadata__":{{"{MODEL.key}"'.encode(), MODEL.key)
+
+
+def table_schema(regressor: SSWIMRegressor) -> Schema:
+    """Return how a model reads tables.
+
+    A model that was fitted in Python on named columns reads numbers by these names.
+    """
+    from sswim.tables.columns import NumberColumn
+    from sswim.tables.schema import Schema, schema_from_dict
+    from sswim.tables.table_io import TableError
+
+    if regressor.n_targets_ > 1:
+        raise TableError(
+            f"The command line predicts one target. Got a model of {regressor.n_targets_}; "
+            "use it in Python, or fit one model for each target."
+        )
+    if hasattr(regressor, "table_schema_"):
+        return schema_from_dict(regressor.table_schema_)
+    names = getattr(regressor, "feature_names_in_", None)
+    if names is None:
+        raise TableError(
+            "The model must know the names of its columns. This one was fitted on arrays without "
+            "names; fit it on a data frame, or with `sswim fit`."
+        )
+    return Schema("", tuple(NumberColumn(str(name)) for name in names))

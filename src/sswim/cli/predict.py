@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sswim.base.byte_size import as_bytes
-from sswim.base.outputs import check_output_file, check_output_folder
+from sswim.base.validation import as_bytes
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.models import load_model
 from sswim.cli.options import (
     Coverage,
     Decimal,
@@ -23,8 +21,10 @@ from sswim.cli.options import (
     TablePath,
     Timeout,
     csv_options,
+    join_launched,
+    load_model,
 )
-from sswim.cli.processes import join_launched
+from sswim.files.output_files import check_output_file, check_output_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def predict(
     format. A folder of files becomes a folder of Parquet files with the same names.
     """
     from sswim.estimator.table_prediction import predict_table
-    from sswim.tables.csv_text import is_csv
+    from sswim.tables.csv_dialect import is_csv
     from sswim.tables.open_table import read_small_table
 
     with user_errors(), join_launched(timeout) as processes:
@@ -124,16 +124,16 @@ def _predict_small(
     no_formulas: bool,
 ) -> int:
     """Write a table in memory with its predictions, in any format; return its number of rows."""
-    from sswim.estimator.prediction_columns import predicted_columns
-    from sswim.tables.csv_text import is_csv
-    from sswim.tables.formulas import plain_table
-    from sswim.tables.missing_values import complete_rows, keep_rows
+    from sswim.estimator.table_prediction import predicted_columns
+    from sswim.tables.csv_dialect import is_csv
+    from sswim.tables.table_copy import plain_table
     from sswim.tables.table_io import (
         append_columns,
         require_columns,
         require_writable_suffix,
         write_table,
     )
+    from sswim.tables.text_findings import complete_rows, keep_rows
 
     require_writable_suffix(out)
     require_columns(table.schema, schema.used)

@@ -8,11 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sswim.base.byte_size import as_bytes
-from sswim.base.outputs import check_output_file, require_replaceable, save_somewhere
-from sswim.base.validation import require_integer
+from sswim.base.validation import as_bytes, require_integer
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.models import load_model
 from sswim.cli.options import (
     Decimal,
     DropMissing,
@@ -24,7 +21,9 @@ from sswim.cli.options import (
     Separator,
     TablePath,
     csv_options,
+    load_model,
 )
+from sswim.files.output_files import check_output_file, require_replaceable, save_somewhere
 
 
 def report(
@@ -65,8 +64,8 @@ def report(
         from sswim.plotting.html_page import write_page
         from sswim.report.report import report_page
         from sswim.report.rows import table_report_rows
+        from sswim.tables.open_table import sample_table
         from sswim.tables.table_rows import LeftOut
-        from sswim.tables.table_sample import sample_table
         from sswim.tables.table_source import TableNote
 
         sample = sample_table(

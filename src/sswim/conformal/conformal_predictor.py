@@ -1,4 +1,7 @@
-"""The conformal predictor: quantiles whose coverage does not depend on the model being right."""
+"""The conformal predictor: quantiles whose coverage does not depend on the model being right.
+
+Fold ensembles: for every held-out fold, the members that left it out, without its rows.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,56 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from sswim.base.errors import UserError
 from sswim.base.record import Record
+from sswim.base.validation import UserError
 from sswim.conformal.cross_quantiles import FoldScores, cross_quantiles, least_rows, sort_scores
-from sswim.conformal.fold_ensembles import fold_ensembles
-from sswim.conformal.scored import Scored
-from sswim.conformal.scoring import score_inputs, score_rows
-from sswim.conformal.spreads import Spreads, spreads
-from sswim.posterior.ensemble import Ensemble
-from sswim.rows.measure import Measure
-from sswim.rows.row_keys import row_keys
-from sswim.rows.rows import Rows
+from sswim.conformal.scoring import Scored, Spreads, score_inputs, score_rows, spreads
+from sswim.ensemble.ensemble import Ensemble
+from sswim.members.feature_predictor import FeaturePredictor
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.predictor import Predictor
+from sswim.rows.rows import Measure, Rows, row_keys
+
+
+def fold_ensembles(ensemble: Ensemble) -> tuple[Ensemble, ...]:
+    """Return the ensemble of every fold, conditioned on the rows outside the fold, which it keeps.
+
+    Raises:
+        UserError: No member held rows out, or the rows are not kept.
+    """
+    rows, folds = ensemble.rows, ensemble.folds
+    if rows is None or folds is None or len(rows) == 0:
+        raise UserError(
+            "Conformal intervals and monitoring need rows that the model has not seen. This model "
+            "held none out, or does not keep its rows: call calibrate(X, y) with rows that fit did "
+            "not get."
+        )
+    fold_of = folds.fold_of(rows.inputs.mean)
+    return tuple(
+        _fold_ensemble(ensemble, rows, fold_of == number, weights)
+        for number, weights in enumerate(folds.weights)
+    )
+
+
+def _fold_ensemble(
+    ensemble: Ensemble, rows: Rows, inside: Bool[Tensor, " N"], weights: Tensor
+) -> Ensemble:
+    """Return the members with weights, conditioned on the rows outside a fold."""
+    fold, known = (rows.take(each.nonzero()[:, 0]) for each in (inside, ~inside))
+    members = tuple(
+        _without(ensemble.members[number], rows, fold, known)
+        for number in weights.nonzero()[:, 0].tolist()
+    )
+    return Ensemble(ensemble.scaling, members, weights[weights > 0], known)
+
+
+def _without(member: Predictor, rows: Rows, fold: Rows, known: Rows) -> Predictor:
+    """Condition a member on the known rows, which are all rows outside a fold."""
+    if isinstance(member, NeighbourPredictor):
+        return replace(member, rows=known)
+    assert isinstance(member, FeaturePredictor)
+    # A difference of statistics loses what is below the rounding of the total.
+    return member.condition_again(known) if member.follows_from(rows) else member.without(fold)
 
 
 @dataclass(frozen=True)

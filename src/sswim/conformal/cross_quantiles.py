@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.conformal.spreads import Spreads
+from sswim.conformal.scoring import Spreads
 
 _ROUNDING = 1e-9
 """Part of a row by which ranks may be off: p(n + 1) may be a whole number but for rounding."""

@@ -7,6 +7,18 @@ distances a quarter and the medians a quarter, so that any false alarm has at mo
 (the union bound). An average of the parts' evidences would not do: p-values of different parts
 depend on each other, and a martingale in the history of one part need not be one in the history of
 all.
+
+Online conformal p-values: the rank of every new score among all scores before it.
+
+With n reference scores and t − 1 earlier new ones,
+
+    u_t = (#{s_i < s_t} + τ_t #{s_i = s_t}) / (n + t),    τ_t uniform on (0, 1),
+
+where i runs over all of these scores and s_t itself. If all scores are exchangeable, the u_t are
+independent and uniform on (0, 1), exactly and for any number of rows (Vovk, Gammerman and Shafer,
+Algorithmic Learning in a Random World, 2005). A reference score of weight w counts as w scores.
+
+What a monitor found out about new rows.
 """
 
 from __future__ import annotations
@@ -14,18 +26,200 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64, Shaped
 from scipy import stats
 from torch import Tensor
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.conformal.change_evidence import find_change, log_evidence
-from sswim.conformal.monitor_report import Alarm, Coverage, MonitorReport, Part
-from sswim.conformal.p_values import p_values
-from sswim.conformal.scored import Scored
+from sswim.conformal.scoring import Scored
+
+
+def p_values(
+    reference: Float64[Tensor, " n"],
+    weight: Float64[Tensor, " n"],
+    new: Float64[Tensor, " m"],
+    generator: torch.Generator,
+) -> Float64[Tensor, " m"]:
+    """Return the p-values of new scores in their order; large scores have p-values near one.
+
+    Args:
+        reference: Scores of rows that were held out.
+        weight: How many times each of these scores counts.
+        new: Scores of new rows, in the order of time.
+        generator: Breaks ties.
+    """
+    ordered, order = reference.sort()
+    before = torch.nn.functional.pad(weight[order].cumsum(0), (1, 0))
+    below = before[torch.searchsorted(ordered, new)]
+    up_to = before[torch.searchsorted(ordered, new, right=True)]
+    earlier_below, earlier_equal = count_earlier(new)
+    tau = torch.rand(len(new), generator=generator, dtype=torch.float64)
+    places = below + earlier_below + tau * (up_to - below + earlier_equal + 1)
+    return places / (before[-1] + torch.arange(1, len(new) + 1))
+
+
+def count_earlier(
+    values: Float64[Tensor, " m"],
+) -> tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]:
+    """Return how many earlier values are below each value, and how many are equal to it.
+
+    Neighbouring runs of 1, 2, 4, … values are compared, as in a merge sort: each value of the right
+    run of a pair is looked up in the sorted left run. All pairs of one length are looked up at
+    once, in keys that order values by their pair first. The cost is O(m log² m).
+    """
+    distinct, rank = values.unique(return_inverse=True)
+    place = torch.arange(len(values))
+    below, equal = torch.zeros_like(place), torch.zeros_like(place)
+    length = 1
+    while length < len(values):
+        first_key = place // (2 * length) * len(distinct)
+        is_right = place // length % 2 == 1
+        keys = first_key + rank
+        left, right = keys[~is_right].sort().values, keys[is_right]
+        start = torch.searchsorted(left, first_key[is_right])
+        end = torch.searchsorted(left, right)
+        below[is_right] += end - start
+        equal[is_right] += torch.searchsorted(left, right, right=True) - end
+        length *= 2
+    return below, equal
+
+
+Part = Literal["targets", "distances", "predictions"]
+"""What drifted: targets, or inputs by their distances from the rows seen or by what is predicted
+for them."""
+
+_CHANGES: dict[Part, dict[str, str]] = {
+    "targets": {
+        "higher": "higher than predicted",
+        "lower": "lower than predicted",
+        "wider": "farther from the predictions than expected",
+        "narrower": "closer to the predictions than expected",
+        "tails": "more outliers than expected",
+    },
+    "distances": {
+        "higher": "farther from the rows seen",
+        "lower": "closer to the rows seen",
+        "wider": "both farther from the rows seen and closer to them",
+        "narrower": "distances from the rows seen vary less",
+        "tails": "more inputs very far from the rows seen, or very close",
+    },
+    "predictions": {
+        "higher": "more of those with high predictions",
+        "lower": "more of those with low predictions",
+        "wider": "more of those with high and with low predictions",
+        "narrower": "fewer of those with high and with low predictions",
+        "tails": "more of those with very high or very low predictions",
+    },
+}
+"""Changes on which ``change_evidence.Strategy`` bets, in words."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A drift that was noticed. Rows are counted from 0."""
+
+    part: Part
+    """What drifted."""
+    target: int | None
+    """Number of the target, or of the prediction, counted from 0, if there are several."""
+    row: int
+    """First row at which the evidence was enough."""
+    since: int
+    """Row at which the drift most probably began."""
+    change: str
+    """How it looks: ``"higher"``, ``"lower"``, ``"wider"``, ``"narrower"`` or ``"tails"``."""
+
+    @property
+    def says(self) -> str:
+        """One sentence."""
+        subject = "The targets" if self.part == "targets" else "The inputs"
+        if self.part == "targets" and self.target is not None:
+            subject = f"Target {self.target}"
+        return (
+            f"{subject} drifted ({_CHANGES[self.part][self.change]}): noticed at row "
+            f"{self.row:,}, probably since row {self.since:,}."
+        )
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares of targets within the model's central intervals, all targets together."""
+
+    nominal: Float64[np.ndarray, " L"]
+    """Coverage that the model claims."""
+    observed: Float64[np.ndarray, " L"]
+    """Coverage of the new rows."""
+    expected: Float64[np.ndarray, " L"]
+    """Coverage of the held-out rows."""
+    error: Float64[np.ndarray, " L"]
+    """Standard deviation of observed − expected if nothing has changed."""
+
+
+@dataclass(frozen=True)
+class MonitorReport:
+    """Whether new rows still look like the rows that a model held out.
+
+    ``alarms`` is the verdict, with a guarantee on false alarms; the other numbers describe the
+    rows. Rows are counted from 0, in the order in which they were given. What concerns targets is
+    None if they were not given.
+    """
+
+    n_rows: int
+    false_alarm: float
+    """Largest probability of any alarm if nothing has changed."""
+    alarms: tuple[Alarm, ...]
+    """Drifts that were noticed, the first noticed first: at most one of inputs and of each target.
+    """
+    log_evidence: Float64[np.ndarray, " N"]
+    """Logarithm of the evidence of drift after each row; the alarm is at −log(false_alarm)."""
+    target_log_evidence: Float64[np.ndarray, "N T"] | None
+    """The part of each target in the evidence: ``log_evidence`` is the largest of all parts."""
+    input_log_evidence: Float64[np.ndarray, " N"]
+    """The part of the inputs in the evidence: by distances or by predictions, whichever is larger.
+    """
+    pit: Shaped[np.ndarray, "N ..."] | None
+    """Predicted probabilities of smaller targets, (N,) or (N, T)."""
+    pit_distance: float | None
+    """Largest difference between the distribution functions of the PIT of new rows and of held-out
+    rows (Kolmogorov and Smirnov), over all targets."""
+    pit_p_value: float | None
+    """Probability of such a distance if nothing has changed, corrected for several targets."""
+    coverage: Coverage | None
+    input_distance: Float64[np.ndarray, " N"]
+    """Distances of the inputs from the rows that the model has seen."""
+    distance_95: float
+    """Distance within which 95 % of the held-out rows lie."""
+    distance_99: float
+    """Distance within which 99 % of the held-out rows lie."""
+    share_beyond_95: float
+    """Share of new rows beyond ``distance_95``; 0.05 is expected."""
+    share_beyond_99: float
+    """Share of new rows beyond ``distance_99``; 0.01 is expected."""
+    farthest_rows: Int64[np.ndarray, " F"]
+    """Numbers of the rows whose inputs are farthest from those seen, the farthest first."""
+
+    @property
+    def alarm_row(self) -> int | None:
+        """Row at which the first drift was noticed; None if there is none."""
+        return self.alarms[0].row if self.alarms else None
+
+    @property
+    def change_row(self) -> int | None:
+        """Row at which that drift most probably began; None if there is none."""
+        return self.alarms[0].since if self.alarms else None
+
+    @property
+    def says(self) -> str:
+        """The verdict in words, one sentence for each drift."""
+        if self.alarms:
+            return " ".join(alarm.says for alarm in self.alarms)
+        return f"No sign of drift in {self.n_rows:,} row{'s' * (self.n_rows != 1)}."
+
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 """Coverages of the intervals whose coverage is counted."""

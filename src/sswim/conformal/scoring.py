@@ -1,22 +1,115 @@
-"""Scores of rows by ensembles that have not seen them."""
+"""Scores of rows by ensembles that have not seen them.
+
+The middle of a prediction and its spread to either side, which normalise conformal scores.
+
+Rows scored by an ensemble that has not seen them.
+
+The distance of inputs from the rows that a model has seen.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from sswim.base.record import concatenate
-from sswim.conformal.input_distance import input_distance
-from sswim.conformal.scored import Scored
-from sswim.conformal.spreads import spreads
-from sswim.posterior.ensemble import Ensemble
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows
+from sswim.base.record import Record, concatenate
+from sswim.ensemble.ensemble import Ensemble
+from sswim.ensemble.mixture import Mixture
+from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import no_scaling
+from sswim.search.search import make_search
+
+_ONE_SIDE = 0.5 * math.erfc(math.sqrt(0.5))
+"""Φ(−1): a normal distribution has one standard deviation between this quantile and the median."""
+
+_SMALLEST = 1e-9
+"""Smallest spread, in units of the targets' spread: scores are divided by it."""
+
+
+@dataclass(frozen=True)
+class Spreads(Record):
+    """Median and spreads of predictions; a spread for each side follows skewed densities."""
+
+    median: Float64[Tensor, "N T"]
+    below: Float64[Tensor, "N T"]
+    above: Float64[Tensor, "N T"]
+
+    def scores(self, targets: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return the distances of targets from the medians, in spreads; negative below."""
+        error = targets - self.median
+        return error / torch.where(error < 0, self.below, self.above)
+
+    def values(self, scores: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
+        """Return the values that have given scores: the inverse of :meth:`scores`."""
+        return self.median + scores * torch.where(scores < 0, self.below, self.above)
+
+
+def spreads(mixture: Mixture) -> Spreads:
+    """Return median and spreads of predictive densities."""
+    lower, median, upper = mixture.quantiles([_ONE_SIDE, 0.5, 1 - _ONE_SIDE]).unbind(-1)
+    smallest = _SMALLEST * mixture.members[0].scaling.target_spread
+    return Spreads(
+        median,
+        torch.maximum(median - lower, smallest),
+        torch.maximum(upper - median, smallest),
+    )
+
+
+@dataclass(frozen=True)
+class Scored(Record):
+    """Scores of rows, each by the ensemble of its fold, which has not seen it.
+
+    Where targets are not known, there are no columns of what depends on them: S is T or zero.
+    """
+
+    scores: Float64[Tensor, "N S"]
+    """Distances of the targets from the predicted medians, in predicted spreads."""
+    pit: Float64[Tensor, "N S"]
+    """Predicted probabilities of values up to the targets."""
+    median: Float64[Tensor, "N T"]
+    """Predicted medians, in units of the targets' spreads."""
+    distance: Float64[Tensor, " N"]
+    """Distances of the inputs from those that the ensemble has seen."""
+    fold: Int64[Tensor, " N"]
+    """Numbers of the folds."""
+    group: Int64[Tensor, " N"]
+    """Numbers of the groups within which intervals have their coverage."""
+    weight: Float64[Tensor, " N"]
+    """How many times each row counts."""
+
+
+NEAREST = 5
+"""Number of nearest rows over which the distance is averaged, by benchmarks/change_evidence.py."""
+
+_LARGEST = 1e100
+"""Largest standardised input; the square of a larger one may overflow."""
+
+
+def input_distance(inputs: Float[Tensor, "N D"], seen: Rows | None) -> Float64[Tensor, " N"]:
+    """Return the distance of each row from the rows seen, per root of the number of inputs.
+
+    It is the mean distance from the nearest rows. For a model that keeps no rows it is the distance
+    from their centre: the root mean square of the standardised inputs.
+
+    Args:
+        inputs: Standardised inputs.
+        seen: Standardised rows that the model has seen; None if it does not keep them.
+    """
+    inputs = _bounded(inputs)
+    if seen is None:
+        return inputs.square().mean(1).sqrt()
+    search = make_search(_bounded(seen.inputs.mean))
+    squared = search.nearest(inputs, min(NEAREST, search.n_points)).squared
+    return squared.sqrt().mean(1) / math.sqrt(inputs.shape[1])
+
+
+def _bounded(inputs: Float[Tensor, "N D"]) -> Float64[Tensor, "N D"]:
+    return inputs.to(torch.float64).clamp(-_LARGEST, _LARGEST)
 
 
 def score_rows(

@@ -1,6 +1,5 @@
 """Several operating-system processes that train one model together."""
 
-from sswim.distributed.processes import ALONE, ProcessError, Processes, join_processes
-from sswim.distributed.share import Share
+from sswim.distributed.processes import ALONE, ProcessError, Processes, Share, join_processes
 
 __all__ = ["ALONE", "ProcessError", "Processes", "Share", "join_processes"]

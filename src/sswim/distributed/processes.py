@@ -4,26 +4,48 @@ Statistics and gradients are sums over rows, so their sums over all processes ar
 process with all rows. Every process computes for itself what follows from these sums. Then all use
 the numbers of the first process, because the same computation may round differently on two
 machines.
+
+The share of the rows that one process reads.
+
+Long work in several processes at once, with a regular check that all are still running.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
+from threading import Thread
+from time import perf_counter
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sswim.base.mapping_diff import differences
 from sswim.base.record import Record
-from sswim.distributed.share import Share
+from sswim.files.sealed_files import differences
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of ``size`` equal shares of the rows, numbered from 0."""
+
+    rank: int = 0
+    size: int = 1
+
+    def span(self, n_rows: int) -> tuple[int, int]:
+        """Return the first row of the share among ``n_rows``, and the first row after it."""
+        return self.rank * n_rows // self.size, (self.rank + 1) * n_rows // self.size
+
+
+ALL_ROWS = Share()
+"""The share of a process that reads all rows."""
 
 T = TypeVar("T")
 RecordT = TypeVar("RecordT", bound=Record)
@@ -223,3 +245,56 @@ def _picklable(error: Exception) -> Exception:
     except Exception:  # pickling fails in many ways
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
+
+
+HEARTBEAT_SECONDS = 60.0
+"""Seconds between two checks: far fewer than the timeout of a process that does not answer."""
+
+
+def run_with_heartbeat(processes: Processes, steps: Generator[None, None, None]) -> None:
+    """Run the steps of this process while the other processes run theirs.
+
+    An error in one process is raised in all of them, soon after it happens. A process that has
+    finished its steps waits for the others, however long they take.
+
+    Args:
+        processes: The processes that call this function together.
+        steps: Steps of this process, each shorter than a heartbeat.
+    """
+
+    def run_until_heartbeat() -> bool:
+        """Run steps for one heartbeat; return whether there may be more of them."""
+        end = perf_counter() + HEARTBEAT_SECONDS
+        return any(perf_counter() >= end for _ in steps)
+
+    with closing(steps):
+        while any(processes.run_everywhere(run_until_heartbeat)):
+            pass
+
+
+def run_in_thread(processes: Processes, work: Callable[[], T]) -> T:
+    """Run a function in a thread of this process while the other processes run theirs.
+
+    The function may take any time. An error in one process, or its death, is raised in all of
+    them, soon after it happens.
+
+    Returns:
+        The result of the function in this process.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    def steps() -> Generator[None, None, None]:
+        while not wait([future], timeout=1.0).done:
+            yield
+        future.result()
+
+    # Not a thread of a pool: Python would wait for its end when another process has failed.
+    Thread(target=run, daemon=True).start()
+    run_with_heartbeat(processes, steps())
+    return future.result()

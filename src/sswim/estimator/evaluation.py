@@ -1,24 +1,50 @@
-"""Scores of a fitted estimator on rows whose targets are known."""
+"""Scores of a fitted estimator on rows whose targets are known.
+
+Predictions and scores of single rows whose targets are known.
+
+Scores of rows with intervals that say how much they depend on which rows were drawn.
+
+Scores of a fitted estimator on a table that need not fit in memory.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from jaxtyping import Float64
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.base.validation import require_coverage
-from sswim.estimator.input_checks import check_rows
-from sswim.rows.moments import Moments, moments
+from sswim.base.validation import UserError, require_coverage
+from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
+from sswim.ensemble.scores import mixture_crps
+from sswim.estimator.inputs import check_rows
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.rows.imputer import Encoded
+from sswim.rows.scaling import Moments, moments
+from sswim.rows.source import prefetched
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
+from sswim.tables.open_table import open_table
+from sswim.tables.schema import Schema
+from sswim.tables.table import chunk_rows
+from sswim.tables.table_io import TableError
+from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows, require_finite
+from sswim.tables.table_source import TableNote
 
 if TYPE_CHECKING:
     from sswim.estimator.prediction_methods import PredictionMethods
-    from sswim.estimator.regressor import SSWIMRegressor
 
 
 @dataclass(frozen=True)
@@ -100,3 +126,259 @@ def sum_scores(regressor: PredictionMethods, X: Any, y: Any, coverage: float) ->
         mixture.log_density(targets).sum(0),
         inside.double().sum(0),
     ).to(device=torch.device("cpu"))
+
+
+CHUNK_ROWS = 500
+"""Number of rows that are predicted together; the CRPS needs hundreds of numbers for each."""
+
+COVERAGE = 0.9
+"""Nominal coverage of the intervals."""
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """Predictions of rows of one target, and how well they meet the observations."""
+
+    target: Float64[np.ndarray, " N"]
+    mean: Float64[np.ndarray, " N"]
+    deviation: Float64[np.ndarray, " N"]
+    """Standard deviation of a new observation."""
+    noise: Float64[np.ndarray, " N"]
+    """Standard deviation of the noise alone."""
+    lower: Float64[np.ndarray, " N"]
+    """Lower end of the central interval of ``COVERAGE``."""
+    upper: Float64[np.ndarray, " N"]
+    pit: Float64[np.ndarray, " N"]
+    """Predicted probability of a smaller target."""
+    log_density: Float64[np.ndarray, " N"]
+    """Log probability density of the target, in nats."""
+    crps: Float64[np.ndarray, " N"]
+    """Continuous ranked probability score, in the units of the target."""
+
+    @property
+    def residual(self) -> Float64[np.ndarray, " N"]:
+        """Target minus predicted mean."""
+        return self.target - self.mean
+
+    def inside(self, coverage: float) -> Float64[np.ndarray, " N"]:
+        """Return 1 for targets within their central interval of a coverage, else 0."""
+        return (np.abs(self.pit - 0.5) <= 0.5 * coverage).astype(np.float64)
+
+
+def score_rows(
+    regressor: SSWIMRegressor, X: Any, y: Any, advance: Callable[[int], object] | None = None
+) -> RowScores:
+    """Predict rows with known targets, and score each of them.
+
+    Args:
+        regressor: A fitted estimator of one target.
+        X: Inputs, an array or an Arrow table.
+        y: Targets, (N,) or (N, 1).
+        advance: Called with the number of rows that were predicted since its last call.
+    """
+    if regressor.n_targets_ != 1:
+        raise UserError(
+            f"Rows are scored for one target. Got a model of {regressor.n_targets_}; fit one "
+            "model for each target."
+        )
+    n_rows = len(X)
+    parts = []
+    for first in range(0, n_rows, CHUNK_ROWS):
+        size = min(CHUNK_ROWS, n_rows - first)
+        inputs = X[first : first + size]
+        parts.append(_score_chunk(regressor, inputs, y[first : first + size]))
+        if advance is not None:
+            advance(size)
+    return RowScores(
+        *(
+            np.concatenate([getattr(part, each.name) for part in parts])
+            for each in fields(RowScores)
+        )
+    )
+
+
+def _score_chunk(regressor: SSWIMRegressor, X: Any, y: Any) -> RowScores:
+    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
+    mixture = regressor.predict_distribution(X)
+    targets = rows.targets.to(mixture.weights.device)
+    tails = mixture.quantiles([0.5 * (1 - COVERAGE), 0.5 * (1 + COVERAGE)])
+    quantiles = [member.quantile for member in mixture.members]
+    found = (
+        targets,
+        mixture.mean,
+        mixture.standard_deviation,
+        mixture.noise_deviation,
+        tails[..., 0],
+        tails[..., 1],
+        mixture.cdf(targets),
+        mixture.log_density(targets),
+        mixture_crps(quantiles, mixture.weights, targets),
+    )
+    return RowScores(*(values.reshape(-1).cpu().numpy() for values in found))
+
+
+N_DRAWS = 1000
+"""Number of bootstrap samples."""
+
+LEVEL = 0.95
+"""Coverage of the intervals of scores."""
+
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+"""Nominal coverages of the predictive intervals that are scored."""
+
+_DRAWS_TOGETHER = 100
+"""Number of bootstrap samples in memory at the same time."""
+
+
+@dataclass(frozen=True)
+class ScoreInterval:
+    """A score of some rows, and the interval in which that of all rows like them lies."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class ScoreIntervals:
+    """The scores of a report, with 95 % intervals."""
+
+    rmse: ScoreInterval
+    mae: ScoreInterval
+    r2: ScoreInterval
+    mnlp: ScoreInterval
+    crps: ScoreInterval
+    coverage: dict[float, ScoreInterval]
+    """Share of targets within central intervals, by their nominal coverage."""
+
+
+def score_intervals(
+    rows: RowScores, *, coverages: Sequence[float] = COVERAGES, random_state: int = 0
+) -> ScoreIntervals:
+    """Average the scores of rows, and find intervals of the averages.
+
+    Coverages have exact binomial (Clopper-Pearson) intervals; the others have percentiles of
+    bootstrap samples, which hold if the rows are independent.
+
+    Args:
+        rows: Scores of single rows.
+        coverages: Nominal coverages of the predictive intervals to score.
+        random_state: Seed of the bootstrap samples.
+    """
+    centred = rows.target - rows.target.mean()  # small numbers, so that squares lose no digits
+    columns = [
+        np.square(rows.residual),
+        np.abs(rows.residual),
+        rows.log_density,
+        rows.crps,
+        centred,
+        np.square(centred),
+    ]
+    means = _bootstrap_means(np.stack(columns, axis=1), np.random.default_rng(random_state))
+    squared, absolute, density, crps, first, second = means.T
+
+    def interval(values: Float64[np.ndarray, " draws"]) -> ScoreInterval:
+        tails = 0.5 * (1 - LEVEL), 0.5 * (1 + LEVEL)
+        finite = values[1:][np.isfinite(values[1:])]
+        low, high = np.quantile(finite, tails) if finite.size else (np.nan, np.nan)
+        return ScoreInterval(float(values[0]), float(low), float(high))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = 1 - squared / (second - np.square(first))
+    return ScoreIntervals(
+        rmse=interval(np.sqrt(squared)),
+        mae=interval(absolute),
+        r2=interval(r2),
+        mnlp=interval(-density),
+        crps=interval(crps),
+        coverage={each: share_interval(rows.inside(each)) for each in coverages},
+    )
+
+
+def share_interval(inside: Float64[np.ndarray, " N"]) -> ScoreInterval:
+    """Return the share of ones among zeros and ones, with its exact binomial interval."""
+    found = stats.binomtest(int(inside.sum()), len(inside)).proportion_ci(LEVEL)
+    return ScoreInterval(float(inside.mean()), float(found.low), float(found.high))
+
+
+def _bootstrap_means(
+    values: Float64[np.ndarray, "N C"], generator: np.random.Generator
+) -> Float64[np.ndarray, "draws C"]:
+    """Return the means of the rows, and then those of ``N_DRAWS`` bootstrap samples of them."""
+    n_rows = len(values)
+    means = [values.mean(axis=0, keepdims=True)]
+    for _ in range(0, N_DRAWS, _DRAWS_TOGETHER):
+        counts = generator.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=_DRAWS_TOGETHER)
+        means.append(counts @ values / n_rows)
+    return np.concatenate(means)
+
+
+def evaluate_table(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    path: str | Path,
+    coverage: float = 0.9,
+    left_out: LeftOut = KEEP_ALL,
+    processes: Processes = ALONE,
+    memory: int | None = None,
+    csv: CsvOptions = AS_FOUND,
+) -> Scores:
+    """Score predictions of a table.
+
+    Args:
+        regressor: A fitted estimator with one target.
+        schema: How the columns of the table become numbers.
+        path: A file, or a folder of Parquet or CSV files.
+        coverage: Nominal coverage of the intervals.
+        left_out: Which rows are left out because values are missing.
+        processes: The processes that call this together; each reads its share of the rows.
+        memory: Size in bytes up to which a file is read whole; None to read everything in chunks.
+        csv: How CSV files are read.
+    """
+    target = schema.require_target()
+    sums: list[ScoreSums] = []
+    n_left_out = 0
+
+    def read() -> Generator[None, None, None]:
+        nonlocal n_left_out
+        table = open_table(path, memory, csv.for_model(schema.text_names))
+        for note in table.notes if processes.is_first else ():
+            warnings.warn(note, TableNote, stacklevel=2)
+        rows = read_rows(table, schema.used, target, left_out, processes.share)
+        with closing(prefetched(rows)) as chunks:
+            for chunk in chunks:
+                n_left_out += chunk.n_left_out
+                for piece in _pieces(schema, chunk):
+                    part = sum_scores(regressor, piece.inputs, piece.targets, coverage)
+                    sums[:] = [reduce(add, sums, part)]
+                yield
+
+    run_with_heartbeat(processes, read())
+    found = [part for each in processes.all_gather(sums) for part in each]
+    if not found:
+        raise TableError(
+            "At least one row must have a value in each column that is used. Got none such in "
+            f"{str(path)!r}."
+        )
+    return replace(reduce(add, found).scores(), n_left_out=sum(processes.all_gather(n_left_out)))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some encoded rows with their targets."""
+
+    inputs: Encoded
+    targets: Float64[np.ndarray, "n 1"]
+
+
+def _pieces(schema: Schema, rows: TargetedRows) -> Iterator[_Piece]:
+    """Encode rows, fewer at a time where categories make the matrix wide."""
+    n_rows = chunk_rows(len(schema.feature_names))
+    for first in range(0, len(rows.numbers), n_rows):
+        part = slice(first, first + n_rows)
+        table = rows.table.slice(first, n_rows)
+        try:
+            yield _Piece(schema.encode(table), rows.targets[part])
+        except TableError:
+            require_finite(rows.numbers[part], table, rows.file)
+            raise

@@ -11,15 +11,13 @@ import torch
 from jaxtyping import Float64, Shaped
 from torch import Tensor
 
-from sswim.base.errors import UserError
-from sswim.base.validation import require_coverage, require_integer
-from sswim.estimator.finite_predictions import finite, finite_algebra
+from sswim.base.validation import UserError, require_coverage, require_integer
+from sswim.estimator.inputs import finite, finite_algebra
 from sswim.estimator.prediction_methods import PredictionMethods
-from sswim.insight.effect import Effect, average_function
-from sswim.insight.input_column import InputColumn, NumberInput
+from sswim.insight.effect import Effect, InputColumn, NumberInput, average_function
 from sswim.insight.local_metric import LocalMetric, local_metric
 from sswim.insight.relevance import Relevance, relevance_of
-from sswim.rows.row_sample import smallest_keys
+from sswim.rows.summary import smallest_keys
 
 if TYPE_CHECKING:
     from sswim.estimator.permutation import Importance

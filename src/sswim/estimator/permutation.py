@@ -18,18 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from sswim.base.validation import require_integer
-from sswim.distributed.heartbeat import run_with_heartbeat
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.evaluation import Scores, sum_scores
-from sswim.estimator.input_checks import as_numpy
+from sswim.estimator.inputs import as_numpy
 from sswim.estimator.progress import prediction_progress
-from sswim.rows.encoded import Encoded
-from sswim.rows.row_sample import smallest_keys
-from sswim.tables.chunked_table import chunk_rows
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
+from sswim.rows.imputer import Encoded
+from sswim.rows.summary import smallest_keys
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
+from sswim.tables.open_table import sample_table
 from sswim.tables.schema import Schema
+from sswim.tables.table import chunk_rows
 from sswim.tables.table_rows import KEEP_ALL, LeftOut
-from sswim.tables.table_sample import sample_table
 
 if TYPE_CHECKING:
     from sswim.estimator.insight_methods import InsightMethods

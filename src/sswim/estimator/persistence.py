@@ -17,33 +17,31 @@ import numpy as np
 from torch import Tensor
 
 from sswim.base.devices import available_device
-from sswim.base.random_state import RandomState
-from sswim.base.sealed_files import UNREADABLE
-from sswim.estimator.calibration_file import pack_calibration, unpack_calibration
-from sswim.estimator.content_checks import (
+from sswim.base.validation import RandomState
+from sswim.ensemble.ensemble import PendingUpdates
+from sswim.ensemble.plan import FittedKind, Recipe
+from sswim.estimator.inputs import InputReader, read_schema
+from sswim.estimator.interval_methods import IntervalMethods
+from sswim.estimator.model_file import (
+    MODEL,
+    ModelFileError,
     check_keys,
+    pack,
+    pack_calibration,
+    pack_imputer,
     read_flag,
     read_history,
     read_kinds,
     read_names,
     read_parameters,
-)
-from sswim.estimator.input_reader import InputReader, read_schema
-from sswim.estimator.interval_methods import IntervalMethods
-from sswim.estimator.model_file import (
-    MODEL,
-    ModelFileError,
-    pack,
-    pack_imputer,
     stored_members,
     unpack,
+    unpack_calibration,
     unpack_imputer,
 )
 from sswim.estimator.settings import check_settings
-from sswim.model.architecture import Architecture
-from sswim.posterior.pending_updates import PendingUpdates
-from sswim.recipe.fitted_kind import FittedKind
-from sswim.recipe.recipe import Recipe
+from sswim.files.sealed_files import UNREADABLE
+from sswim.members.architecture import Architecture
 
 MODEL_BYTES = "model_file"
 """Key of the model file's bytes in the state of a fitted estimator."""

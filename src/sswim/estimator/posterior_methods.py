@@ -10,13 +10,11 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sswim.base.random_state import RandomState, draw_generator
-from sswim.base.validation import require_flag, require_integer
-from sswim.estimator.finite_predictions import finite, finite_algebra, finite_covariance
-from sswim.estimator.input_checks import check_points
+from sswim.base.validation import RandomState, draw_generator, require_flag, require_integer
+from sswim.ensemble.joint_posterior import JointPosterior
+from sswim.estimator.inputs import check_points, finite, finite_algebra, finite_covariance
 from sswim.estimator.prediction_methods import PredictionMethods
-from sswim.posterior.joint_posterior import JointPosterior
-from sswim.rows.measure import Measure
+from sswim.rows.rows import Measure
 
 SamplePaths = Callable[[Tensor], Tensor]
 """Drawn functions: X (…, q, D) to their values (n, …, q), or (n, …, q, T)."""

@@ -1,7 +1,11 @@
-"""The methods of a fitted estimator that predict."""
+"""The methods of a fitted estimator that predict.
+
+A member of a fitted ensemble.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,21 +15,36 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sswim.base.errors import UserError
-from sswim.base.random_state import RandomState, draw_generator
-from sswim.base.validation import require_integer
-from sswim.estimator.finite_predictions import finite, finite_algebra, finite_covariance
-from sswim.estimator.input_checks import as_numpy, check_inputs, check_rows
-from sswim.estimator.input_reader import InputReader
-from sswim.estimator.member import Member
-from sswim.model.sswim import SSWIM
-from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.mixture import Mixture
-from sswim.posterior.neighbour_predictor import NeighbourPredictor
-from sswim.posterior.pending_updates import PendingUpdates
-from sswim.rows.measure import Measure, marginal_variance
-from sswim.rows.rows import Rows, as_rows
+from sswim.base.validation import RandomState, UserError, draw_generator, require_integer
+from sswim.ensemble.ensemble import Ensemble, PendingUpdates
+from sswim.ensemble.mixture import Mixture
+from sswim.estimator.inputs import (
+    InputReader,
+    as_numpy,
+    check_inputs,
+    check_rows,
+    finite,
+    finite_algebra,
+    finite_covariance,
+)
+from sswim.members.model import SSWIM
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.predictor import Predictor
+from sswim.rows.rows import Measure, Rows, as_rows, marginal_variance
 from sswim.rows.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class Member:
+    """One trained model of the ensemble, and its weight."""
+
+    model: SSWIM
+    """Architecture and parameters."""
+    predictor: Predictor
+    """The model conditioned on all rows; it predicts standardised inputs."""
+    weight: float
+    """Weight in the mixture; the weights of all members add up to one."""
+
 
 Array = NDArray[np.float64]
 
@@ -282,7 +301,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._reader.schema is None:
             raise AttributeError("A model of arrays has no schema of tables.")
-        from sswim.tables.schema_file import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
+        from sswim.tables.schema import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
 
         return schema_to_dict(self._reader.schema)
 

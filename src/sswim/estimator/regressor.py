@@ -12,35 +12,35 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.metadata_routing import UNUSED
 
-from sswim.base.byte_size import as_bytes
 from sswim.base.devices import resolve_device
-from sswim.base.errors import UserError
-from sswim.base.random_state import RandomState
+from sswim.base.validation import RandomState, UserError, as_bytes
 from sswim.distributed.processes import ALONE, Processes, local_device
-from sswim.estimator.fit_source import Coordinates, as_source
-from sswim.estimator.input_checks import as_numpy
-from sswim.estimator.input_reader import learn_reader
+from sswim.ensemble.draws import members_per_process
+from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
+from sswim.ensemble.fit import fit_members
+from sswim.ensemble.plan import Plan, Recipe
+from sswim.estimator.inputs import Coordinates, as_numpy, as_source, learn_reader
 from sswim.estimator.insight_methods import InsightMethods
 from sswim.estimator.persistence import Persistence
 from sswim.estimator.posterior_methods import PosteriorMethods
+from sswim.estimator.progress import show_progress
 from sswim.estimator.settings import Auto, DType, ObjectiveName, check_settings, make_fit_plan
-from sswim.estimator.training_progress import show_progress
-from sswim.model.architecture import InputsName, NoiseName, WarpsName
-from sswim.model.output_warp import OutputWarpName
-from sswim.model.spectrum import Kernel
-from sswim.model.warp import WarpMatrix
-from sswim.posterior.ensemble import make_ensemble
-from sswim.posterior.pending_updates import PendingUpdates
-from sswim.recipe.member_draws import members_per_process
-from sswim.recipe.member_fitting import fit_members
-from sswim.recipe.plan import Plan
-from sswim.recipe.recipe import Recipe
-from sswim.rows.memory_source import MemorySource
-from sswim.rows.summary import Summary, describe, summarise
-from sswim.rows.target_checks import has_ties, require_like_targets, warn_about_targets
+from sswim.kernels.spectrum import Kernel
+from sswim.members.architecture import InputsName, NoiseName, WarpsName
+from sswim.members.checkpoints import Checkpoints, begin_fit
+from sswim.members.history import MemberCallback
+from sswim.rows.source import MemorySource
+from sswim.rows.summary import (
+    Summary,
+    describe,
+    has_ties,
+    require_like_targets,
+    summarise,
+    warn_about_targets,
+)
 from sswim.rows.training_rows import read_training_rows
-from sswim.training.checkpoints import Checkpoints, begin_fit
-from sswim.training.history import MemberCallback
+from sswim.warps.output_warp import OutputWarpName
+from sswim.warps.warp import WarpMatrix
 
 TRAINING_SHARE = 0.75
 """Share of a limited time after which training ends; weighing and conditioning need the rest."""

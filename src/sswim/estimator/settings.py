@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from sswim.base.errors import UserError
-from sswim.base.validation import require_choice, require_integer, require_positive
-from sswim.model.architecture import (
+from sswim.base.validation import UserError, require_choice, require_integer, require_positive
+from sswim.ensemble.plan import Kind, Plan, Recipe, choose_size, make_plan
+from sswim.kernels.spectrum import Kernel
+from sswim.members.architecture import (
     LARGEST_WARP_DIM,
     Architecture,
     InputsName,
@@ -18,14 +19,11 @@ from sswim.model.architecture import (
     WarpsName,
     check_warp_matrix,
 )
-from sswim.model.output_warp import OutputWarpName
-from sswim.model.spectrum import Kernel
-from sswim.model.warp import WarpMatrix
-from sswim.recipe.plan import Kind, Plan, make_plan
-from sswim.recipe.recipe import Recipe, choose_size
-from sswim.training.neighbour_training import MiniBatches
-from sswim.training.objective import OBJECTIVES
-from sswim.training.optimisers import Adam
+from sswim.members.neighbour_training import MiniBatches
+from sswim.members.objective import OBJECTIVES
+from sswim.members.training import Adam
+from sswim.warps.output_warp import OutputWarpName
+from sswim.warps.warp import WarpMatrix
 
 Auto = Literal["auto"]
 ObjectiveName = Literal["map", "evidence", "leave-one-out"]

@@ -1,4 +1,7 @@
-"""Predictions of a table that need not fit in memory, one file at a time."""
+"""Predictions of a table that need not fit in memory, one file at a time.
+
+The columns of predictions that are added to a table.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,22 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Float64
 
-from sswim.base.files import require_folder, resolve_link
 from sswim.base.validation import require_coverage
-from sswim.distributed.heartbeat import run_with_heartbeat
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
+from sswim.estimator.inputs import finite
 from sswim.estimator.interval_methods import IntervalMethod
-from sswim.estimator.prediction_columns import NAMES, predicted_columns
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.rows.prefetch import prefetched
-from sswim.tables.chunked_table import TableChunk, chunk_rows, split_rows
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.file_table import FileTable, split_by_file
-from sswim.tables.missing_values import complete_rows, keep_rows
+from sswim.files.output_files import require_folder, resolve_link
+from sswim.rows.imputer import Encoded
+from sswim.rows.source import prefetched
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
-from sswim.tables.table_copy import copy_file, require_copy
+from sswim.tables.table import TableChunk, chunk_rows, split_rows
+from sswim.tables.table_copy import FileTable, copy_file, require_copy, split_by_file
 from sswim.tables.table_io import (
     TableError,
     quote_names,
@@ -35,8 +37,39 @@ from sswim.tables.table_io import (
     require_new_names,
     table_suffix,
 )
+from sswim.tables.table_rows import require_finite
 from sswim.tables.table_source import TableNote
-from sswim.tables.unusable_rows import require_finite
+from sswim.tables.text_findings import complete_rows, keep_rows
+
+NAMES = ("mean", "std", "median", "lower", "upper")
+
+
+def predicted_columns(
+    regressor: SSWIMRegressor,
+    inputs: Encoded | Float64[np.ndarray, "N D"],
+    coverage: float,
+    method: IntervalMethod = "model",
+) -> dict[str, Float64[np.ndarray, " N"]]:
+    """Predict the columns ``NAMES`` of rows.
+
+    Args:
+        regressor: A fitted estimator with one target.
+        inputs: Inputs of the rows.
+        coverage: Nominal coverage of the intervals from lower to upper.
+        method: Whether median, lower and upper are the model's, or conformal.
+    """
+    require_coverage(coverage)
+    mixture = regressor.predict_distribution(inputs)
+    levels = [0.5, 0.5 * (1 - coverage), 0.5 * (1 + coverage)]
+    if method == "model":
+        quantiles = finite(mixture.quantiles(levels))[:, 0].cpu().numpy()
+    else:
+        found = regressor.predict_quantiles(inputs, levels, method=method)
+        quantiles = found.reshape(-1, len(levels))
+    moments = (mixture.mean, mixture.standard_deviation)
+    columns = (finite(each).cpu().numpy()[:, 0] for each in moments)
+    return dict(zip(NAMES, (*columns, *quantiles.T), strict=True))
+
 
 SUFFIX = ".parquet"
 """Suffix of the files that are written."""

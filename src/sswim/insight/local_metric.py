@@ -20,12 +20,12 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.record import chunks, rows_at_once
-from sswim.model.observations import warped_measures
-from sswim.model.sswim import Factors
-from sswim.posterior.ensemble import Ensemble
-from sswim.posterior.feature_predictor import FeaturePredictor
-from sswim.posterior.predictor import Predictor
-from sswim.rows.measure import Measure
+from sswim.ensemble.ensemble import Ensemble
+from sswim.members.feature_predictor import FeaturePredictor
+from sswim.members.model import Factors
+from sswim.members.observations import warped_measures
+from sswim.members.predictor import Predictor
+from sswim.rows.rows import Measure
 from sswim.rows.scaling import Scaling
 
 

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from sswim.posterior.ensemble import Ensemble
+from sswim.ensemble.ensemble import Ensemble
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ Grids need the extra ``sswim[maps]``: xarray, rioxarray, h5netcdf and geopandas.
 does not import this room.
 """
 
-from sswim.maps.block_evaluation import BlockEvaluation, evaluate_blocks
-from sswim.maps.block_k_fold import BlockKFold
+from sswim.maps.blocks import BlockEvaluation, BlockKFold, evaluate_blocks
 from sswim.maps.grid import predict_grid
 from sswim.maps.grid_files import write_grid
 

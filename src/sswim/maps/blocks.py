@@ -1,11 +1,37 @@
-"""Blocks of the plane and of the sphere."""
+"""Blocks of the plane and of the sphere.
+
+Cross-validation by blocks of a map: near rows are left out together.
+
+Errors of a map: scores of blocks that were left out, beside those of random rows.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float64, Int64
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from time import perf_counter
+from typing import Any
 
-from sswim.base.errors import UserError
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float64, Int64
+from sklearn.base import clone
+from sklearn.model_selection import BaseCrossValidator, KFold
+from sklearn.utils import _safe_indexing, check_random_state
+
+from sswim.base.validation import RandomState, UserError, require_integer
+from sswim.estimator.evaluation import Scores, sum_scores
+from sswim.estimator.progress import in_words
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.maps.coordinates import coordinate_columns
+from sswim.maps.grid_columns import Name, sphere_coordinates
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
+from sswim.tables.open_table import open_table
+from sswim.tables.schema import Schema
+from sswim.tables.table_rows import KEEP_ALL, LeftOut, read_rows
 
 
 def plane_blocks(
@@ -64,3 +90,242 @@ def require_latitudes(latitudes: Float64[np.ndarray, " N"]) -> None:
             f"Latitudes must lie between −90° and 90°. Got {low:g} to {high:g}; are longitude and "
             "latitude in this order?"
         )
+
+
+class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
+    """Cross-validation folds of whole blocks of a map.
+
+    Neighbouring rows of a map are alike, so that random folds leave out rows whose neighbours stay
+    in the training rows, and their errors are too small. Here the map is cut into blocks, and each
+    fold leaves out whole blocks. It works wherever scikit-learn takes ``cv``. Folds have about
+    equal numbers of rows: blocks go, one after the other, to the fold with fewest rows.
+
+    Args:
+        spacing: Side of a block, in units of the coordinates. It is adjusted so that a whole number
+            of blocks covers the range of the rows, or the sphere.
+        shape: Numbers of blocks from south to north and from west to east, instead of ``spacing``;
+            not on the sphere.
+        n_splits: Number of folds.
+        shuffle: Whether blocks come in random order; else from south-west to north-east.
+        random_state: An integer for reproducible folds.
+        coordinates: The two columns of X, east and north: their names or their numbers. By default
+            the points of a GeoDataFrame, or the first two columns.
+        geographic: Whether the coordinates are longitude and latitude in degrees. Blocks then lie
+            on the sphere and have about equal areas, and longitudes that differ by 360° are the
+            same. A GeoDataFrame in degrees is geographic whatever this says.
+    """
+
+    def __init__(
+        self,
+        spacing: int | float | None = None,
+        shape: tuple[int, int] | None = None,
+        *,
+        n_splits: int = 5,
+        shuffle: bool = True,
+        random_state: RandomState = None,
+        coordinates: tuple[int, int] | tuple[str, str] | None = None,
+        geographic: bool = False,
+    ) -> None:
+        self.spacing = spacing
+        self.shape = shape
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.coordinates = coordinates
+        self.geographic = geographic
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds."""
+        return self.n_splits
+
+    def blocks(self, X: Any) -> Int64[np.ndarray, " N"]:
+        """Return the number of the block that each row is in, counted from 0 without gaps."""
+        self._check_settings()
+        columns = coordinate_columns(X, self.coordinates)
+        if self.geographic or columns.is_geographic:
+            if self.spacing is None:
+                raise UserError(
+                    "Blocks of the sphere need their spacing, in degrees. Got a shape; give "
+                    "spacing instead."
+                )
+            numbers = sphere_blocks(columns.values, self.spacing)
+        else:
+            numbers = plane_blocks(columns.values, self.spacing, self.shape)
+        _, blocks = np.unique(numbers, return_inverse=True)
+        return blocks.astype(np.int64)
+
+    def _iter_test_indices(
+        self, X: Any = None, y: Any = None, groups: Any = None
+    ) -> Iterator[Int64[np.ndarray, " n"]]:
+        """Yield the rows that each fold leaves out."""
+        blocks = self.blocks(X)
+        sizes = np.bincount(blocks)
+        if len(sizes) < self.n_splits:
+            raise UserError(
+                f"There must be at least as many blocks with rows as folds. Got {len(sizes)} "
+                f"blocks for {self.n_splits} folds; choose smaller blocks or fewer folds."
+            )
+        order = np.arange(len(sizes))
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(order)
+        fold = _assign_in_turn(sizes, order, self.n_splits)[blocks]
+        for number in range(self.n_splits):
+            yield np.flatnonzero(fold == number)
+
+    def _check_settings(self) -> None:
+        """Validate the settings."""
+        require_integer("n_splits", self.n_splits, 2)
+        if (self.spacing is None) == (self.shape is None):
+            raise UserError(
+                "Blocks need either a spacing or a shape. "
+                f"Got spacing={self.spacing!r} and shape={self.shape!r}."
+            )
+        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
+            raise UserError(f"spacing must be a positive number. Got {self.spacing!r}.")
+        if self.shape is not None:
+            for name, number in zip(("shape[0]", "shape[1]"), self.shape, strict=True):
+                require_integer(name, number, 1)
+
+
+def _assign_in_turn(
+    sizes: Int64[np.ndarray, " blocks"], order: Int64[np.ndarray, " blocks"], n_folds: int
+) -> Int64[np.ndarray, " blocks"]:
+    """Assign blocks, in an order, each to the fold with fewest rows; return the fold of each."""
+    folds, loads = np.empty(len(sizes), dtype=np.int64), np.zeros(n_folds, dtype=np.int64)
+    for block in order:
+        folds[block] = np.argmin(loads)
+        loads[folds[block]] += sizes[block]
+    return folds
+
+
+@dataclass(frozen=True)
+class BlockEvaluation:
+    """Scores of the same settings, fitted again without each fold of rows."""
+
+    blocks: Scores
+    """Scores of rows that were left out in whole blocks of the map."""
+    random: Scores
+    """Scores of rows that were left out at random, whose neighbours stayed."""
+    n_blocks: int
+    """Number of blocks that have rows."""
+
+
+def evaluate_blocks(
+    regressor: SSWIMRegressor,
+    X: Any,
+    y: Any,
+    spacing: int | float,
+    *,
+    n_folds: int = 5,
+    coordinates: Sequence[Name] | None = None,
+    coverage: float = 0.9,
+    random_state: int = 0,
+    say: Callable[[str], object] | None = None,
+) -> BlockEvaluation:
+    """Fit a model's settings again on folds of blocks and on random folds, and score both.
+
+    Args:
+        regressor: A fitted estimator, whose settings are used.
+        X: Inputs, (N, D): an array or a frame.
+        y: Targets, (N,).
+        spacing: Side of a block; in degrees for a model on the sphere.
+        n_folds: Number of folds of each sort.
+        coordinates: The two columns of the map. By default those that the model has on the sphere.
+        coverage: Nominal coverage of the intervals.
+        random_state: Seed of the folds.
+        say: Prints a line after each fit.
+    """
+    on_sphere = sphere_coordinates(regressor)
+    chosen = on_sphere if coordinates is None else tuple(coordinates)
+    if chosen is None:
+        raise UserError(
+            "Blocks need the two columns of the map. Got a model without coordinates; give "
+            "coordinates, or --coordinates."
+        )
+    by_blocks = BlockKFold(
+        spacing,
+        n_splits=n_folds,
+        random_state=random_state,
+        coordinates=chosen,  # type: ignore[arg-type]
+        geographic=chosen == on_sphere,
+    )
+    at_random = KFold(n_folds, shuffle=True, random_state=random_state)
+    n_blocks = len(np.unique(by_blocks.blocks(X)))
+    return BlockEvaluation(
+        _cross_validate(regressor, X, y, by_blocks, coverage, "blocks", say),
+        _cross_validate(regressor, X, y, at_random, coverage, "random", say),
+        n_blocks,
+    )
+
+
+def evaluate_table_blocks(
+    regressor: SSWIMRegressor,
+    schema: Schema,
+    path: str | Path,
+    spacing: int | float,
+    *,
+    n_folds: int = 5,
+    coordinates: Sequence[Name] | None = None,
+    coverage: float = 0.9,
+    left_out: LeftOut = KEEP_ALL,
+    csv: CsvOptions = AS_FOUND,
+    say: Callable[[str], object] | None = None,
+) -> BlockEvaluation:
+    """Do what ``evaluate_blocks`` does for a table, which must fit in memory.
+
+    Args:
+        regressor: A fitted estimator with one target, whose settings are used.
+        schema: The columns that it uses; what they become is learnt again without each fold.
+        path: A file, or a folder of Parquet or CSV files.
+        spacing: Side of a block.
+        n_folds: Number of folds of each sort.
+        coordinates: The two columns of the map.
+        coverage: Nominal coverage of the intervals.
+        left_out: Which rows are left out.
+        csv: How CSV files are read.
+        say: Prints a line after each fit.
+    """
+    table = open_table(path, csv=csv.for_model(schema.text_names))
+    parts = list(read_rows(table, schema.used, schema.require_target(), left_out))
+    found = evaluate_blocks(
+        regressor,
+        pa.concat_tables([part.table for part in parts]),
+        np.concatenate([part.targets[:, 0] for part in parts]),
+        spacing,
+        n_folds=n_folds,
+        coordinates=coordinates,
+        coverage=coverage,
+        say=say,
+    )
+    n_left_out = sum(part.n_left_out for part in parts)
+    return replace(
+        found,
+        blocks=replace(found.blocks, n_left_out=n_left_out),
+        random=replace(found.random, n_left_out=n_left_out),
+    )
+
+
+def _cross_validate(
+    regressor: SSWIMRegressor,
+    X: Any,
+    y: Any,
+    folds: BaseCrossValidator,
+    coverage: float,
+    name: str,
+    say: Callable[[str], object] | None,
+) -> Scores:
+    """Return the scores of all rows, each predicted by a fit without its fold."""
+    sums = []
+    for number, (train, test) in enumerate(folds.split(X), start=1):
+        began = perf_counter()
+        fitted = clone(regressor).set_params(verbose=False, callback=None)
+        fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train))
+        part = sum_scores(fitted, _safe_indexing(X, test), _safe_indexing(y, test), coverage)
+        sums.append(part)
+        if say is not None:
+            seconds = in_words(perf_counter() - began)
+            say(
+                f"{name}, fold {number} of {folds.get_n_splits()}: RMSE "
+                f"{part.scores().rmse:.4g}, {seconds}"
+            )
+    return reduce(add, sums).scores()

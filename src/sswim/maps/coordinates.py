@@ -1,15 +1,31 @@
-"""The two coordinate columns of arrays and data frames."""
+"""The two coordinate columns of arrays and data frames.
+
+Packages of the extra ``maps``, which are imported when they are needed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from sswim.base.errors import UserError
-from sswim.tables.geo_frame import split_geometry
+from sswim.base.validation import UserError
+from sswim.tables.frames import split_geometry
+
+
+def import_extra(name: str) -> ModuleType:
+    """Import a package of the extra, or say how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UserError(
+            f"Maps need the package {name}, which cannot be imported: {error}. Install the extra: "
+            'pip install "sswim[maps]".'
+        ) from error
 
 
 @dataclass(frozen=True)

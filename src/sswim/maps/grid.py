@@ -1,25 +1,137 @@
-"""Predictions on the cells of a map."""
+"""Predictions on the cells of a map.
+
+Rectangles of a map, and the cells that they are cut into.
+
+The region of the rows that a model was fitted to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError, require_integer
 from sswim.base.version import __version__
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.maps.extra import import_extra
+from sswim.maps.coordinates import import_extra
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns, model_schema
-from sswim.maps.region import Cells, make_cells, make_region
-from sswim.maps.seen_region import seen_region
-from sswim.tables.geo_frame import GEOGRAPHIC_NAMES, PLANE_NAMES
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.tables.columns import SphereColumn
+from sswim.tables.frames import GEOGRAPHIC_NAMES, PLANE_NAMES
+from sswim.tables.schema import Schema
 
 if TYPE_CHECKING:
     import xarray
+
+MAX_CELLS = 500_000_000
+"""Largest number of cells of a map: a slip in the spacing must not fill the memory."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle of the plane, or of longitudes and latitudes."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The middles of the cells of a region, which is their outer edge."""
+
+    x: Float64[np.ndarray, " columns"]
+    """From west to east."""
+    y: Float64[np.ndarray, " rows"]
+    """From south to north."""
+
+    def __len__(self) -> int:
+        return len(self.x) * len(self.y)
+
+    def points(self, start: int, stop: int) -> Float64[np.ndarray, "n 2"]:
+        """Return some of the middles, which are numbered row by row from the south-west."""
+        row, column = np.divmod(np.arange(start, min(stop, len(self))), len(self.x))
+        return np.stack([self.x[column], self.y[row]], axis=-1)
+
+
+def make_region(values: Sequence[int | float], *, geographic: bool) -> Region:
+    """Check the edges of a region: west, east, south, north.
+
+    Args:
+        values: The edges.
+        geographic: Whether they are degrees. A region may then cross the date line, with a west
+            edge beyond the east one (170, −170) or an east edge beyond 180 (170, 190).
+    """
+    if len(values) != 4 or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
+        raise UserError(
+            f"region must be four finite numbers: west, east, south, north. Got {values!r}."
+        )
+    west, east, south, north = map(float, values)
+    if geographic and east < west:
+        east += 360
+    if west >= east or south >= north:
+        raise UserError(
+            "region must be west, east, south, north, with west below east and south below north. "
+            f"Got {values!r}."
+        )
+    if geographic and (east - west > 360 or south < -90 or north > 90):
+        raise UserError(
+            "A region in degrees must span at most 360° of longitude, and latitudes from −90° to "
+            f"90°. Got {values!r}."
+        )
+    return Region(west, east, south, north)
+
+
+def make_cells(
+    region: Region, spacing: int | float | None = None, shape: tuple[int, int] | None = None
+) -> Cells:
+    """Cut a region into cells.
+
+    Args:
+        region: The region.
+        spacing: Side of a cell, adjusted so that a whole number of cells fits.
+        shape: Numbers of cells from south to north and from west to east, instead of ``spacing``.
+    """
+    if (spacing is None) == (shape is None):
+        raise UserError(
+            f"Cells need either a spacing or a shape. Got spacing={spacing!r} and shape={shape!r}."
+        )
+    if spacing is not None:
+        if not (np.isfinite(spacing) and spacing > 0):
+            raise UserError(f"spacing must be a positive number. Got {spacing!r}.")
+        rows = round((region.north - region.south) / spacing)
+        columns = round((region.east - region.west) / spacing)
+        if min(rows, columns) < 2:
+            raise UserError(
+                "A map must have at least two cells in each direction. Got a spacing of "
+                f"{spacing:g} for a region of {region.east - region.west:g} by "
+                f"{region.north - region.south:g}; choose a smaller one."
+            )
+    else:
+        assert shape is not None
+        rows, columns = shape
+        require_integer("shape[0]", rows, 2)
+        require_integer("shape[1]", columns, 2)
+    if rows * columns > MAX_CELLS:
+        raise UserError(
+            f"A map can have at most {MAX_CELLS:,} cells. Got {rows:,} × {columns:,}; choose a "
+            "larger spacing, or make the map in parts."
+        )
+    return Cells(
+        _middles(region.west, region.east, columns), _middles(region.south, region.north, rows)
+    )
+
+
+def _middles(low: float, high: float, n: int) -> Float64[np.ndarray, " n"]:
+    """Return the middles of equal parts of an interval."""
+    return low + (high - low) * (np.arange(n) + 0.5) / n
+
 
 CHUNK_ROWS = 65_536
 """Number of cells that are predicted together."""
@@ -191,3 +303,69 @@ def _checked_levels(quantiles: Sequence[float]) -> list[float]:
 
 def _ignore(text: str) -> None:
     """Print nothing."""
+
+
+MAX_ARC = 350.0
+"""Degrees of longitude from which on a region goes all around the sphere."""
+
+
+def seen_region(regressor: SSWIMRegressor, columns: GridColumns) -> Region:
+    """Return the rectangle around the rows that a model keeps.
+
+    Args:
+        regressor: A fitted estimator.
+        columns: How the cells of a map become its rows.
+    """
+    inputs = _kept_inputs(regressor)
+    if inputs is None:
+        raise UserError(
+            "A map needs its region: west, east, south, north. Got none, and a model that keeps "
+            "no rows from which it could follow; give region, or --region."
+        )
+    schema = model_schema(regressor)
+    if columns.geographic:
+        assert schema is not None
+        assert schema.sphere is not None
+        longitude, latitude = _degrees(schema.sphere, inputs[:, :3])
+        return Region(*_arc(longitude), float(latitude.min()), float(latitude.max()))
+    x, y = (inputs[:, _place(schema, name)] for name in columns.coordinates)
+    return Region(float(x.min()), float(x.max()), float(y.min()), float(y.max()))
+
+
+def _place(schema: Schema | None, name: Name) -> int:
+    """Return the number of the input that a column of numbers is."""
+    if schema is None:
+        return int(name)
+    return schema.feature_names.index(schema.names[name] if isinstance(name, int) else name)
+
+
+def _kept_inputs(regressor: SSWIMRegressor) -> Float64[np.ndarray, "N D"] | None:
+    """Return the inputs of the rows in a model, in their units; None if there are none."""
+    for member in regressor.members_:
+        if isinstance(member.predictor, NeighbourPredictor) and len(member.predictor.rows):
+            scaling, inputs = regressor.scaling_, member.predictor.rows.inputs.mean
+            original = inputs.double() * scaling.input_spread + scaling.input_mean
+            return original.cpu().numpy()
+    return None
+
+
+def _degrees(
+    sphere: SphereColumn, encoded: Float64[np.ndarray, "N 3"]
+) -> tuple[Float64[np.ndarray, " N"], Float64[np.ndarray, " N"]]:
+    """Return longitude and latitude of points on the sphere that a model sees."""
+    # The rows of this matrix are the images of the three axes, and it is orthogonal.
+    axes = sphere.encode(np.array([0.0, 90.0, 0.0]), np.array([0.0, 0.0, 90.0]))
+    x, y, z = (encoded @ axes.T).T
+    return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
+
+
+def _arc(longitude: Float64[np.ndarray, " N"]) -> tuple[float, float]:
+    """Return the ends of the shortest arc that holds all longitudes."""
+    places = np.sort(np.mod(longitude, 360.0))
+    gaps = np.diff(places, append=places[0] + 360.0)
+    widest = int(np.argmax(gaps))
+    if 360.0 - gaps[widest] > MAX_ARC:
+        return -180.0, 180.0
+    west = float(places[(widest + 1) % len(places)])
+    west = west - 360.0 if west > 180.0 else west
+    return west, west + 360.0 - float(gaps[widest])

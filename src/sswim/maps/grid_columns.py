@@ -13,11 +13,10 @@ import pyarrow as pa
 from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.tables.columns import Column, NumberColumn, TimeColumn
-from sswim.tables.schema import Schema
-from sswim.tables.schema_file import schema_from_dict
+from sswim.tables.schema import Schema, schema_from_dict
 from sswim.tables.table_io import quote_names
 
 Name = str | int

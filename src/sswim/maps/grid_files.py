@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sswim.base.errors import UserError
-from sswim.base.files import atomic_write
-from sswim.maps.extra import import_extra
+from sswim.base.validation import UserError
+from sswim.files.output_files import atomic_write
+from sswim.maps.coordinates import import_extra
 
 if TYPE_CHECKING:
     import xarray

@@ -2,16 +2,15 @@
 
 Every function draws into the axes that it is given, or into those of a new figure, and returns the
 axes; ``plot_monitor`` has four panels, and takes and returns a figure. Only ``sswim.plotting`` and
-``sswim.lab`` import matplotlib; ``import sswim`` does not.
+``sswim_lab`` import matplotlib; ``import sswim`` does not.
 """
 
 from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_map, plot_pit
 from sswim.plotting.effects import plot_effect
 from sswim.plotting.insight import plot_local_metric, plot_relevance
 from sswim.plotting.monitor import plot_monitor
-from sswim.plotting.predictions import plot_map, plot_prediction
+from sswim.plotting.predictions import plot_history, plot_map, plot_prediction
 from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, png
-from sswim.plotting.training import plot_history
 from sswim.plotting.warps import plot_warped_data, plot_warps
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Shaped
 
-from sswim.base.visible_text import visible
+from sswim.base.validation import visible
 from sswim.plotting.html_page import escape
 
 Values = Shaped[np.ndarray, " n"] | str

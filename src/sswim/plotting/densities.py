@@ -11,17 +11,21 @@ from scipy import stats
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.inputs import (
+from sswim.plotting.style import (
+    CYCLE,
+    INK,
+    add_legend,
     allow_unnamed_inputs,
+    axes,
     check_inputs,
     check_targets,
     curve_points,
+    draw_points,
     input_name,
     require_column,
     single_target,
     thin,
 )
-from sswim.plotting.style import CYCLE, INK, add_legend, axes, draw_points
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 """Coverages of the intervals whose calibration is shown."""

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from sswim.base.errors import UserError
+from sswim.base.validation import UserError
 from sswim.insight.effect import Effect
 from sswim.plotting.style import CYCLE, DARK_BLUE, add_legend, axes, draw_rug
 

@@ -1,4 +1,7 @@
-"""Figures of predictions as functions of the inputs."""
+"""Figures of predictions as functions of the inputs.
+
+Figures of training.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,25 @@ import numpy as np
 from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_choice
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.inputs import (
+from sswim.plotting.style import (
+    CYCLE,
+    DARK_BLUE,
+    INK,
+    add_legend,
     allow_unnamed_inputs,
+    axes,
     check_inputs,
     check_targets,
     curve_points,
+    draw_points,
     input_name,
     require_inputs,
     single_target,
 )
-from sswim.plotting.style import CYCLE, DARK_BLUE, INK, add_legend, axes, draw_points
 
 Quantity = Literal["mean", "std"]
 Interval = tuple[float, float]
@@ -151,3 +160,16 @@ def _choose_bounds(
             f"Got {bounds}."
         )
     return bounds
+
+
+def plot_history(regressor: SSWIMRegressor, *, ax: Axes | None = None) -> Axes:
+    """Plot the objective at every training step, one line for each member."""
+    check_is_fitted(regressor)
+    ax = axes(ax)
+    for member, values in enumerate(regressor.history_):
+        color = CYCLE[member % len(CYCLE)]
+        ax.plot(values, color=color, lw=1.2, label=f"member {member + 1}")
+    ax.set(xlabel="step", ylabel="objective, nats per row")
+    if len(regressor.history_) > 1:
+        add_legend(ax)
+    return ax

@@ -8,15 +8,20 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.inputs import (
+from sswim.plotting.style import (
+    CYCLE,
+    INK,
+    INPUT_COLOURS,
+    add_legend,
     allow_unnamed_inputs,
+    axes,
     check_inputs,
     check_targets,
     curve_points,
+    draw_points,
     input_name,
     require_column,
 )
-from sswim.plotting.style import CYCLE, INK, INPUT_COLOURS, add_legend, axes, draw_points
 
 
 def plot_warps(

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from sswim.estimator.row_scores import COVERAGE
-from sswim.estimator.score_intervals import share_interval
+from sswim.estimator.evaluation import COVERAGE, share_interval
 from sswim.plotting.charts import Axis, Band, Boxes, Chart, Level, Line, Points, Spans
-from sswim.plotting.page_layout import Grid, Part
-from sswim.report.content import Content
-from sswim.report.numbers import number
+from sswim.plotting.html_page import Grid, Part
+from sswim.report.content import Content, number
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 """Coverages of the intervals whose calibration is shown."""

@@ -6,27 +6,18 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sswim.base.outputs import check_output_file
 from sswim.base.validation import require_integer
+from sswim.estimator.evaluation import score_intervals, score_rows
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.estimator.row_scores import score_rows
-from sswim.estimator.score_intervals import score_intervals
-from sswim.plotting.html_page import Link, Text, html_page, page_script, write_page
-from sswim.plotting.page_layout import Part
-from sswim.report.about_part import about_part
+from sswim.files.output_files import check_output_file
+from sswim.plotting.html_page import Link, Part, Text, html_page, page_script, write_page
 from sswim.report.calibration_part import calibration_part
-from sswim.report.content import Content
-from sswim.report.effects_part import effects_part
-from sswim.report.inside_part import inside_part
-from sswim.report.insight import find_insight, insight_cost
-from sswim.report.numbers import count
-from sswim.report.predictions_part import predictions_part
-from sswim.report.residuals_part import residuals_part
+from sswim.report.content import Content, count, find_insight, insight_cost
+from sswim.report.effects_part import effects_part, predictions_part
+from sswim.report.inside_part import about_part, inside_part, warps_part
 from sswim.report.rows import ReportRows, report_rows, told_values
-from sswim.report.scores_part import scores_part
-from sswim.report.surprises_part import surprises_part
-from sswim.report.warps_part import warps_part
+from sswim.report.scores_part import residuals_part, scores_part, surprises_part
 
 MAX_ROWS = 5000
 """Largest number of rows of a report by default; of more, a random sample is used."""

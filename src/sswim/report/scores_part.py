@@ -1,4 +1,9 @@
-"""The first part of a report: scores, what stands out, and targets against predictions."""
+"""The first part of a report: scores, what stands out, and targets against predictions.
+
+The part of a report about the rows that surprise the model most.
+
+The part of a report about residuals: against predictions and against each column.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,20 @@ import math
 import numpy as np
 from scipy import stats
 
-from sswim.estimator.row_scores import COVERAGE
-from sswim.estimator.score_intervals import ScoreInterval, ScoreIntervals
-from sswim.plotting.charts import Axis, Chart, Layer, Line, Points, Spans
-from sswim.plotting.html_page import Table
-from sswim.plotting.page_layout import Card, Details, Findings, Grid, Part, Tile, Tiles
-from sswim.report.content import Content
-from sswim.report.numbers import count, interval, number, percent, percent_interval
+from sswim.estimator.evaluation import COVERAGE, ScoreInterval, ScoreIntervals
+from sswim.plotting.charts import Axis, Chart, Layer, Level, Line, Points, Spans
+from sswim.plotting.html_page import Card, Choice, Details, Findings, Grid, Part, Table, Tile, Tiles
+from sswim.report.content import (
+    Content,
+    bin_means,
+    count,
+    interval,
+    level_means,
+    number,
+    percent,
+    percent_interval,
+)
+from sswim.report.rows import ReportColumn
 
 _SURPRISE = 1e-3
 """Probability, in both tails together, below which a target counts as a surprise."""
@@ -169,4 +181,81 @@ def _drawn_rows(content: Content) -> str:
     return (
         f" {len(content.drawn):,} of {len(content.rows):,} rows are drawn, here and below: a "
         "random sample, and those that surprise most."
+    )
+
+
+def surprises_part(content: Content) -> Part:
+    """Return a table of the rows with the lowest log density, with their values."""
+    rows, scores = content.rows, content.scores
+    columns = content.columns
+    heads = ("row", "log density", rows.target, "mean", "lower", "upper", "PIT")
+    cells = tuple(
+        (
+            str(rows.numbers[row]),
+            f"{scores.log_density[row]:.2f}".replace("-", "−"),
+            *(
+                number(values[row], 4)
+                for values in (scores.target, scores.mean, scores.lower, scores.upper)
+            ),
+            f"{scores.pit[row]:.4f}",
+            *(column.text(row) for column in columns),
+        )
+        for row in content.surprises.tolist()
+    )
+    table = Table((*heads, *(column.name for column in columns)), cells, sortable=True)
+    lead = (
+        "The rows whose targets had the lowest log density: errors in the data, cases that the "
+        "model has not seen, or where it is too sure. Click the head of a column to sort."
+    )
+    caption = (
+        "Rows are counted from 0. Lower and upper are the ends of the 90 % interval; PIT is the "
+        "predicted probability of a smaller target."
+    )
+    if len(columns) < len(rows.columns):
+        caption += f" The {len(columns)} most important of {len(rows.columns)} columns are shown."
+    return Part("surprises", "Surprising rows", (Card("", (table,), caption),), lead)
+
+
+def residuals_part(content: Content) -> Part:
+    """Return residuals against the predicted mean, and against a column of the reader's choice."""
+    lead = (
+        "A residual is a target minus its predicted mean. Orange marks are means of groups of rows "
+        "± 2 standard errors: where they leave zero, the model misses something."
+    )
+    scores = content.scores
+    predicted = Chart(
+        "Residuals against predictions",
+        Axis(f"predicted mean of {content.rows.target}"),
+        Axis("residual"),
+        _layers(content, "mean", bin_means(scores.mean, scores.residual)),
+    )
+    columns = content.columns
+    by_column = Choice(
+        "Residuals against",
+        tuple(column.name for column in columns),
+        tuple(_column_chart(content, place, column) for place, column in enumerate(columns)),
+    )
+    return Part("residuals", "Residuals", (Grid((predicted, by_column)),), lead)
+
+
+def _column_chart(content: Content, place: int, column: ReportColumn) -> Chart:
+    residual = content.scores.residual
+    if column.levels is None:
+        means = bin_means(column.numbers, residual)
+    else:
+        means = level_means(column.numbers, residual)
+    layers = _layers(content, f"c{place}", means)
+    return Chart(f"Residuals against {column.name}", column.axis, Axis("residual"), layers)
+
+
+def _layers(
+    content: Content, x: str, means: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> tuple[Layer, ...]:
+    places, mean, error = means
+    group = "group means ± 2 se"
+    return (
+        content.points(x, "residual"),
+        Level(0.0),
+        Spans(places, mean - 2 * error, mean + 2 * error, group, 2),
+        Points(places, mean, group, 2, "marks"),
     )

@@ -1,10 +1,7 @@
 """Rows of data: where they come from, and how they are checked, standardised and summarised."""
 
-from sswim.rows.array_source import ArraySource
-from sswim.rows.iterable_source import IterableSource
-from sswim.rows.measure import Measure
-from sswim.rows.rows import Rows, as_measure, as_rows
-from sswim.rows.source import Chunk, Source
+from sswim.rows.rows import Measure, Rows, as_measure, as_rows
+from sswim.rows.source import ArraySource, Chunk, IterableSource, Source
 
 __all__ = [
     "ArraySource",

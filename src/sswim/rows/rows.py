@@ -1,18 +1,90 @@
-"""Rows of data: inputs with targets, checked."""
+"""Rows of data: inputs with targets, checked.
+
+Gaussian measures: inputs together with their uncertainty.
+
+Keys of rows: 64-bit numbers that are equal where all values of two rows are.
+
+Copies: rows whose inputs and targets are all equal.
+
+Chunks of rows cut into smaller ones.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from sswim.base.errors import UserError
-from sswim.base.record import Record
-from sswim.rows.measure import Measure
+from sswim.base.record import Record, chunks
+from sswim.base.validation import UserError, require_restartable
+
+Variance = Float[Tensor, "*N D"] | Float[Tensor, "*N D D"]
+"""The diagonal of a covariance, or all of it."""
+
+
+@dataclass(frozen=True)
+class Measure(Record):
+    """A Gaussian N(m, Σ) for every row; a row without variance is a point.
+
+    Its uncertainty has two causes, which are kept apart: the warps are uncertain functions, and
+    the raw input itself may be uncertain.
+
+    Rows lie along the last of the axes ``*N``. Where every member has its own measure, the axes of
+    the members come before it.
+    """
+
+    mean: Float[Tensor, "*N D"]
+    """m, the means."""
+    variance: Float[Tensor, "*N D"] | Float[Tensor, "*N D D"] | None = None
+    """Variance caused by the warps; None before the first warp."""
+    input_variance: Float[Tensor, "*N D"] | Float[Tensor, "*N D D"] | None = None
+    """Variance of the raw input, passed on by the warps; None if the input is known exactly."""
+
+
+def full_covariance(mean: Float[Tensor, "*N D"], variance: Variance) -> Float[Tensor, "*N D D"]:
+    """Return the covariance matrices, which may be given by their diagonals."""
+    return torch.diag_embed(variance) if variance.ndim == mean.ndim else variance
+
+
+def marginal_variance(measure: Measure) -> Float[Tensor, "*N D"] | None:
+    """Return the variance of each coordinate from both causes; None for points."""
+    parts = [
+        full_covariance(measure.mean, variance).diagonal(dim1=-2, dim2=-1)
+        for variance in (measure.variance, measure.input_variance)
+        if variance is not None
+    ]
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def row_keys(values: Float[Tensor, "N C"]) -> Int64[Tensor, " N"]:
+    """Hash the values of every row, in their precision, by SplitMix64.
+
+    Keys do not depend on the order of the rows or on the device.
+    """
+    integers = torch.int32 if values.dtype == torch.float32 else torch.int64
+    keys = torch.zeros(len(values), dtype=torch.int64, device=values.device)
+    for column in (values + 0.0).contiguous().view(integers).unbind(-1):  # −0 becomes 0
+        keys = _mix(keys ^ column)
+    return keys
+
+
+def _mix(keys: Int64[Tensor, " N"]) -> Int64[Tensor, " N"]:
+    """Mix the bits of integers by SplitMix64."""
+    keys = keys + -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, as all constants here modulo 2^64
+    keys = (keys ^ _shift(keys, 30)) * -0x40A7B892E31B1A47
+    keys = (keys ^ _shift(keys, 27)) * -0x6B2FB644ECCEEE15
+    return keys ^ _shift(keys, 31)
+
+
+def _shift(keys: Int64[Tensor, " N"], places: int) -> Int64[Tensor, " N"]:
+    """Shift bits to the right, with zeros from the left."""
+    return (keys >> places) & ((1 << (64 - places)) - 1)
+
 
 _LARGEST_RATIO = 1e100
 """Largest ratio of two weights; noise is divided by weights and must stay finite."""
@@ -137,3 +209,42 @@ def _tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
             f"values; {cure}."
         )
     return tensor
+
+
+def merge_copies(rows: Rows) -> Rows:
+    """Return distinct rows in an order that depends on them alone, with the sums of their weights.
+
+    Rows without copies whose weights are equal, or that have none, are returned as they are: equal
+    weights mean as much as none.
+    """
+    columns = replace(rows, weight=None).to(dtype=torch.float64).tensors()
+    keys = row_keys(torch.cat(columns, dim=1))
+    distinct, index = keys.unique(return_inverse=True)
+    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
+    if len(distinct) == len(rows) and bool((weight == weight[:1]).all()):
+        return rows
+    total = weight.new_zeros(len(distinct)).index_add_(0, index, weight)
+    first = index.new_full((len(distinct),), len(rows)).scatter_reduce_(
+        0, index, torch.arange(len(rows), device=index.device), "amin"
+    )
+    return replace(rows.take(first), weight=total)
+
+
+@dataclass(frozen=True)
+class SmallerChunks:
+    """Chunks cut into smaller ones, anew in every pass over them."""
+
+    rows: Iterable[Rows]
+    """Chunks in an iterable that can be restarted."""
+    size_of: Callable[[Rows], int]
+    """Returns the largest number of rows that a chunk is cut into."""
+
+    def __post_init__(self) -> None:
+        require_restartable(self.rows)
+
+    def __iter__(self) -> Iterator[Rows]:
+        for chunk in self.rows:
+            if len(chunk) == 0:
+                yield chunk
+            else:
+                yield from chunks(chunk, self.size_of(chunk), chunk.axis)

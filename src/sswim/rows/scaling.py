@@ -1,18 +1,112 @@
-"""Standardising inputs and targets, and undoing it."""
+"""Standardising inputs and targets, and undoing it.
+
+The median and the width of a column: how far apart its middle values are.
+
+Means and spreads of columns that can be added up over sets of rows.
+
+Wild inputs: values so far from all others that they can only be mistakes.
+
+One cell of 1e12 in a column of percentages would set the spread of the whole column, and all other
+values would look alike. Such a value is taken as the farthest value that is not wild, in training
+and in predictions, and a warning names the column.
+
+The unit of weights: the weight of a row that counts as one observation.
+
+Only ratios of weights say something about a table: all weights doubled, or every row given twice,
+is the same table. So weights are divided by a unit. It is the largest number of which all weights
+are multiples, if there is one: a row given three times then counts as three observations. Weights
+that are no multiples, or that are large though every row has its own inputs, are shares of
+importance rather than counts, and their unit is their mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.rows.measure import Measure, marginal_variance
-from sswim.rows.moments import Moments, moments
-from sswim.rows.rows import Rows
+from sswim.rows.rows import Measure, Rows, marginal_variance
+
+_WIDTHS = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
+"""Quantiles whose distance is the width of a column: of the first pair that are not equal."""
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def column_width(values: Float64[np.ndarray, " N"]) -> float | None:
+    """Return the width of a column without missing values; None if almost all are equal.
+
+    Unlike the standard deviation it does not grow with a few values far away.
+    """
+    quarters = 0.25 * values  # of the largest numbers, too, the differences are numbers
+    for lower, upper in _WIDTHS:
+        width = float(np.quantile(quarters, upper) - np.quantile(quarters, lower))
+        if width > 0:
+            return min(4 * width, _LARGEST)
+    return None
+
+
+def column_median(values: Float64[np.ndarray, " N"]) -> float:
+    """Return the median of a column without missing values, also of the largest numbers."""
+    return 4 * float(np.median(0.25 * values))
+
+
+@dataclass(frozen=True)
+class Moments(Record):
+    """Total weight, means and spreads of columns; ``+`` combines those of two sets of rows."""
+
+    weight: Float64[Tensor, ""]
+    mean: Float64[Tensor, " C"]
+    spread: Float64[Tensor, " C"]
+    largest: Float64[Tensor, " C"]
+    """Largest absolute values: the units in which squares neither overflow nor vanish."""
+
+    @property
+    def unit(self) -> Float64[Tensor, " C"]:
+        """The largest absolute value of a column, or one where all are zero."""
+        return _unit(self.largest)
+
+    def __add__(self, other: Moments) -> Moments:
+        total = self.weight + other.weight
+        if total == 0:
+            return self
+        largest = torch.maximum(self.largest, other.largest)
+        unit = _unit(largest)
+        share = other.weight / total
+        shift = other.mean / unit - self.mean / unit
+        within = (1 - share) * (self.spread / unit).square() + share * (
+            other.spread / unit
+        ).square()
+        spread = (within + share * (1 - share) * shift.square()).sqrt()
+        return Moments(total, self.mean + share * shift * unit, spread * unit, largest)
+
+
+def moments(values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None) -> Moments:
+    """Compute the moments of the rows whose weight is positive."""
+    values = values.to(torch.float64)
+    if weight is not None:
+        values, weight = values[weight > 0], weight[weight > 0]
+    if len(values) == 0:
+        nothing = values.new_zeros(values.shape[1])
+        return Moments(values.new_zeros(()), nothing, nothing, nothing)
+    total = values.new_full((), len(values)) if weight is None else weight.sum()
+    share = values.new_full((len(values),), 1 / len(values)) if weight is None else weight / total
+    largest = values.abs().amax(0)
+    unit = _unit(largest)
+    mean = share @ (values / unit)
+    spread = (share @ (values / unit - mean).square()).sqrt()
+    return Moments(total, mean * unit, spread * unit, largest)
+
+
+def _unit(largest: Float64[Tensor, " C"]) -> Float64[Tensor, " C"]:
+    return torch.where(largest > 0, largest, 1.0)
+
 
 _CONSTANT = 1e-14
 """A column is constant if its spread is below this fraction of its largest absolute value."""
@@ -34,11 +128,11 @@ class Scaling(Record):
     target_mean: Float64[Tensor, " T"]
     target_spread: Float64[Tensor, " T"]
     weight_unit: Float64[Tensor, ""]
-    """Weight of a row that counts as one observation; see :mod:`sswim.rows.weight_unit`."""
+    """Weight of a row that counts as one observation; see :mod:`sswim.rows.scaling`."""
     input_low: Float64[Tensor, " D"]
     """Smaller inputs are taken as this; −∞ unless a column has wild values."""
     input_high: Float64[Tensor, " D"]
-    """Larger inputs are taken as this; see :mod:`sswim.rows.wild_inputs`."""
+    """Larger inputs are taken as this; see :mod:`sswim.rows.scaling`."""
 
     def inputs(self, measure: Measure) -> Measure:
         """Standardise inputs to zero mean and unit spread.
@@ -136,3 +230,106 @@ def _scale(moments: Moments) -> Float64[Tensor, " C"]:
 
 def _is_constant(moments: Moments) -> Bool[Tensor, " C"]:
     return moments.spread / moments.unit <= _CONSTANT
+
+
+_FAR = 1e4
+"""Distance of a wild value from the median, in widths of the column."""
+
+
+def tame(
+    scaling: Scaling,
+    sample: Rows,
+    lowest: Float64[Tensor, " D"],
+    highest: Float64[Tensor, " D"],
+    names: Sequence[str] | None = None,
+    bounded: Collection[int] = (),
+) -> Scaling:
+    """Return a scaling that limits the columns with wild values, and warn of these.
+
+    Args:
+        scaling: The scaling of all rows.
+        sample: Some rows, or all.
+        lowest: Smallest value of every input in all rows.
+        highest: Largest value of every input in all rows.
+        names: Names of the inputs.
+        bounded: Inputs that are never wild, because they are coordinates of points on a sphere: if
+            most points are in one town, others are far away and yet no mistakes.
+    """
+    low, high = scaling.input_low.clone(), scaling.input_high.clone()
+    for number, column in enumerate(sample.inputs.mean.to(torch.float64).cpu().numpy().T):
+        bottom, top = lowest[number].item(), highest[number].item()
+        found = None if number in bounded else _range(column, bottom, top)
+        if found is None:
+            continue
+        low[number], high[number] = found
+        name = f"Column {number} of X" if names is None else f"Input {names[number]!r}"
+        wild = top if top > found[1] else bottom
+        warnings.warn(
+            f"{name} has a value, {wild:.4g}, that is more than {_FAR:.0e} times as far from the "
+            f"median as half of the values. Values outside {found[0]:.4g} to {found[1]:.4g} are "
+            "taken as these limits: correct or remove it if it is a mistake.",
+            stacklevel=3,
+        )
+    if bool((low.isinf() & high.isinf()).all()):
+        return scaling
+    limited = sample.inputs.mean.to(torch.float64).clamp(low, high)
+    of_limited = scaling_of(moments(limited, sample.weight), moments(sample.targets, sample.weight))
+    is_wild = ~(low.isinf() & high.isinf())
+    return replace(
+        scaling,
+        input_mean=torch.where(is_wild, of_limited.input_mean, scaling.input_mean),
+        input_spread=torch.where(is_wild, of_limited.input_spread, scaling.input_spread),
+        input_low=low,
+        input_high=high,
+    )
+
+
+def _range(
+    column: Float64[np.ndarray, " N"], lowest: float, highest: float
+) -> tuple[float, float] | None:
+    """Return the limits of the values of a column that are not wild; None if no value is.
+
+    They are as far from the median on both sides as the farthest such value of the sample.
+    """
+    middle = column_median(column)
+    width = column_width(column)
+    if width is None or max(highest - middle, middle - lowest) <= _FAR * width:
+        return None
+    usual = column[np.abs(column - middle) <= _FAR * width]
+    reach = float(np.abs(usual - middle).max())
+    return middle - reach, middle + reach
+
+
+_ROUNDING = 1e-9
+"""Relative distance of a multiple from the next integer."""
+
+_MANY = 10.0
+"""Mean count above which rows with inputs of their own are not counts of observations."""
+
+
+def weight_unit(rows: Rows) -> float:
+    """Return the unit of the weights of rows; one if they have none."""
+    if rows.weight is None:
+        return 1.0
+    weights = rows.weight[rows.weight > 0].cpu().numpy()
+    mean = float(weights.mean())
+    divisor = _common_divisor(weights)
+    if divisor is None or (mean > _MANY * divisor and not _inputs_repeat(rows)):
+        return mean
+    return divisor
+
+
+def _common_divisor(weights: Float64[np.ndarray, " N"]) -> float | None:
+    """Return the largest number of which all weights are multiples, if one is found."""
+    for unit in (float(weights.min()), 1.0):
+        ratios = weights / unit
+        counts = np.rint(ratios)
+        if counts.max() < 2**53 and np.all(np.abs(ratios - counts) <= _ROUNDING * ratios):
+            return unit * int(np.gcd.reduce(counts.astype(np.int64)))
+    return None
+
+
+def _inputs_repeat(rows: Rows) -> bool:
+    """Return whether most rows share their inputs with a row that has another target."""
+    _, counts = torch.unique(rows.inputs.mean, dim=0, return_counts=True)
+    return bool(counts[counts > 1].sum() > len(rows) / 2)

@@ -1,7 +1,16 @@
-"""A summary of a data set, made in one pass over its rows before anything is learnt."""
+"""A summary of a data set, made in one pass over its rows before anything is learnt.
+
+Checks of targets: how many are equal, how extreme they are, and how they are rounded.
+
+A random sample of rows that does not depend on how they are chunked or who reads them.
+
+Every row has a key, a hash of its number, and the rows with the smallest keys are the sample. The
+sample of two samples together is therefore the sample of all rows behind them.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -9,22 +18,211 @@ from itertools import chain
 from operator import add
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64, UInt64
 from torch import Tensor
 
-from sswim.base.errors import UserError
-from sswim.distributed.processes import ALONE, Processes
-from sswim.distributed.share import ALL_ROWS, Share
-from sswim.rows.copies import merge_copies
-from sswim.rows.moments import Moments, moments
-from sswim.rows.row_sample import RowSampler
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import Scaling, scaling_of, share_spreads
+from sswim.base.validation import UserError
+from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
+from sswim.rows.rows import Rows, as_rows, merge_copies
+from sswim.rows.scaling import (
+    Moments,
+    Scaling,
+    moments,
+    scaling_of,
+    share_spreads,
+    tame,
+    weight_unit,
+)
 from sswim.rows.source import Chunk, Source
-from sswim.rows.target_checks import require_moderate_targets
-from sswim.rows.weight_unit import weight_unit
-from sswim.rows.wild_inputs import tame
+
+_TIED_SHARE = 0.25
+"""Share of equal targets above which they are ties; rounded real data have up to 0.15."""
+
+_FAR = 1e4
+"""Distance of an extreme target in interquartile ranges; a log-normal with σ = 3 stays below."""
+
+
+_ROUNDING = 1e-9
+"""Distance of equal values after conversions of units, as a share of the range."""
+
+
+_LARGEST = 1e280
+"""Largest absolute value of a target: its predicted quantiles, far beyond it, are still numbers."""
+
+_FARTHEST = 1e100
+"""Largest distance of a later target from the mean of ``fit``, in spreads; its square is finite."""
+
+
+def require_moderate_targets(largest: Float64[Tensor, " T"]) -> None:
+    """Raise an error about targets that are almost too large for numbers.
+
+    Args:
+        largest: Largest absolute value of every target.
+    """
+    if bool((largest > _LARGEST).any()):
+        raise UserError(
+            f"Targets must not exceed {_LARGEST:.0e}, so that predictions are finite. Got "
+            f"{largest.max().item():.4g} in y; divide y by a constant."
+        )
+
+
+def require_like_targets(rows: Rows, scaling: Scaling) -> None:
+    """Raise an error about rows whose targets cannot be those of the model."""
+    farthest = scaling.targets(rows.targets).abs().max().item()
+    if farthest > _FARTHEST:
+        raise UserError(
+            "Targets must be in the units of those of fit. Got one that is "
+            f"{farthest:.2g} times as far from their mean as they are spread; correct it, or fit "
+            "a new model."
+        )
+
+
+def has_ties(rows: Rows) -> bool:
+    """Whether so many targets are equal that no output warp can make them Gaussian."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    return any(_largest_share(column) >= _TIED_SHARE for column in targets.cpu().numpy().T)
+
+
+def warn_about_targets(rows: Rows, *, output_warp: bool) -> None:
+    """Warn about extreme values, and about ties if an output warp is learnt."""
+    targets = rows.targets if rows.weight is None else rows.targets[rows.weight > 0]
+    for number, column in enumerate(targets.cpu().numpy().T):
+        name = "y" if targets.shape[1] == 1 else f"Column {number} of y"
+        lower, middle, upper = np.quantile(column, [0.25, 0.5, 0.75])
+        farthest = np.abs(column - middle).max()
+        if farthest > _FAR * (upper - lower) > 0:
+            warnings.warn(
+                f"{name} has a value {farthest / (upper - lower):.2g} times as far from the median "
+                "as the middle half of the values is wide. Standardised, all others look alike: "
+                "correct or remove it, or model the logarithm of y.",
+                stacklevel=3,
+            )
+        if not output_warp:
+            continue
+        share = _largest_share(column)
+        if share >= _TIED_SHARE:
+            warnings.warn(
+                f"{share:.0%} of {name} is one and the same value, where an output warp would make "
+                "the density as high as it can. Learn it without (output_warp='none'), or learn "
+                "these rows apart from the others.",
+                stacklevel=3,
+            )
+
+
+def target_resolution(rows: Rows) -> Float64[Tensor, " T"]:
+    """Return the step of every rounded target: the smallest distance of values that occur twice.
+
+    It is zero for a target without such values.
+    """
+    steps = [_resolution(column) for column in rows.targets.cpu().numpy().T]
+    return torch.tensor(steps, dtype=torch.float64)
+
+
+def _resolution(column: Float64[np.ndarray, " N"]) -> float:
+    values, counts = np.unique(column, return_counts=True)
+    gaps = np.diff(values[counts > 1])
+    gaps = gaps[gaps > _ROUNDING * np.ptp(column)]
+    return float(gaps.min()) if len(gaps) else 0.0
+
+
+def _largest_share(column: Float64[np.ndarray, " N"]) -> float:
+    """Return the share of the most frequent value; zero if no value occurs twice."""
+    most = np.unique(column, return_counts=True)[1].max()
+    return float(most / len(column)) if most > 1 else 0.0
+
+
+def sample_keys(
+    numbers: Int64[np.ndarray, " n"], random_state: int = 0
+) -> UInt64[np.ndarray, " n"]:
+    """Hash row numbers by SplitMix64, a permutation of the 64-bit integers.
+
+    Args:
+        numbers: Numbers of rows.
+        random_state: Seed that chooses one of many such permutations.
+    """
+    shift = np.uint64(random_state * 0xD1B54A32D192ED03 % 2**64)
+    mixed = (numbers.astype(np.uint64) + shift) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def smallest_keys(
+    numbers: Int64[np.ndarray, " n"], size: int, random_state: int = 0
+) -> Int64[np.ndarray, " m"]:
+    """Return the sorted indices of the ``size`` numbers with the smallest keys, or of all."""
+    if len(numbers) <= size:
+        return np.arange(len(numbers))
+    return np.sort(np.argpartition(sample_keys(numbers, random_state), size - 1)[:size])
+
+
+class RowSampler:
+    """Collects the sample of all rows seen so far, of those whose weight is positive."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._chunks: list[Chunk] = []
+        self._n_rows = 0
+        self._largest_key: np.uint64 | None = None
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        if chunk.weight is not None:
+            chunk = chunk.take(chunk.weight > 0)
+        if self._largest_key is not None:
+            chunk = chunk.take(sample_keys(chunk.numbers) <= self._largest_key)
+        if len(chunk) > self.size:
+            chunk = chunk.take(smallest_keys(chunk.numbers, self.size))
+        if len(chunk):
+            self._chunks.append(chunk)
+            self._n_rows += len(chunk)
+        if self._n_rows > 2 * self.size:
+            self._shrink()
+
+    def sample(self, processes: Processes = ALONE) -> Chunk:
+        """Return the sample of the rows of all processes, in the order of their numbers."""
+        self._shrink()
+        mine = self._chunks
+        if processes.size > 1:
+            # Keys first, so that no process sends rows that are not in the common sample.
+            keys = [sample_keys(chunk.numbers) for chunk in mine]
+            all_keys = np.concatenate([*processes.all_gather(_concatenate(keys))])
+            if len(all_keys) > self.size:
+                largest = np.partition(all_keys, self.size - 1)[self.size - 1]
+                mine = [chunk.take(sample_keys(chunk.numbers) <= largest) for chunk in mine]
+            mine = [chunk for chunks in processes.all_gather(mine) for chunk in chunks]
+        joined = _join(mine)
+        return joined.take(np.argsort(joined.numbers))
+
+    def _shrink(self) -> None:
+        if self._n_rows <= self.size:
+            return
+        joined = _join(self._chunks)
+        joined = joined.take(smallest_keys(joined.numbers, self.size))
+        self._largest_key = sample_keys(joined.numbers).max()
+        self._chunks, self._n_rows = [joined], self.size
+
+
+def _concatenate(arrays: list[UInt64[np.ndarray, " _"]]) -> UInt64[np.ndarray, " n"]:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=np.uint64)
+
+
+def _join(chunks: Iterable[Chunk]) -> Chunk:
+    chunks = list(chunks)
+    if not chunks:
+        raise UserError("A source must have at least one row that counts. Got none.")
+    weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
+    variances = [chunk.input_variance for chunk in chunks if chunk.input_variance is not None]
+    return Chunk(
+        np.concatenate([chunk.numbers for chunk in chunks]),
+        np.concatenate([chunk.inputs for chunk in chunks]),
+        np.concatenate([chunk.targets for chunk in chunks]),
+        np.concatenate(weights) if weights else None,
+        np.concatenate(variances) if variances else None,
+    )
+
 
 MIN_ROWS = 2
 """Smallest number of rows that anything can be learnt from."""

@@ -1,8 +1,12 @@
-"""The standardised rows that members are trained on."""
+"""The standardised rows that members are trained on.
+
+Rows that are read again in every pass over them, and standardised on the way.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -11,13 +15,50 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.distributed.processes import ALONE, Processes
-from sswim.distributed.share import ALL_ROWS, Share
-from sswim.rows.row_sample import RowSampler
+from sswim.base.record import concatenate
+from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
 from sswim.rows.rows import Rows, as_rows
-from sswim.rows.source import Source
-from sswim.rows.stream import Stream
-from sswim.rows.summary import Summary
+from sswim.rows.scaling import Scaling
+from sswim.rows.source import Source, prefetched
+from sswim.rows.summary import RowSampler, Summary, chunk_rows
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One process's share of a source, in standardised chunks on the training device."""
+
+    source: Source
+    share: Share
+    scaling: Scaling
+    """Means and spreads of the rows, on the CPU."""
+    dtype: torch.dtype
+    """Precision of the inputs."""
+    device: torch.device
+
+    def __iter__(self) -> Iterator[Rows]:
+        """Yield the chunks, with the next ones prepared in a thread; one empty chunk if none."""
+        empty = True
+        for rows in prefetched(self._standardised()):
+            empty = False
+            yield rows
+        if empty:
+            one_row = as_rows(self.scaling.input_mean[None], self.scaling.target_mean[None])
+            yield self._to_device(one_row.map(lambda tensor: tensor[:0]))
+
+    def _standardised(self) -> Iterator[Rows]:
+        for chunk in self.source.chunks(self.share):
+            rows = chunk_rows(chunk)
+            if rows is not None:
+                yield self._to_device(self.scaling.rows(rows))
+
+    def _to_device(self, rows: Rows) -> Rows:
+        rows = replace(rows, inputs=rows.inputs.to(dtype=self.dtype))
+        return rows.to(device=self.device)
+
+    def in_memory(self) -> Rows:
+        """Return all rows of the stream in memory."""
+        return concatenate(self)
+
 
 COPIES = 3
 """Number of copies of the rows in memory while they are standardised and put together."""

@@ -19,9 +19,8 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.cholesky import cholesky
-from sswim.surrogate.member_kernels import kernel_between, kernel_within
-from sswim.surrogate.member_kind import MemberKind
-from sswim.surrogate.members import MemberFactors, member_points
+from sswim.surrogate.kernels import kernel_between, kernel_within
+from sswim.surrogate.members import MemberFactors, MemberKind, member_points
 
 _MATRIX = "kernel matrix of the rows"
 

@@ -5,28 +5,149 @@ the kinds are weighed on rows that they have not seen. Then the members of the k
 weight go on learning, for fewer steps, from all folds, and are conditioned on all rows. Near copies
 of rows do not count in any of this, except for the level of the noise and when members are
 conditioned.
+
+The choice of the map of targets, by the evidence of small models that see targets through each.
+
+Values that span orders of magnitude, such as losses that blow up in a corner, are smooth on a
+logarithmic scale and not on their own. The evidence of y, that of z plus Σ log dz/dy, says so.
+
+The noise of members whose other parameters are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from sswim.base.threads import flushed_denormals, map_on_cores
-from sswim.surrogate.distinct_rows import distinct_rows
+from sswim.base.record import flushed_denormals, map_on_cores
+from sswim.surrogate.evidence import MapParts, negative_log_evidence
 from sswim.surrogate.exact_gp import Observed, condition
-from sswim.surrogate.map_choice import choose_map
-from sswim.surrogate.member_evidence import MapParts
-from sswim.surrogate.member_kind import KINDS, MemberKind
-from sswim.surrogate.member_training import MemberTraining
-from sswim.surrogate.members import Members
-from sswim.surrogate.noise_level import refit_noise
+from sswim.surrogate.kernels import kernel_within
+from sswim.surrogate.members import (
+    KINDS,
+    SMALLEST_NOISE,
+    MemberFactors,
+    MemberKind,
+    Members,
+    member_points,
+    negative_log_noise_prior,
+)
 from sswim.surrogate.surrogate import InputRange, Surrogate
-from sswim.surrogate.target_map import TargetMap
-from sswim.surrogate.weights import assign_folds, stacked_weights
+from sswim.surrogate.target_map import LogarithmicMap, TargetMap, standardise
+from sswim.surrogate.training import MemberTraining, assign_folds, distinct_rows, stacked_weights
+from sswim.warps.output_warp import OutputMap
+
+STRENGTHS = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
+"""b of the logarithmic maps, for standardised targets."""
+
+PILOTS = (MemberKind("rbf", monotone=True), MemberKind("rbf", additive=True))
+"""Kinds of the models that compare the maps."""
+
+PRIOR = -3.0
+"""Log prior probability of each logarithmic map, relative to that of none."""
+
+LARGEST_BEND = 0.3
+"""Largest relative change of a map's slope over the deviation of known noise."""
+
+N_BENT, LARGEST_STRETCH = 2, 10.0
+"""A map's slope falls by no more than about this factor over the range of so many rows next to the
+end, and a tenth of all rows."""
+
+SMALLEST_COMPARED = 8
+"""With fewer rows targets are only standardised."""
+
+
+@torch.no_grad()
+def choose_map(rows: Observed, n_steps: int, map_parts: MapParts = map) -> TargetMap:
+    """Return the map of targets whose posterior probability is largest.
+
+    Args:
+        rows: Rows as members see them, with the targets y.
+        n_steps: Number of training steps of the models that compare the maps.
+        map_parts: Computes parts of the evidence, perhaps several at once.
+    """
+    standard = standardise(rows.targets)
+    standardised = standard.forward(rows.targets)[0]
+    constant = standardised.square().mean() < 0.5  # but for rounding
+    if len(rows.targets) < SMALLEST_COMPARED or constant:
+        return standard
+    noise = 0.0 if rows.variance is None else rows.variance.max().sqrt() / standard.spread
+    maps = [replace(standard, warp=warp) for warp in _warps(standardised, float(noise))]
+    targets, slopes = (
+        torch.stack(each).repeat(len(PILOTS), 1)
+        for each in zip(*(each.forward(rows.targets) for each in maps), strict=True)
+    )
+    variance = None if rows.variance is None else rows.variance * slopes.square()
+    kinds = [kind for kind in PILOTS for _ in maps]
+    # Kinds without warps draw no random numbers.
+    members = Members(kinds, rows.inputs.cpu(), variance is not None, torch.Generator())
+    training = MemberTraining(
+        members.to(rows.inputs.device),
+        rows.inputs,
+        targets,
+        variance,
+        torch.zeros_like(targets, dtype=torch.bool),
+        map_parts,
+    )
+    training.run(n_steps)
+    log_densities = slopes.log().sum(-1) - training.negative_log_posteriors()
+    by_map = log_densities.reshape(len(PILOTS), len(maps)).logsumexp(0)
+    by_map[1:] += PRIOR
+    return maps[int(by_map.nan_to_num(nan=-torch.inf).argmax())]
+
+
+def _warps(standardised: Tensor, noise: float) -> Iterator[OutputMap]:
+    """Yield the identity, and logarithmic maps of either direction.
+
+    Maps are nearly straight over the deviation of known noise; else Gaussian noise would not stay
+    Gaussian. Nor do they bend before there are some rows: a map that sets the last row apart gives
+    it a large density, and says nothing about the others.
+    """
+    yield OutputMap()
+    some = 1 + N_BENT + len(standardised) // 10
+    for direction in (1.0, -1.0):
+        distances = (direction * standardised).sort(descending=True).values
+        nearest = float(distances[0] - distances[min(some, len(distances)) - 1])
+        for strength in STRENGTHS:
+            if strength * noise <= LARGEST_BEND and strength * nearest <= LARGEST_STRETCH:
+                yield LogarithmicMap.of(standardised, direction, strength)
+
+
+LEVELS = torch.logspace(-11, 0, 23, dtype=torch.float64)
+"""Values of σ² that are compared, two in a decade; targets have a variance of about one."""
+
+
+@torch.no_grad()
+def refit_noise(
+    factors: MemberFactors, kinds: tuple[MemberKind, ...], rows: Observed
+) -> MemberFactors:
+    """Return members with the noise that is most probable given rows.
+
+    Only rows side by side can tell a small noise from a smaller one. Where the noise is too large,
+    a function that is known looks uncertain, and evaluating it again seems to be worth while.
+
+    Args:
+        factors: Tensors of the members.
+        kinds: The kind of every member.
+        rows: Rows with mapped targets, whose noise is not known.
+    """
+    points = member_points(factors, rows.inputs[None])
+    kernel = kernel_within(kinds, factors, points)
+    residuals = rows.targets - factors.mean[:, None]
+    levels = LEVELS.to(points.device)
+    misfits = [
+        negative_log_evidence(kernel, (level + SMALLEST_NOISE).expand_as(residuals), residuals)
+        for level in levels
+    ]
+    costs = torch.stack(misfits) + negative_log_noise_prior(levels.log())[:, None]
+    best = costs.nan_to_num(nan=math.inf).argmin(0)
+    return replace(factors, noise=levels[best] + SMALLEST_NOISE)
+
 
 N_FOLDS = 4
 """Number of folds, and of members of each kind."""

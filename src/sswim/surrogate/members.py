@@ -1,4 +1,20 @@
-"""The members of a surrogate: their parameters, and their inputs in units of length-scales."""
+"""The members of a surrogate: their parameters, and their inputs in units of length-scales.
+
+The kinds of members of a surrogate: how their inputs are warped, and their kernel.
+
+Length-scales of members: where their training starts, and their prior.
+
+Monotone warps: smooth increasing functions of each input by itself.
+
+The slope of a function is e^{r_c} within each of C cells of equal width, smoothed by a Gaussian. At
+the ends it goes on for ever. With the cells' inner edges a_c and I(t) = ∫Φ(t/w)dt, the integral of
+the smoothed step, the function is
+
+    u(x) = e^{r_0}·x + Σ_{c≥1} (e^{r_c} − e^{r_{c−1}})·I(x − a_c),    I(t) = t·Φ(t/w) + w·φ(t/w).
+
+Its slope lies between the smallest and the largest e^{r_c}, so it cannot fold the inputs: a warp of
+few rows that can, puts rows side by side that have nothing to do with each other.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +23,147 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Literal, cast
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
-from sswim.model.start import start_warps
-from sswim.model.warp import WarpFactors, WarpLayer, warp
-from sswim.rows.measure import Measure
-from sswim.surrogate.length_scales import scale_prior, start_scale
-from sswim.surrogate.member_kind import MemberKind
-from sswim.surrogate.monotone_warp import MonotoneWarps, monotone_warp
+from sswim.kernels.spectrum import Kernel
+from sswim.members.start import start_warps
+from sswim.rows.rows import Measure
+from sswim.warps.warp import WarpFactors, WarpLayer, warp
+
+Start = Literal["usual", "rough", "fine"]
+
+
+@dataclass(frozen=True)
+class MemberKind:
+    """How members warp their inputs, and the kernel that they have on the warped inputs."""
+
+    kernel: Kernel
+    monotone: bool = False
+    """Whether each input first goes through a monotone function of its own."""
+    depth: int = 0
+    """Number of warps g(x) ⊙ x + h(x) after that."""
+    additive: bool = False
+    """Whether the function is a sum of functions of few inputs each, rather than of all."""
+    ripples: bool = False
+    """Whether the kernel has a second part of much shorter length-scales."""
+    start: Start = "usual"
+    """Length-scales and noise from which training starts. From long ones and much noise
+    (``"rough"``) a member takes ripples that are too fine to follow for noise. From short ones
+    (``"fine"``) it finds fast waves that others miss."""
+
+
+KINDS = (
+    MemberKind("matern52", monotone=True, depth=1),
+    MemberKind("matern52", monotone=True),
+    MemberKind("rbf", monotone=True, ripples=True),
+    MemberKind("rbf", ripples=True),
+    MemberKind("rbf", monotone=True),
+    MemberKind("rbf"),
+    MemberKind("rbf", start="rough"),
+    MemberKind("rbf", monotone=True, additive=True),
+    MemberKind("rbf", additive=True, start="fine"),
+)
+"""The kinds of a surrogate.
+
+Kinds with warps come first. Kinds of one kernel lie side by side, and so do those with ripples: a
+warp is applied to the first members, and a kernel to a slice of them, without copies.
+"""
+
+START: dict[Start, float] = {"usual": 0.5, "rough": 1.0, "fine": 0.15}
+"""Length-scales before training, in units of √D and the range of an input. Additive members see one
+input at a time, and have no √D."""
+
+RIPPLE_START = 2.0
+"""Length-scales of the smooth part of kinds with ripples before training, in the same units."""
+
+ADDITIVE_DEVIATION = 1.2
+"""Prior log-deviation of the length-scales of additive members around the range of an input."""
+
+
+def start_scale(kind: MemberKind, n_inputs: int) -> float:
+    """Return the length-scales of a kind before training."""
+    scale = RIPPLE_START if kind.ripples else START[kind.start]
+    return scale if kind.additive else scale * math.sqrt(n_inputs)
+
+
+def scale_prior(kind: MemberKind, n_inputs: int) -> tuple[float, float]:
+    """Return the prior mean and deviation of the logarithms of a kind's length-scales.
+
+    The prior is the one that BoTorch gives them, log-normal with a median of e^{√2}√D and a
+    log-deviation of √3: it is wide, and holds against many inputs. Functions of one input vary
+    more within its range, so that the median of additive kinds is the range.
+    """
+    if kind.additive:
+        return 0.0, ADDITIVE_DEVIATION
+    return math.sqrt(2) + 0.5 * math.log(n_inputs), math.sqrt(3)
+
+
+N_CELLS = 8
+"""C, the number of cells of an input."""
+
+SMOOTHNESS = 0.75
+"""w, the standard deviation of the Gaussian that smooths the slope, in cells."""
+
+LENGTH_SCALE = 0.3
+"""Length-scale of r, the log slope, in units of the range of an input; its variance is one."""
+
+_JITTER = 1e-6
+"""Added to the diagonal of the covariance of r."""
+
+
+def monotone_warp(
+    log_slopes: Float64[Tensor, "B D C"], inputs: Float64[Tensor, "*#B R D"]
+) -> Float64[Tensor, "B R D"]:
+    """Return u(x) of every input, in the notation above.
+
+    Args:
+        log_slopes: r, for every member and input.
+        inputs: x, with the cells between −½ and ½; for all members, or for each.
+    """
+    slopes = log_slopes.exp()
+    n_cells = slopes.shape[-1]
+    edges = torch.arange(1, n_cells, dtype=inputs.dtype, device=inputs.device) / n_cells - 0.5
+    ramps = _ramp(inputs[..., None] - edges, SMOOTHNESS / n_cells)
+    changes = slopes.diff(dim=-1)[..., None, :, :]
+    return slopes[..., None, :, 0] * inputs + (ramps * changes).sum(-1)
+
+
+def _ramp(distance: Tensor, width: float) -> Tensor:
+    """Return I(t), the integral of a smoothed step."""
+    ratio = distance / width
+    density = (-0.5 * ratio.square()).exp() / math.sqrt(2 * math.pi)
+    return distance * torch.special.ndtr(ratio) + width * density
+
+
+class MonotoneWarps(nn.Module):
+    """The whitened log slopes ε of all members, r = Cε where CCᵀ is the covariance of r.
+
+    At zero the warps are the identity, and for members without a warp they stay there.
+    """
+
+    root: Tensor
+    used: Tensor
+
+    def __init__(self, used: Bool[Tensor, " B"], n_inputs: int) -> None:
+        super().__init__()
+        self.register_buffer("used", used.to(torch.float64)[:, None, None])
+        n_members = len(used)
+        self.whitened = nn.Parameter(torch.zeros(n_members, n_inputs, N_CELLS, dtype=torch.float64))
+        centres = (torch.arange(N_CELLS, dtype=torch.float64) + 0.5) / N_CELLS
+        squared = (centres[:, None] - centres).square()
+        covariance = (-0.5 * squared / LENGTH_SCALE**2).exp()
+        identity = torch.eye(N_CELLS, dtype=torch.float64)
+        self.register_buffer("root", torch.linalg.cholesky(covariance + _JITTER * identity))
+
+    def condition(self) -> tuple[Float64[Tensor, "B D C"], Float64[Tensor, " B"]]:
+        """Return r, and its negative log prior up to a constant."""
+        return self.used * self.whitened @ self.root.mT, 0.5 * self.whitened.square().sum((-2, -1))
+
 
 N_PSEUDO = 16
 """Number of pseudo-points of a warp."""

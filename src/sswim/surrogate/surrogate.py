@@ -1,17 +1,154 @@
-"""A surrogate: members conditioned on rows, their weights, and the maps of inputs and targets."""
+"""A surrogate: members conditioned on rows, their weights, and the maps of inputs and targets.
+
+Functions drawn from a surrogate by pathwise conditioning.
+
+A prior function g of a member, by many random features, and noise ε of every row make the posterior
+function
+
+    f(x) = b + g(x) + k(x, X)(K + Λ)⁻¹(z − b − g(X) − ε).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import Record
+from sswim.kernels.exact_kernel import draw_additive_frequencies
+from sswim.kernels.features import expected_features
+from sswim.kernels.spectrum import draw_frequencies
+from sswim.rows.rows import Measure
 from sswim.surrogate.exact_gp import ExactGP, Observed
-from sswim.surrogate.paths import Paths, draw_paths
+from sswim.surrogate.kernels import RIPPLE_KERNEL, kernel_between
+from sswim.surrogate.members import MemberKind, member_points
 from sswim.surrogate.target_map import TargetMap
+
+N_FREQUENCIES = 1024
+"""Number of frequencies of a prior function."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Functions drawn from a surrogate, which can be evaluated anywhere and differentiated."""
+
+    gp: ExactGP
+    """The member of each function, in the order of members."""
+    order: Int64[Tensor, " n"]
+    """The place of each function in that order."""
+    frequencies: Float64[Tensor, "n M D"]
+    features: Float64[Tensor, "n F"]
+    """Weights of the features of g."""
+    updates: Float64[Tensor, "n N"]
+    """(K + Λ)⁻¹(z − b − g(X) − ε)."""
+    target_map: TargetMap
+    scale: Callable[[Tensor], Tensor]
+
+    def __call__(self, inputs: Float64[Tensor, "*S #n q D"]) -> Float64[Tensor, "*S n q"]:
+        """Return the values of all functions.
+
+        Args:
+            inputs: Points for all functions, or points for each.
+        """
+        scaled = self.scale(inputs)
+        if scaled.shape[-3] > 1:
+            scaled = scaled[..., self.order.argsort(), :, :]
+        points = member_points(self.gp.factors, scaled)
+        prior = _prior_values(self.frequencies, self.features, points)
+        kernel = kernel_between(self.gp.kinds, self.gp.factors, points, self.gp.points)
+        values = prior + (kernel @ self.updates[..., None])[..., 0] + self.gp.factors.mean[:, None]
+        return self.target_map.inverse(values[..., self.order, :])
+
+
+def draw_paths(
+    gp: ExactGP,
+    weights: Float64[Tensor, " B"],
+    target_map: TargetMap,
+    scale: Callable[[Tensor], Tensor],
+    n: int,
+    generator: torch.Generator,
+) -> Paths:
+    """Draw n functions.
+
+    Args:
+        gp: The members, conditioned on rows.
+        weights: Their weights. Numbers of functions follow them as closely as they can.
+        target_map: The map of the targets.
+        scale: The map of the inputs.
+        n: Number of functions.
+        generator: A generator on the CPU.
+    """
+    device = gp.points.device
+    uniform = (torch.arange(n) + torch.rand(n, generator=generator)) / max(n, 1)
+    bounds = weights.cpu().cumsum(0)
+    members = torch.searchsorted(bounds[:-1].contiguous(), uniform.to(bounds)).to(device)
+    chosen = gp.select(members)
+    n_rows, n_inputs = gp.points.shape[1:]
+    frequencies, features = _draw_prior(chosen, n_inputs, generator)
+    noise = torch.randn(n, n_rows, generator=generator, dtype=torch.float64).to(device)
+    noise = noise * chosen.rows.noise(chosen.factors).sqrt()
+    prior = _prior_values(frequencies, features, chosen.points)
+    residual = chosen.rows.targets - chosen.factors.mean[:, None] - prior - noise
+    updates = torch.cholesky_solve(residual[..., None], chosen.factor)[..., 0]
+    # Functions of one member lie side by side; a random order makes the first few as good as all.
+    order = torch.randperm(n, generator=generator).to(device)
+    return Paths(chosen, order, frequencies, features, updates, target_map, scale)
+
+
+def _draw_prior(
+    gp: ExactGP, n_inputs: int, generator: torch.Generator
+) -> tuple[Float64[Tensor, "n M D"], Float64[Tensor, "n F"]]:
+    """Draw frequencies of every member's kernel, and weights of their features.
+
+    The second half of them is for ripples, with weights of zero for members without.
+    """
+    factors = gp.factors
+    device = factors.signal.device
+    smooth, ripples = (
+        torch.stack(draws).to(device)
+        for draws in (
+            [
+                _draw_smooth(kind, float(interaction), n_inputs, generator)
+                for kind, interaction in zip(gp.kinds, factors.interaction, strict=True)
+            ],
+            [draw_frequencies(RIPPLE_KERNEL, N_FREQUENCIES, n_inputs, generator) for _ in gp.kinds],
+        )
+    )
+    frequencies = torch.cat((smooth, ripples / factors.ripple_scale[:, None, None]), dim=1)
+    variance = torch.stack((torch.ones_like(factors.signal), factors.ripple_signal), dim=-1)
+    # Twice, because features of so many frequencies have half the norm that one part needs.
+    variance = 2 * factors.signal[:, None] * variance
+    deviation = variance.sqrt().repeat_interleave(N_FREQUENCIES, dim=-1).repeat(1, 2)
+    normal = torch.randn(deviation.shape, generator=generator, dtype=torch.float64)
+    return frequencies, deviation * normal.to(device)
+
+
+def _draw_smooth(
+    kind: MemberKind, interaction: float, n_inputs: int, generator: torch.Generator
+) -> Float64[Tensor, "M D"]:
+    """Draw frequencies of the smooth part of a member's kernel."""
+    if kind.additive:
+        return draw_additive_frequencies(
+            kind.kernel, interaction, N_FREQUENCIES, n_inputs, generator
+        )
+    return draw_frequencies(kind.kernel, N_FREQUENCIES, n_inputs, generator)
+
+
+def _prior_values(
+    frequencies: Float64[Tensor, "n M D"],
+    weights: Float64[Tensor, "n F"],
+    points: Float64[Tensor, "*S n q D"],
+) -> Float64[Tensor, "*S n q"]:
+    """Return g(x) of every function at its points."""
+    sets = points.shape[:-3]
+    n, n_points, n_inputs = points.shape[-3:]
+    rows = points.movedim(-3, 0).reshape(n, sets.numel() * n_points, n_inputs)
+    features = expected_features(frequencies, Measure(rows))
+    values = (features @ weights[..., None])[..., 0]
+    return values.reshape(n, *sets, n_points).movedim(0, -2)
 
 
 @dataclass(frozen=True)

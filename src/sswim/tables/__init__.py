@@ -3,7 +3,7 @@
 ``import sswim`` does not import this room, which loads pyarrow.
 """
 
-from sswim.tables.csv_options import CsvOptions
+from sswim.tables.csv_dialect import CsvOptions
 from sswim.tables.open_table import open_table
 from sswim.tables.schema import Schema
 from sswim.tables.table_io import TableError, read_table, write_table

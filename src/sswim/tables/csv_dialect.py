@@ -1,17 +1,358 @@
-"""The dialect of a CSV file: its separator, its decimal mark and its encoding."""
+"""The dialect of a CSV file: its separator, its decimal mark and its encoding.
+
+What a user may say about a CSV file; the rest is found by reading its first rows.
+
+The bytes and the text of a CSV file, compressed or not.
+
+The records of a CSV file as they are written: cells, quotes and line ends.
+"""
 
 from __future__ import annotations
 
 import codecs
+import functools
+import io
+import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 
-from sswim.tables.csv_options import BLANKS, SEPARATORS, CsvOptions, separator_words
-from sswim.tables.csv_records import is_empty, line_end, split_cells, split_records
-from sswim.tables.csv_text import csv_suffix, exact_encoding, find_encoding, is_utf8, open_text
+import pyarrow as pa
+
+from sswim.base.validation import UserError
+
+BLANKS = " "
+"""Separator that stands for one or more blanks or tabs."""
+
+SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'", BLANKS: "blanks"}
+"""Separators that are found by themselves, and how they are called in messages."""
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV files are read. Anything that is None is found by reading the first rows."""
+
+    separator: str | None = None
+    """One character between the cells; a blank stands for one or more blanks or tabs."""
+    decimal: str | None = None
+    """Decimal mark of numbers: a point or a comma."""
+    encoding: str | None = None
+    """Name of the encoding, such as ``utf-8`` or ``cp1252``."""
+    header: bool | None = None
+    """Whether the first line has the names of the columns."""
+    keep_index: bool = False
+    """Whether an unnamed first column that counts the rows is a column as any other."""
+    text: tuple[str, ...] = ()
+    """Columns whose cells are text, even if all of them look like numbers."""
+    has_model: bool = False
+    """Whether a model says which columns are used, so that nothing is decided about columns."""
+
+    def for_model(self, text: Iterable[str]) -> CsvOptions:
+        """Return the options for rows that a model reads.
+
+        Args:
+            text: Columns that the model reads as text.
+        """
+        return replace(self, has_model=True, text=(*self.text, *text))
+
+    def __post_init__(self) -> None:
+        if self.separator is not None:
+            _require_separator(self.separator)
+        if self.decimal not in (None, ".", ","):
+            raise UserError(f"The decimal mark must be '.' or ','. Got {self.decimal!r}.")
+        if self.encoding is not None:
+            _require_encoding(self.encoding)
+
+
+AS_FOUND = CsvOptions()
+"""Options that leave everything to what the first rows show."""
+
+
+def separator_words(separator: str) -> str:
+    """Return a separator as it is called in messages."""
+    return SEPARATORS.get(separator, repr(separator))
+
+
+def _require_separator(separator: str) -> None:
+    if (
+        len(separator) != 1
+        or not separator.isascii()
+        or separator.isalnum()
+        or separator in '"\r\n'
+    ):
+        raise UserError(
+            "A separator must be one character, and no letter, digit or quote. "
+            f"Got {separator!r}; for example ',', ';' or a tab."
+        )
+
+
+def _require_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+        "a".encode(encoding)
+    except LookupError as error:
+        raise UserError(
+            "An encoding must be the name of one that Python knows. "
+            f"Got {encoding!r}; for example 'utf-8', 'cp1252' or 'utf-16'."
+        ) from error
+
+
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+
+GZIP_RATIO = 6
+"""Approximate size of a decompressed file relative to the compressed one."""
+
+BLOCK_BYTES = 2**20
+"""Number of bytes that are read at once."""
+
+BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Encodings by the byte-order marks that files begin with."""
+
+
+def is_csv(path: str | Path) -> bool:
+    """Return whether a file name has a suffix of a CSV file."""
+    return Path(path).name.lower().endswith(CSV_SUFFIXES)
+
+
+def csv_suffix(path: str | Path) -> str:
+    """Return the suffix of a CSV file, in lower case."""
+    return next(suffix for suffix in CSV_SUFFIXES if Path(path).name.lower().endswith(suffix))
+
+
+def is_gzip(path: str | Path) -> bool:
+    """Return whether a file name is that of a compressed file."""
+    return Path(path).name.lower().endswith(".gz")
+
+
+def text_size(path: str | Path) -> int:
+    """Return the size of a file's text, which is estimated if the file is compressed."""
+    return os.path.getsize(path) * (GZIP_RATIO if is_gzip(path) else 1)
+
+
+def open_bytes(path: str | Path) -> pa.NativeFile:
+    """Open a file, compressed or not, as a stream of the bytes of its text."""
+    stream = pa.OSFile(str(path))
+    return pa.CompressedInputStream(stream, "gzip") if is_gzip(path) else stream
+
+
+def open_text(path: str | Path, encoding: str, separator: str = ",") -> pa.NativeFile:
+    """Open a file as a stream of UTF-8 text; runs of blanks that separate cells become tabs."""
+    stream = open_bytes(path)
+    if not is_utf8(encoding):
+        stream = pa.transcoding_input_stream(stream, encoding, "utf-8")
+    return pa.PythonFile(_TabbedStream(stream), "r") if separator == BLANKS else stream
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether text in an encoding can be read as UTF-8 as it is."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+def blocks(stream: pa.NativeFile, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Read a stream to its end."""
+    while block := stream.read(size):
+        yield block
+
+
+def exact_encoding(path: str | Path, given: str) -> str:
+    """Return the name of a given encoding that neither reads nor writes a byte-order mark."""
+    name = codecs.lookup(given).name
+    if name == "utf-8-sig":
+        return "utf-8"
+    if name not in ("utf-16", "utf-32"):
+        return name
+    with open_bytes(path) as stream:
+        start = stream.read(4)
+    big = {"utf-16": codecs.BOM_UTF16_BE, "utf-32": codecs.BOM_UTF32_BE}[name]
+    return f"{name}-be" if start.startswith(big) else f"{name}-le"
+
+
+def find_encoding(path: str | Path) -> str:
+    """Return the encoding of a file.
+
+    It is that of its byte-order mark if there is one, UTF-8 if the whole file is valid, and that of
+    Windows in Western Europe otherwise. All of the file is read: one accent far down decides.
+    """
+    with open_bytes(path) as stream:
+        start = stream.read(BLOCK_BYTES)
+    for mark, encoding in BOMS.items():
+        if start.startswith(mark):
+            return encoding
+    if b"\0" in start:  # UTF-16 of Western text, without a mark
+        return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
+    return next((each for each in ("utf-8", "cp1252") if _decodes(path, each)), "latin-1")
+
+
+def _decodes(path: str | Path, encoding: str) -> bool:
+    """Return whether a file is valid in an encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        with open_bytes(path) as stream:
+            for block in blocks(stream):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _TabbedStream(io.RawIOBase):
+    """Text whose cells are separated by blanks, with one tab in the place of each run of them."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._lines = _tabbed(blocks(stream))
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at most ``size`` bytes, and none at the end only."""
+        if not self._pending:
+            self._pending = next(self._lines, b"")
+        size = len(self._pending) if size < 0 else size
+        found, self._pending = self._pending[:size], self._pending[size:]
+        return found
+
+
+def _tabbed(text: Iterable[bytes]) -> Iterator[bytes]:
+    """Return blocks of whole lines, with tabs in the place of blanks."""
+    rest = b""
+    for block in text:
+        *lines, rest = (rest + block).splitlines(keepends=True) or [b""]
+        yield from filter(None, [b"".join(map(_tabbed_line, lines))])
+    yield _tabbed_line(rest)
+
+
+def _tabbed_line(line: bytes) -> bytes:
+    return b"\t".join(line.split()) + (b"\n" if line.endswith((b"\n", b"\r")) else b"")
+
+
+_QUOTED = re.compile(rb'"((?:[^"]|"")*+)"(.*)', re.DOTALL)
+"""A cell that begins with a quote: what is inside, and what follows."""
+
+
+def split_records(blocks: Iterable[bytes], separator: str) -> Iterator[bytes]:
+    """Cut text into records with their line ends, by the rules of Arrow's reader.
+
+    A quote counts at the start of a cell only. Quoted cells may have line ends, which are part of
+    the record. Empty lines are records of their own.
+
+    Args:
+        blocks: The text, in any encoding that has ASCII characters as single bytes.
+        separator: Character between cells.
+    """
+    match = _pattern(separator).match
+    rest = b""
+    for block in blocks:
+        rest += block
+        start = 0
+        while found := match(rest, start):
+            if found.end() == len(rest) and rest.endswith(b"\r"):
+                break  # the next block may begin with the other half of the line end
+            yield found[0]
+            start = found.end()
+        rest = rest[start:]
+    if rest:
+        yield rest
+
+
+def record_blocks(blocks: Iterable[bytes], separator: str, size: int) -> Iterator[bytes]:
+    """Join text into blocks of whole records, of at least ``size`` bytes except the last."""
+    many = _many(separator).match
+    rest = b""
+    for block in blocks:
+        rest += block
+        if len(rest) < size or rest.endswith(b"\r"):  # the line end may be cut
+            continue
+        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
+        if b'"' in rest:
+            found = many(rest)
+            assert found is not None  # it may be empty
+            end = found.end()
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest
+
+
+def split_cells(record: bytes, separator: str) -> list[str]:
+    """Return the cells of a record of UTF-8 text, without their quotes."""
+    if separator == BLANKS:
+        return [_unquoted(cell).decode() for cell in record.split()]
+    text = without_line_end(record)
+    return [_unquoted(text[start:end]).decode() for start, end in cell_spans(text, separator)]
+
+
+def cell_spans(text: bytes, separator: str) -> Iterator[tuple[int, int]]:
+    """Yield where each cell of a record without line end begins and ends, with its quotes."""
+    start = 0
+    while start <= len(text):
+        found = _cell(separator).match(text, start)
+        end = found.end() if found else len(text)  # the last quote may be open
+        yield start, end
+        start = end + len(separator)
+
+
+def is_empty(record: bytes, separator: str) -> bool:
+    """Return whether a record is an empty line, which is no row."""
+    return not (record.strip() if separator == BLANKS else without_line_end(record))
+
+
+def line_end(record: bytes) -> bytes:
+    """Return the line end of a record, which is empty if the file ends without one."""
+    if record.endswith(b"\n"):
+        return b"\r\n" if record.endswith(b"\r\n") else b"\n"
+    return b"\r" if record.endswith(b"\r") else b""
+
+
+def without_line_end(record: bytes) -> bytes:
+    """Return a record without its line end."""
+    return record[: len(record) - len(line_end(record))]
+
+
+def _unquoted(cell: bytes) -> bytes:
+    if not (found := _QUOTED.fullmatch(cell)):
+        return cell
+    return found[1].replace(b'""', b'"') + found[2]
+
+
+@functools.cache
+def _pattern(separator: str) -> re.Pattern[bytes]:
+    """Return the pattern of a record with its line end."""
+    return re.compile(_record(separator))
+
+
+@functools.cache
+def _many(separator: str) -> re.Pattern[bytes]:
+    """Return the pattern of as many records as there are."""
+    return re.compile(rb"(?:%s)*+" % _record(separator))
+
+
+@functools.cache
+def _cell(separator: str) -> re.Pattern[bytes]:
+    """Return the pattern of a cell."""
+    return re.compile(_cell_text(separator))
+
+
+def _record(separator: str) -> bytes:
+    if separator == BLANKS:
+        return rb"[^\r\n]*+(?:\r\n|\n|\r)"
+    cell = _cell_text(separator)
+    return rb"%s(?:%s%s)*+(?:\r\n|\n|\r)" % (cell, re.escape(separator.encode()), cell)
+
+
+def _cell_text(separator: str) -> bytes:
+    plain = rb"[^%s\r\n]*+" % re.escape(separator.encode())
+    return rb'(?:"[^"]*+(?:""[^"]*+)*+"%s|(?!")%s)' % (plain, plain)
+
 
 HEAD_BYTES = 2**17
 """Number of bytes in which the dialect is looked for."""

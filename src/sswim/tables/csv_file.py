@@ -1,23 +1,109 @@
-"""One CSV file: its dialect, the names of its columns and how Arrow reads it."""
+"""One CSV file: its dialect, the names of its columns and how Arrow reads it.
+
+Names of the columns of a CSV file, which are unique and not empty whatever its header has.
+
+Types of the columns of CSV files, found by looking through all rows.
+
+Reading a CSV file that fits in memory.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from sswim.tables.csv_dialect import CsvDialect, has_short_header, sniff
-from sswim.tables.csv_names import CsvNames, read_names
-from sswim.tables.csv_options import BLANKS, CsvOptions
-from sswim.tables.csv_records import record_blocks
-from sswim.tables.csv_text import blocks, csv_suffix, open_text
-from sswim.tables.table_errors import reading
+from sswim.tables.arrow_types import TableError, quote_names, reading, require_shape
+from sswim.tables.csv_dialect import (
+    AS_FOUND,
+    BLANKS,
+    NUMBER,
+    CsvDialect,
+    CsvOptions,
+    blocks,
+    csv_suffix,
+    has_short_header,
+    open_text,
+    record_blocks,
+    sniff,
+    text_size,
+)
+
+PANDAS_INDEX = "Unnamed: 0"
+"""Name that pandas gives to an unnamed first column when it reads one."""
+
+
+@dataclass(frozen=True)
+class CsvNames:
+    """Names of the columns, in the order of the file."""
+
+    names: tuple[str, ...]
+    unnamed: tuple[str, ...] = ()
+    """New names of columns that have none in the file."""
+    index: str | None = None
+    """First column if its name lets one expect that it counts the rows."""
+    notes: tuple[str, ...] = ()
+    """What the user should know, one line each."""
+
+
+def read_names(header: Sequence[str], path: str | Path, is_header: bool | None) -> CsvNames:
+    """Return the names of columns.
+
+    Args:
+        header: Cells of the first record.
+        path: The file, for messages.
+        is_header: Whether the first record has the names; None if nobody said so. Numbers that do
+            not increase are then an error, because they look like a row.
+    """
+    if is_header is False:
+        return CsvNames(tuple(f"column {number}" for number in range(1, len(header) + 1)))
+    notes = [] if is_header else _doubts(header, path)
+    given = [name.strip() for name in header]
+    if padded := [name for name, short in zip(header, given, strict=True) if name != short != ""]:
+        notes.append(f"Blanks around the names {quote_names(padded)} are left out.")
+    names: list[str] = []
+    for number, name in enumerate(given, start=1):
+        names.append(_unique(name, names, given) if name else _unique(f"column {number}", given))
+        if name and names[-1] != name:
+            notes.append(
+                f"Column {number} is {name!r} too, as another one: it is called {names[-1]!r}."
+            )
+    unnamed = [new for new, name in zip(names, given, strict=True) if not name]
+    index = names[0] if given[0] in ("", PANDAS_INDEX) else None
+    return CsvNames(tuple(names), tuple(unnamed), index, tuple(notes))
+
+
+def _unique(name: str, names: Collection[str], others: Collection[str] = ()) -> str:
+    """Return a name that is not among ``names``; if it must change, not among others either."""
+    if name not in names:
+        return name
+    return next(new for n in count(1) if (new := f"{name}.{n}") not in names and new not in others)
+
+
+def _doubts(header: Sequence[str], path: str | Path) -> list[str]:
+    """Return a note if all names are numbers; raise an error if they can hardly be names."""
+    if not all(NUMBER.fullmatch(name.strip()) for name in header):
+        return []
+    numbers = [float(name.replace(",", ".")) for name in header]
+    if len(numbers) > 1 and all(low < high for low, high in pairwise(numbers)):
+        return [
+            f"The names of all columns are numbers: {quote_names(header)}; give --no-header if the "
+            "first line is a row."
+        ]
+    raise TableError(
+        f"The first line must have the names of the columns. Got {quote_names(header)} in "
+        f"{str(path)!r}; if this is a row, give --no-header, and if these are names, --header."
+    )
+
 
 PASS_BYTES = 2**24
 """Number of bytes whose columns are read at once when a file is looked through."""
@@ -156,3 +242,139 @@ def _codes(names: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, 
             if _CODE.fullmatch(cell):
                 found.setdefault(name, cell)
     return found
+
+
+@dataclass
+class CsvScan:
+    """What is known of the columns of a table after some of its rows."""
+
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    """Type of each column that suits all rows."""
+    n_rows: int = 0
+    counts_rows: bool = True
+    """Whether the index column counts the rows, of each file or of all files."""
+
+    def add(self, file: CsvFile, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
+        """Add the rows of a file, which are read in parts."""
+        starts = {0, 1, self.n_rows, self.n_rows + 1}
+        first = self.n_rows
+        for part in parts:
+            for each in part.schema:
+                self.types[each.name] = merge_types(self.types.get(each.name, pa.null()), each.type)
+            if part.num_rows:
+                starts &= _starts(file, part, self.n_rows - first)
+            self.n_rows += part.num_rows
+        self.counts_rows &= bool(starts)
+
+    def left_out(self, file: CsvFile, options: CsvOptions) -> dict[str, str]:
+        """Return the columns that are not part of the table, and what to say about each of them."""
+        if options.has_model:
+            return {}
+        found = {
+            name: f"{_number(file, name)} has neither a name nor values: it is left out."
+            for name in file.columns.unnamed
+            if pa.types.is_null(self.types[name])
+        }
+        index = file.columns.index
+        if index is not None and self.counts_rows and not options.keep_index:
+            unnamed = " has no name and" if index in file.columns.unnamed else ""
+            found[index] = (
+                f"{_number(file, index)}{unnamed} only counts the rows: it is left out; give "
+                "--keep-index to use it."
+            )
+        return found if len(found) < len(file.names) else {}
+
+    def notes(self, file: CsvFile, options: CsvOptions) -> Iterator[str]:
+        """Say what was decided about columns, one line each."""
+        if options.has_model:
+            return
+        left_out = self.left_out(file, options)
+        yield from left_out.values()
+        for name in file.columns.unnamed:
+            if name not in left_out:
+                yield f"{_number(file, name)} has no name: it is called {name!r}."
+        for name, code in file.codes.items():
+            if pa.types.is_integer(self.types[name]):
+                yield (
+                    f"Column {name!r} has leading zeros, such as {code!r}: it is read as a number; "
+                    f"give --text {shlex.quote(name)} if these are codes."
+                )
+
+
+def look_through(scan: CsvScan, file: CsvFile, options: CsvOptions) -> CsvScan:
+    """Return a scan with all rows of a file added.
+
+    The types of the first part mostly suit all rows, which is found out fast. If they do not, every
+    part is read with types of its own.
+    """
+    types = file.text_types(options)
+    if text_size(file.path) > PASS_BYTES:
+        first = next(file.parts(types)).schema
+        found = replace(scan, types=dict(scan.types))
+        with suppress(TableError):
+            found.add(file, file.stream({each.name: each.type for each in first}, first.names))
+            return found
+    scan.add(file, file.parts(types))
+    return scan
+
+
+def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the type of a column whose parts have two types; text if nothing else suits both."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    numbers = [pa.types.is_integer(each) or pa.types.is_floating(each) for each in (one, other)]
+    if all(numbers):
+        return pa.float64()
+    if all(map(_is_local_time, (one, other))):
+        units = [each.unit for each in (one, other) if pa.types.is_timestamp(each)]
+        return pa.timestamp("ns" if "ns" in units else "s")
+    return pa.string()
+
+
+def _is_local_time(dtype: pa.DataType) -> bool:
+    return pa.types.is_date(dtype) or (pa.types.is_timestamp(dtype) and dtype.tz is None)
+
+
+def _starts(file: CsvFile, part: pa.Table | pa.RecordBatch, first: int) -> set[int]:
+    """Return the number from which the index column counts the rows of a file, if it does so.
+
+    Args:
+        file: The file.
+        part: Consecutive rows of the file.
+        first: Number of the first of them, counted from 0.
+    """
+    if file.columns.index is None:
+        return set()
+    values = part.column(file.columns.index)
+    if not pa.types.is_integer(values.type) or values.null_count:
+        return set()
+    starts = values.to_numpy() - np.arange(first, first + len(values))
+    return {int(starts[0])} if (starts == starts[0]).all() else set()
+
+
+def _number(file: CsvFile, name: str) -> str:
+    """Return how a column is called that may have no name in its file."""
+    is_unnamed = name in file.columns.unnamed
+    return f"Column {file.names.index(name) + 1}" if is_unnamed else f"Column {name!r}"
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """The rows of a CSV file."""
+
+    table: pa.Table
+    notes: tuple[str, ...]
+    """What the user should know about how the file was read, one line each."""
+
+
+def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> CsvRows:
+    """Read a CSV file whole."""
+    file = CsvFile.open(path, options)
+    table = file.read(file.text_types(options))
+    require_shape(table.num_rows, table.num_columns, path)
+    scan = CsvScan()
+    scan.add(file, [table])
+    left_out = scan.left_out(file, options)
+    return CsvRows(table.drop_columns([*left_out]), (*file.notes, *scan.notes(file, options)))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Shaped
 
-from sswim.insight.input_column import (
+from sswim.insight.effect import (
     InputColumn,
     NumberInput,
     check_numbers,
@@ -20,9 +20,15 @@ from sswim.insight.input_column import (
     require_axis,
     spaced_grid,
 )
-from sswim.tables.columns import CYCLES, OTHER, CategoryColumn, NumberColumn, TimeColumn
+from sswim.tables.columns import (
+    CYCLES,
+    OTHER,
+    CategoryColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+)
 from sswim.tables.schema import Schema
-from sswim.tables.sphere_column import SphereColumn
 from sswim.tables.table_io import TableError, quote_names
 from sswim.tables.target_encoding import LevelMeansColumn
 

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float64, Int64
 
-from sswim.rows.row_sample import sample_keys
-from sswim.tables.arrow_types import require_kind, without_string_view
-from sswim.tables.table_errors import quote_names
+from sswim.rows.summary import sample_keys
+from sswim.tables.arrow_types import quote_names, require_kind, without_string_view
 
 N_FOLDS = 5
 """Number of folds of rows that leave each other out when levels are encoded by their targets."""

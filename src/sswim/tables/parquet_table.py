@@ -13,10 +13,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from sswim.distributed.share import ALL_ROWS, Share
+from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables.arrow_types import kind_of, without_string_view
-from sswim.tables.chunked_table import CHUNK_BYTES, TableChunk, chunk_rows, rechunk
-from sswim.tables.file_listing import require_same_names, table_files
+from sswim.tables.table import (
+    CHUNK_BYTES,
+    TableChunk,
+    chunk_rows,
+    rechunk,
+    require_same_names,
+    table_files,
+)
 from sswim.tables.table_io import (
     TableError,
     reading,

@@ -1,8 +1,11 @@
-"""Learning a schema from the rows of a table, which need not fit in memory."""
+"""Learning a schema from the rows of a table, which need not fit in memory.
+
+A schema together with what is needed to encode the rows that it was learnt from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,19 +13,54 @@ import pyarrow as pa
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from sswim.rows.gaussian_imputer import learn_imputer
-from sswim.rows.moments import Moments, moments
-from sswim.rows.row_sample import smallest_keys
+from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
+from sswim.rows.scaling import Moments, moments
+from sswim.rows.summary import smallest_keys
 from sswim.tables.arrow_types import is_text, kind_of
-from sswim.tables.columns import CYCLES, Column, IgnoredColumn, NumberColumn, TimeColumn
-from sswim.tables.learnt_schema import LearntSchema
+from sswim.tables.columns import (
+    CYCLES,
+    Column,
+    IgnoredColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+    centre_of,
+)
 from sswim.tables.levels import N_FOLDS, fold_numbers
-from sswim.tables.missing_values import is_missing, is_telling
 from sswim.tables.schema import Schema
-from sswim.tables.sphere_column import SphereColumn, centre_of
 from sswim.tables.table_io import TableError, quote_names
 from sswim.tables.target_encoding import FoldMeans
-from sswim.tables.text_findings import TextFindings
+from sswim.tables.text_findings import TextFindings, is_missing, is_telling
+
+
+@dataclass(frozen=True)
+class LearntSchema:
+    """A schema, and what was learnt with it."""
+
+    schema: Schema
+    imputer: GaussianImputer
+    """Imputer of the inputs that are not indicators."""
+    fold_means: Mapping[str, FoldMeans]
+    """Mean targets of the levels of columns, without those of each fold."""
+    notes: tuple[str, ...] = ()
+    """What the user may want to know about the columns."""
+
+    def encode(
+        self, numbers: Int64[np.ndarray, " N"], table: pa.Table
+    ) -> Float64[np.ndarray, "N D"]:
+        """Return the inputs of rows of training, with missing values imputed.
+
+        They count as known: uncertain inputs make training many times slower, and their predictions
+        are no better (``benchmarks/missing_cells.py``).
+
+        Args:
+            numbers: Numbers of the rows within the table.
+            table: The rows.
+        """
+        encoded = self.schema.encode(table, self.fold_means, fold_numbers(numbers))
+        indicators = self.schema.indicators
+        return impute(encoded, self.imputer, indicators, np.ones_like(indicators)).inputs
+
 
 SAMPLE_ROWS = 2000
 """Number of rows from which cycles of times and the imputer are learnt."""

@@ -1,25 +1,307 @@
-"""Copies of the files of a table, with further columns of numbers."""
+"""Copies of the files of a table, with further columns of numbers.
+
+Formulas in CSV files: text that a spreadsheet would run, made plain text by an apostrophe.
+
+Copies of CSV files with further cells at the end of each record.
+
+All that a file has is copied byte for byte: quotes, line ends, encoding and byte-order mark. Cells
+that a spreadsheet would run are changed on request only.
+
+The files of a table, each as a table of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float64
 
-from sswim.base.files import atomic_write
-from sswim.tables.chunked_table import ChunkedTable
-from sswim.tables.csv_copy import copy_csv
+from sswim.files.output_files import atomic_write
+from sswim.tables.arrow_types import TableError, is_text, without_string_view
+from sswim.tables.csv_dialect import (
+    BLANKS,
+    CsvDialect,
+    blocks,
+    cell_spans,
+    is_csv,
+    is_empty,
+    is_gzip,
+    line_end,
+    open_bytes,
+    split_records,
+)
+from sswim.tables.csv_file import CsvFile
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.csv_text import is_csv
-from sswim.tables.file_table import FileTable
-from sswim.tables.missing_values import keep_rows
-from sswim.tables.table_io import TableError, append_columns, table_suffix
+from sswim.tables.parquet_table import ParquetTable
+from sswim.tables.table import ChunkedTable
+from sswim.tables.table_io import append_columns, reading, table_suffix
+from sswim.tables.text_findings import keep_rows
+
+_NUMBER = r"[+-]?(?:[0-9][0-9.,_ ]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?"
+"""A number as CSV files write it, which is no formula though it may begin with a sign."""
+
+_FORMULA = re.compile(rb"(\s*\"?\s*)([=+\-@\t\r].*)", re.DOTALL)
+"""A cell that a spreadsheet may take for a formula: what comes before, and the formula."""
+
+_PLAIN = re.compile(rb"%s\"?\s*" % _NUMBER.encode())
+
+
+def plain_record(record: bytes, separator: str) -> bytes:
+    """Return a record of a CSV file whose text cells are no formulas; numbers stay.
+
+    Args:
+        record: The record, without its line end.
+        separator: Character between its cells.
+    """
+    if separator == BLANKS:
+        return re.sub(rb"\S+", lambda found: plain_cell(found[0]), record)
+    cells = [plain_cell(record[start:end]) for start, end in cell_spans(record, separator)]
+    return separator.encode().join(cells)
+
+
+def plain_cell(cell: bytes) -> bytes:
+    """Return a cell, with its quotes if it has any, that is no formula."""
+    found = _FORMULA.fullmatch(cell)
+    if found is None or _PLAIN.fullmatch(found[2]):
+        return cell
+    start = found[1].find(b'"') + 1  # inside the quotes
+    return cell[:start] + b"'" + cell[start:]
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a column that is no formula."""
+    return plain_cell(name.encode()).decode()
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """Return a table whose names and texts are no formulas."""
+    for number, field in enumerate(table.schema):
+        column = table.column(number)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if is_text(column.type):
+            formula = pc.and_not(
+                pc.match_substring_regex(column, r"^\s*[=+\-@\t\r]"),
+                pc.match_substring_regex(column, f"^{_NUMBER}$"),
+            )
+            texts = column.cast(pa.large_string())
+            mark, end = (pa.scalar(part, pa.large_string()) for part in ("'", ""))
+            column = pc.if_else(formula, pc.binary_join_element_wise(mark, texts, end), texts)
+        table = table.set_column(number, plain_name(field.name), column)
+    return table
+
+
+@contextmanager
+def copy_csv(
+    file: CsvFile, out: str | Path, names: Sequence[str], *, no_formulas: bool = False
+) -> Iterator[CsvCopy]:
+    """Write a copy of a CSV file with new columns; on failure an older file is kept.
+
+    Args:
+        file: The file to copy.
+        out: The file to write. It is compressed if its name ends in ``.gz``.
+        names: Names of the new columns.
+        no_formulas: Whether cells that a spreadsheet would run become plain text; else all that the
+            file has stays byte for byte.
+    """
+    compression = "gzip" if is_gzip(out) else None
+    try:
+        with (
+            open_bytes(file.path) as source,
+            atomic_write(out) as temporary,
+            pa.output_stream(str(temporary), compression=compression) as target,
+        ):
+            copy = CsvCopy(file, _raw_text(source, file.dialect), target, names, no_formulas)
+            yield copy
+            copy.finish()
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"The table cannot be written to {str(out)!r}: {error}") from error
+
+
+class CsvCopy:
+    """A copy of a CSV file that is being written.
+
+    Args:
+        file: The file to copy.
+        text: Its text in bytes, in which ASCII characters are single bytes.
+        out: Where the copy is written.
+        names: Names of the new columns.
+        no_formulas: Whether cells that a spreadsheet would run become plain text.
+    """
+
+    def __init__(
+        self,
+        file: CsvFile,
+        text: Iterator[bytes],
+        out: pa.NativeFile,
+        names: Sequence[str],
+        no_formulas: bool = False,
+    ) -> None:
+        self._no_formulas = no_formulas
+        self._file = file
+        self._out = out
+        self._names = names
+        start = next(text, b"")
+        mark = codecs.BOM_UTF8 if start.startswith(codecs.BOM_UTF8) else b""
+        text = chain([start.removeprefix(mark)], text)
+        self._records = split_records(text, file.dialect.separator)
+        self._write([mark])
+        if file.n_skipped:
+            shown = [plain_name(name) for name in names] if no_formulas else names
+            self._write(self._with_cells([_header_cells(shown, file.dialect)]))
+
+    def append(
+        self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
+    ) -> None:
+        """Copy the next rows.
+
+        Args:
+            kept: Whether each row becomes part of the copy.
+            columns: Values of the new columns in the rows that do.
+        """
+        cells = _number_cells([columns[name] for name in self._names], self._file.dialect)
+        self._write(self._with_cells([next(cells) if each else None for each in kept.tolist()]))
+
+    def finish(self) -> None:
+        """Copy what follows the last row: nothing but empty lines."""
+        rest = list(self._records)
+        if not all(is_empty(record, self._file.dialect.separator) for record in rest):
+            raise self._changed("more")
+        self._write(rest)
+
+    def _with_cells(self, cells: Iterable[bytes | None]) -> Iterator[bytes]:
+        """Return the next records with new cells; those whose cells are None are left out."""
+        separator = self._file.dialect.separator
+        for each in cells:
+            for record in self._records:
+                end = line_end(record)
+                body = record[: len(record) - len(end)]
+                if body.strip() if separator == BLANKS else body:
+                    break
+                yield record
+            else:
+                raise self._changed("fewer")
+            if each is not None:
+                yield (plain_record(body, separator) if self._no_formulas else body) + each + end
+
+    def _changed(self, how: str) -> TableError:
+        return TableError(
+            "A file must not change while its rows are copied. "
+            f"Got {how} rows than before in {self._file.path!r}; try again."
+        )
+
+    def _write(self, records: Iterable[bytes]) -> None:
+        text = b"".join(records)
+        encoding = self._file.dialect.encoding
+        self._out.write(text if _keeps_ascii(encoding) else text.decode().encode(encoding))
+
+
+def _raw_text(source: pa.NativeFile, dialect: CsvDialect) -> Iterator[bytes]:
+    """Return the bytes of a file if its ASCII characters are single bytes; otherwise UTF-8."""
+    if _keeps_ascii(dialect.encoding):
+        yield from blocks(source)
+        return
+    decoder = codecs.getincrementaldecoder(dialect.encoding)()
+    for block in blocks(source):
+        yield decoder.decode(block).encode()
+
+
+def _keeps_ascii(encoding: str) -> bool:
+    """Return whether ASCII characters are single bytes, as everywhere except in UTF-16 and -32."""
+    ascii_bytes = bytes(range(128))
+    return ascii_bytes.decode(encoding, "replace") == ascii_bytes.decode("ascii")
+
+
+def _header_cells(names: Sequence[str], dialect: CsvDialect) -> bytes:
+    """Return names as cells, each after a separator."""
+    try:
+        encoding = dialect.encoding if _keeps_ascii(dialect.encoding) else "utf-8"
+        return "".join(dialect.separator + _quoted(name, dialect) for name in names).encode(
+            encoding
+        )
+    except UnicodeEncodeError as error:
+        raise TableError(
+            f"Names must have letters of the encoding {dialect.encoding} of the file only. "
+            f"Got {error.object[error.start : error.end]!r}; choose other names with --prefix."
+        ) from error
+
+
+def _number_cells(
+    columns: Sequence[Float64[np.ndarray, " n"]], dialect: CsvDialect
+) -> Iterator[bytes]:
+    """Return the numbers of each row as cells, each after a separator."""
+    texts = [pa.array(column).cast(pa.string()) for column in columns]
+    texts = [pc.replace_substring(each, ".", dialect.decimal) for each in texts]
+    quote = '"' if dialect.separator in (dialect.decimal, "-", "+") else ""
+    joined = pc.binary_join_element_wise(*texts, f"{quote}{dialect.separator}{quote}")
+    start = f"{dialect.separator}{quote}".encode()
+    return (start + row.encode() + quote.encode() for row in joined.to_pylist())
+
+
+def _quoted(cell: str, dialect: CsvDialect) -> str:
+    """Return a cell in quotes if it needs them."""
+    if not any(mark in cell for mark in (dialect.separator, '"', "\n", "\r")):
+        return cell
+    return '"' + cell.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """One file of a table."""
+
+    path: str
+    table: ChunkedTable
+    """Rows of the file."""
+    size: int
+    """Number of rows."""
+    whole: ChunkedTable
+    """The table that the file is a part of."""
+
+    def as_written(self) -> ChunkedTable:
+        """Return the columns that the file itself has, with types that lose nothing of them.
+
+        Hive partition columns, which are in the names of folders, are not among them.
+        """
+        if isinstance(self.table, CsvTable) and isinstance(self.whole, CsvTable):
+            (file,) = self.table.files
+            types = self.whole.written_types  # the same for all files
+            return replace(
+                self.table, schema=pa.schema([(name, types[name]) for name in file.names])
+            )
+        if isinstance(self.table, ParquetTable):
+            with reading(self.path, table_suffix(self.path)):
+                schema = pq.read_schema(self.path)
+            fields = [field.with_type(without_string_view(field.type)) for field in schema]
+            return replace(self.table, schema=pa.schema(fields, schema.metadata))
+        return self.table
+
+
+def split_by_file(table: ChunkedTable) -> list[FileTable]:
+    """Return all files of a table, in order."""
+    if isinstance(table, ParquetTable):
+        return [
+            FileTable(
+                file.path, replace(table, files=(replace(file, first=0),)), file.n_rows, table
+            )
+            for file in table.files
+        ]
+    if isinstance(table, CsvTable):
+        return [
+            FileTable(file.path, replace(table, files=(file,), file_rows=(n_rows,)), n_rows, table)
+            for file, n_rows in zip(table.files, table.file_rows, strict=True)
+        ]
+    return [FileTable(table.name, table, table.n_rows, table)]
 
 
 @runtime_checkable

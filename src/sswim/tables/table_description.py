@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from sswim.tables.arrow_types import kind_of
-from sswim.tables.chunked_table import ChunkedTable
 from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, TimeColumn
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.levels import as_levels
 from sswim.tables.open_table import open_table
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema_learning import Piece, learn_schema
+from sswim.tables.table import ChunkedTable
 from sswim.tables.target_encoding import LevelMeansColumn
 
 N_EXAMPLES = 3

@@ -14,12 +14,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from jaxtyping import Num
 
-from sswim.base.files import atomic_write
-from sswim.tables.arrow_types import without_string_view
-from sswim.tables.csv_options import AS_FOUND, CsvOptions
-from sswim.tables.csv_reading import read_csv
-from sswim.tables.csv_text import CSV_SUFFIXES
-from sswim.tables.table_errors import TableError, quote_names, reading, require_shape
+from sswim.files.output_files import atomic_write
+from sswim.tables.arrow_types import (
+    TableError,
+    quote_names,
+    reading,
+    require_shape,
+    without_string_view,
+)
+from sswim.tables.csv_dialect import AS_FOUND, CSV_SUFFIXES, CsvOptions
+from sswim.tables.csv_file import read_csv
 
 SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
-from sswim.rows.moments import Moments
+from sswim.rows.scaling import Moments
 from sswim.tables.columns import CategoryColumn
 from sswim.tables.levels import N_FOLDS, LevelSums, level_codes
 

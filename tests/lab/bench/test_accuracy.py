@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from builders.bench import MeanOnly, write_set
 from scipy import stats
+from sswim_lab.bench.accuracy import Job, failed_row, run_fit
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.datasets import split
 
 from sswim.base.version import __version__
-from sswim.lab.bench.accuracy import Job, failed_row, run_fit
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.datasets import split
-from sswim.posterior.crps import gaussian_crps
+from sswim.ensemble.scores import gaussian_crps
 
 
 def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,8 @@ import math
 
 import pytest
 from builders.bench import WIN_ROWS, row
-
-from sswim.lab.bench.summary import Wins, summarise
-from sswim.lab.bench.table import markdown
+from sswim_lab.bench.summary import Wins, summarise
+from sswim_lab.bench.table import markdown
 
 
 def test_means_over_repeats_and_their_errors() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from builders.bench import CRPS_ROWS, WIN_ROWS, row
-
-from sswim.lab.bench.summary import summarise
-from sswim.lab.bench.table import compact_markdown, markdown, rich_table
+from sswim_lab.bench.summary import summarise
+from sswim_lab.bench.table import compact_markdown, markdown, rich_table
 
 
 def test_markdown() -> None:

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 from builders.peers import skip_without_libraries
-
-from sswim.lab.bench.methods import ABLATIONS, METHODS, NEIGHBOURS, require_method, versions
-from sswim.lab.peers.protocol import Method
-from sswim.lab.peers.sswim_method import SSWIM
+from sswim_lab.bench.methods import ABLATIONS, METHODS, NEIGHBOURS, require_method, versions
+from sswim_lab.peers.protocol import Method
+from sswim_lab.peers.sswim_method import SSWIM
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -68,5 +67,5 @@ def test_variants_of_neighbours_differ_in_what_their_names_say() -> None:
 
 def test_no_library_of_a_peer_is_imported_before_a_fit() -> None:
     libraries = ("catboost", "gpboost", "gpytorch", "lightgbm", "ngboost", "pytabkit", "xrfm")
-    code = f"import sys, sswim.lab.bench.methods; assert not {{*{libraries}}} & {{*sys.modules}}"
+    code = f"import sys, sswim_lab.bench.methods; assert not {{*{libraries}}} & {{*sys.modules}}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from sswim.lab.bench.published import LABELS, best_published, published, published_score
-from sswim.lab.bench.runner import SETS
+from sswim_lab.bench.published import LABELS, best_published, published, published_score
+from sswim_lab.bench.runner import SETS
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders.bench import row
-
-from sswim.lab.bench.results import COLUMNS, append_results, read_results
+from sswim_lab.bench.results import COLUMNS, append_results, read_results
 
 HEADER = (
     "set,method,repeat,rmse,mnlp,mse_original,mnlp_original,crps,crps_original,coverage_90,fit_seconds,"

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from builders.bench import MeanOnly, write_set
-
-from sswim.lab.bench.accuracy import Job, Row
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.bench.results import append_results, read_results
-from sswim.lab.bench.runner import FAILURE_LENGTH, Bench, make_plan, run, run_job
-from sswim.lab.datasets import DATA_SETS
+from sswim_lab.bench.accuracy import Job, Row
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import append_results, read_results
+from sswim_lab.bench.runner import FAILURE_LENGTH, Bench, make_plan, run, run_job
+from sswim_lab.datasets import DATA_SETS
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_a_failure_message_is_one_short_line(folder: Path, monkeypatch: pytest.M
     def fail(*arguments: object) -> None:
         raise MemoryError("too\nmuch " * 100)
 
-    monkeypatch.setattr("sswim.lab.bench.runner.run_fit", fail)
+    monkeypatch.setattr("sswim_lab.bench.runner.run_fit", fail)
     result = run_job(Job("airfoil", "sswim", 0), "cpu", str(folder))
     assert result.failure.startswith("MemoryError: too much too much")
     assert result.failure.endswith(" …")
@@ -107,7 +106,7 @@ def test_results_are_not_overwritten(folder: Path) -> None:
 
 
 def test_large_sets_have_fewer_repeats(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sswim.lab.bench.runner.MANY_ROWS", 100)
+    monkeypatch.setattr("sswim_lab.bench.runner.MANY_ROWS", 100)
     jobs = make_plan(make_bench(folder)).jobs
     assert sum(job.set == "airfoil" for job in jobs) == 3
     assert sum(job.set == "concrete" for job in jobs) == 5
@@ -207,7 +206,7 @@ def killed(job: Job, device: str, folder: str | None) -> Row:
 def test_a_process_that_is_killed_is_a_failure_of_its_fit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim.lab.bench.runner.run_job", killed)
+    monkeypatch.setattr("sswim_lab.bench.runner.run_job", killed)
     bench = replace(make_bench(folder, repeats=1, workers=2), sets=["airfoil"])
     (failure,) = run(bench, make_plan(bench), ignore)
     assert failure.job == Job("airfoil", "sswim", 0)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from builders.bench import write_set
-
-from sswim.lab.bench.splits import SYNTHETIC, load_split
-from sswim.lab.datasets import split
+from sswim_lab.bench.splits import SYNTHETIC, load_split
+from sswim_lab.datasets import split
 
 
 def test_synthetic_rows_need_no_file_and_differ_by_repeat(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import signal
 from itertools import islice
 
 import torch
-
-from sswim.lab.bench.workers import run_in_processes
+from sswim_lab.bench.workers import run_in_processes
 
 
 def work(job: int) -> tuple[int, str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders.datasets import available_file
-
-from sswim.lab.datasets import DATA_SETS, load, split
+from sswim_lab.datasets import DATA_SETS, load, split
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "data.md"
 

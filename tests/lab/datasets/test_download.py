@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import sswim_lab.datasets.folders
 from builders.datasets import STORED, publish, serve, stored_table
-
-import sswim.lab.datasets.folders
-from sswim.lab.datasets import load, split
-from sswim.lab.datasets.catalogue import DATA_SETS
-from sswim.lab.datasets.download import download
-from sswim.lab.datasets.folders import FOLDER_VARIABLE
+from sswim_lab.datasets import load, split
+from sswim_lab.datasets.catalogue import DATA_SETS
+from sswim_lab.datasets.download import download
+from sswim_lab.datasets.folders import FOLDER_VARIABLE
 
 # Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -27,8 +26,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make an empty cache, and hide all other folders."""
     folder = tmp_path / "home" / "cache"
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr(sswim.lab.datasets.folders, "checkout_folder", lambda: None)
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: folder)
+    monkeypatch.setattr(sswim_lab.datasets.folders, "checkout_folder", lambda: None)
+    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: folder)
     return folder
 
 
@@ -140,9 +139,9 @@ def test_a_set_without_a_public_file_raises_an_error(cache: Path) -> None:
 
 def test_a_missing_package_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    monkeypatch.delitem(sys.modules, "sswim.lab.datasets.file_download", raising=False)
+    monkeypatch.delitem(sys.modules, "sswim_lab.datasets.file_download", raising=False)
     with pytest.raises(FileNotFoundError, match="downloads need the package pooch"):
         download("song")
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: None)
+    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: None)
     with pytest.raises(FileNotFoundError, match=r"need the package.*into the folder that the"):
         download("song")

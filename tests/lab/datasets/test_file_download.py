@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 pooch = pytest.importorskip("pooch")
 
-from sswim.lab.datasets.file_download import DownloadBar, download_file  # noqa: E402
+from sswim_lab.datasets.file_download import DownloadBar, download_file  # noqa: E402
 
 # Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")

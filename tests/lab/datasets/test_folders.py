@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import sswim.lab.datasets.folders
-from sswim.lab.datasets.folders import FOLDER_VARIABLE, cache_folder, checkout_folder, find, folders
+import sswim_lab.datasets.folders
+from sswim_lab.datasets.folders import FOLDER_VARIABLE, cache_folder, checkout_folder, find, folders
 
 
 @pytest.fixture
@@ -20,8 +19,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         place.mkdir()
         (place / "airfoil.parquet").touch()
     monkeypatch.setenv(FOLDER_VARIABLE, str(made[0]))
-    monkeypatch.setattr(sswim.lab.datasets.folders, "checkout_folder", lambda: made[1])
-    monkeypatch.setattr(sswim.lab.datasets.folders, "cache_folder", lambda: made[2])
+    monkeypatch.setattr(sswim_lab.datasets.folders, "checkout_folder", lambda: made[1])
+    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: made[2])
     return made
 
 
@@ -58,10 +57,10 @@ def test_the_checkout_is_that_of_the_source(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     module = tmp_path / "checkout" / "src" / "sswim" / "lab" / "datasets" / "folders.py"
-    monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(module))
+    monkeypatch.setattr(sswim_lab.datasets.folders, "__file__", str(module))
     assert checkout_folder() == tmp_path / "shared" / "data"
     installed = tmp_path / "site-packages" / "sswim" / "lab" / "datasets" / "folders.py"
-    monkeypatch.setattr(sswim.lab.datasets.folders, "__file__", str(installed))
+    monkeypatch.setattr(sswim_lab.datasets.folders, "__file__", str(installed))
     assert checkout_folder() is None
 
 
@@ -76,8 +75,8 @@ def test_the_package_runs_without_pooch(tmp_path: Path) -> None:
     script = """
 import sys
 sys.modules["pooch"] = None  # an import of it fails
-import sswim.cli.app, sswim.lab.datasets
-assert sswim.lab.datasets.find("airfoil", sys.argv[1]) is None
-assert "requests" not in sys.modules and "sswim.lab.datasets.file_download" not in sys.modules
+import sswim.cli.app, sswim_lab.datasets
+assert sswim_lab.datasets.find("airfoil", sys.argv[1]) is None
+assert "requests" not in sys.modules and "sswim_lab.datasets.file_download" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

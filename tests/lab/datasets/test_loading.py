@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders.datasets import write_columns
-
-from sswim.lab.datasets import DATA_SETS, FOLDER_VARIABLE, load, split
+from sswim_lab.datasets import DATA_SETS, FOLDER_VARIABLE, load, split
 
 Columns = Mapping[str, Sequence[object]]
 FLIGHT: Columns = {

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from builders.datasets import STORED, available_file, publish, stored_table
+from sswim_lab.datasets import parsers
+from sswim_lab.datasets.catalogue import DATA_SETS
 
-from sswim.lab.datasets import parsers
-from sswim.lab.datasets.catalogue import DATA_SETS
 from sswim.tables.table_io import read_table
 
 

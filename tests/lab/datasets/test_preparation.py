@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from builders.datasets import write_columns
-
-from sswim.lab.datasets import load, split
+from sswim_lab.datasets import load, split
 
 
 def test_only_the_training_part_is_used(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import math
 
 import torch
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-
-from sswim.lab.datasets.synthetic import gramacy_surface, nonstationary_signal
+from sswim_lab.datasets.synthetic import gramacy_surface, nonstationary_signal
 
 
 def test_the_surface_has_a_hill_and_a_valley_in_a_corner() -> None:

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 from builders.optimisation import skip_without_libraries
-
-from sswim.base.errors import UserError
-from sswim.lab.optimisation.first_points import n_first, sobol_points
-from sswim.lab.optimisation.methods import (
+from sswim_lab.optimisation.first_points import n_first, sobol_points
+from sswim_lab.optimisation.methods import (
     METHODS,
     Method,
     method_named,
     require_libraries,
     versions,
 )
-from sswim.lab.optimisation.problems import problem_named
-from sswim.lab.peers.global_state import silenced
+from sswim_lab.optimisation.problems import problem_named
+from sswim_lab.peers.global_state import silenced
+
+from sswim.base.validation import UserError
 
 
 @pytest.fixture(params=list(METHODS))
@@ -66,8 +66,7 @@ def test_the_small_forest_suggests_what_the_usual_one_does(
     with silenced():
         skip_without_libraries(method)
         from smac import HyperparameterOptimizationFacade  # noqa: PLC0415 (optional)
-
-        from sswim.lab.optimisation import forest  # noqa: PLC0415 (optional)
+        from sswim_lab.optimisation import forest  # noqa: PLC0415 (optional)
 
         points = sobol_points(2, 20, seed=0)
         values = np.square(points - 0.3).sum(1)

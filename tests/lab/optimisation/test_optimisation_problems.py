@@ -9,15 +9,15 @@ import pytest
 from builders.datasets import available_file
 from builders.optimisation import skip_without_libraries
 from scipy.special import betaincinv
+from sswim_lab.optimisation.brusselator import solve
+from sswim_lab.optimisation.cart_pole import swing_up_cost
+from sswim_lab.optimisation.first_points import sobol_points
+from sswim_lab.optimisation.formulas import WARPS
+from sswim_lab.optimisation.problem import Problem
+from sswim_lab.optimisation.problems import PROBLEMS, problem_named
+from sswim_lab.optimisation.reference_search import search
 
-from sswim.base.errors import UserError
-from sswim.lab.optimisation.brusselator import solve
-from sswim.lab.optimisation.cart_pole import swing_up_cost
-from sswim.lab.optimisation.first_points import sobol_points
-from sswim.lab.optimisation.formulas import WARPS
-from sswim.lab.optimisation.problem import Problem
-from sswim.lab.optimisation.problems import PROBLEMS, problem_named
-from sswim.lab.optimisation.reference_search import search
+from sswim.base.validation import UserError
 
 SLOW = {"cartpole": (50, 1, 30), "pde": (8, 0, 5)}
 """Points, descents and steps of a search, where an evaluation takes milliseconds."""

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 from builders.optimisation import fail, made_up_run, skip_without_libraries
-
-from sswim.base.errors import UserError
-from sswim.lab.optimisation.methods import METHODS, Method
-from sswim.lab.optimisation.results import append_run, read_runs
-from sswim.lab.optimisation.run import Job, Run, do_run
-from sswim.lab.optimisation.runner import (
+from sswim_lab.optimisation.methods import METHODS, Method
+from sswim_lab.optimisation.results import append_run, read_runs
+from sswim_lab.optimisation.run import Job, Run, do_run
+from sswim_lab.optimisation.runner import (
     Bench,
     do_run_in_time,
     do_runs,
@@ -23,6 +21,8 @@ from sswim.lab.optimisation.runner import (
     missing_runs,
     problem_names,
 )
+
+from sswim.base.validation import UserError
 
 
 def make_bench(folder: Path, **others: Any) -> Bench:

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders.optimisation import made_up_run
-
-from sswim.lab.optimisation.plots import save_plots
-from sswim.lab.optimisation.run import Run
-from sswim.lab.optimisation.summary import Quartiles, Summary, summarise
-from sswim.lab.optimisation.table import describe_ratios, markdown, rich_tables
+from sswim_lab.optimisation.plots import save_plots
+from sswim_lab.optimisation.run import Run
+from sswim_lab.optimisation.summary import Quartiles, Summary, summarise
+from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables
 
 BEST = -2.2415684226662855
 """The optimum of gp-draw."""

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from builders.bench import MeanOnly, experiment_folder, make_request, write_sets
-
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.bench.results import read_results
-from sswim.lab.paper.catalogue import EXPERIMENTS, MAIN_METHODS, OUTPUT_WARP_METHODS
-from sswim.lab.paper.command import default_out, listing, reproduce
-from sswim.lab.paper.request import Request
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import read_results
+from sswim_lab.paper.catalogue import EXPERIMENTS, MAIN_METHODS, OUTPUT_WARP_METHODS
+from sswim_lab.paper.command import default_out, listing, reproduce
+from sswim_lab.paper.request import Request
 
 MODULES = ("warp_1d", "pseudo_points", "depth", "overfitting", "gramacy")
 
@@ -34,7 +33,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(name)
             return [request.out / f"{name}.png"]
 
-        module = f"sswim.lab.paper.figures.{name}"
+        module = f"sswim_lab.paper.figures.{name}"
         monkeypatch.setitem(sys.modules, module, SimpleNamespace(run=draw))
     return names
 
@@ -119,7 +118,7 @@ def test_an_experiment_that_fails_does_not_stop_the_others(
     def draw(request: Request) -> list[Path]:
         raise RuntimeError("no pen")
 
-    monkeypatch.setattr(sys.modules["sswim.lab.paper.figures.depth"], "run", draw)
+    monkeypatch.setattr(sys.modules["sswim_lab.paper.figures.depth"], "run", draw)
     request, said = make_request(folder, repeats=1)
     assert reproduce("all", request) == 1
     assert drawn == ["warp_1d", "pseudo_points", "overfitting", "gramacy"]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from builders.bench import MeanOnly, experiment_folder, make_request
-
-from sswim.lab.bench.methods import METHODS
-from sswim.lab.bench.results import read_results
-from sswim.lab.paper.catalogue import MAIN_METHODS
-from sswim.lab.paper.command import reproduce
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import read_results
+from sswim_lab.paper.catalogue import MAIN_METHODS
+from sswim_lab.paper.command import reproduce
 
 
 @pytest.fixture

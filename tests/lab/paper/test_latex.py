@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders.bench import SCORE_ROWS, score_table
-
-from sswim.lab.paper.latex import escape, latex
-from sswim.lab.paper.score_table import make_table
+from sswim_lab.paper.latex import escape, latex
+from sswim_lab.paper.score_table import make_table
 
 
 def test_latex() -> None:

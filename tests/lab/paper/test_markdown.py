@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from builders.bench import SCORE_METHODS, SCORE_ROWS, row, score_table
-
-from sswim.lab.paper.markdown import markdown
-from sswim.lab.paper.score_table import make_table
+from sswim_lab.paper.markdown import markdown
+from sswim_lab.paper.score_table import make_table
 
 
 def test_markdown() -> None:

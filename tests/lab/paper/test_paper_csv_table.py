@@ -8,8 +8,7 @@ import math
 
 import pytest
 from builders.bench import score_table
-
-from sswim.lab.paper.csv_table import csv_table
+from sswim_lab.paper.csv_table import csv_table
 
 
 def test_csv_table() -> None:

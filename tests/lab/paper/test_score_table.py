@@ -6,8 +6,7 @@ import math
 
 import pytest
 from builders.bench import SCORE_ROWS, SCORE_SETS, row, score_table
-
-from sswim.lab.paper.score_table import make_table, method_label
+from sswim_lab.paper.score_table import make_table, method_label
 
 
 def test_scores_are_means_beside_what_is_published() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from builders.bench import make_request, write_set
-
-from sswim.lab.bench.splits import SYNTHETIC
-from sswim.lab.paper.sets import available_sets, sets_to_run
+from sswim_lab.bench.splits import SYNTHETIC
+from sswim_lab.paper.sets import available_sets, sets_to_run
 
 OWN = ("airfoil", "concrete", "creep")
 

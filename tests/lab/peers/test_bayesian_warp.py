@@ -6,10 +6,9 @@ import pytest
 import torch
 from builders.models import normal
 from builders.peers import warp_prior
+from sswim_lab.peers.bayesian_warp import JITTER, psi_statistics, warp_posterior
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
-
-from sswim.lab.peers.bayesian_warp import JITTER, psi_statistics, warp_posterior
 
 
 def test_psi_statistics_against_draws(generator: torch.Generator) -> None:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 from builders.peers import rows
+from sswim_lab.peers.dense_algebra import SquaredExponential, negative_log_evidence
+from sswim_lab.peers.dense_gp import GP, FittedGP, maximise_evidence, minimise
+from sswim_lab.peers.protocol import Fitted, Gaussian, Method
+from sswim_lab.peers.standardised_rows import standardise
 from torch import Tensor
-
-from sswim.lab.peers.dense_algebra import SquaredExponential, negative_log_evidence
-from sswim.lab.peers.dense_gp import GP, FittedGP, maximise_evidence, minimise
-from sswim.lab.peers.protocol import Fitted, Gaussian, Method
-from sswim.lab.peers.standardised_rows import standardise
 
 
 def test_the_best_of_several_starts_goes_on() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders.peers import Array, predicted, rows
-
-from sswim.lab.peers.gpboost_vecchia import FittedGPBoost, GPBoost
-from sswim.lab.peers.standardised_rows import standardise
+from sswim_lab.peers.gpboost_vecchia import FittedGPBoost, GPBoost
+from sswim_lab.peers.standardised_rows import standardise
 
 
 def matern32(x: Array, others: Array, variance: float, lengths: Array) -> Array:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders.peers import Array, rows
-
-from sswim.lab.peers.held_out_rows import ConstantVariance, LearntVariance, hold_out_tenth
+from sswim_lab.peers.held_out_rows import ConstantVariance, LearntVariance, hold_out_tenth
 
 
 def test_a_tenth_is_held_out_and_the_target_standardised() -> None:

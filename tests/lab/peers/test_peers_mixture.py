@@ -8,10 +8,9 @@ import torch
 from builders.models import target_scaling
 from builders.peers import Array, integrated_crps, scalar
 from scipy import integrate, stats
+from sswim_lab.peers.mixture import GaussianMixture, MixturePredictive
+from sswim_lab.peers.protocol import Predictive
 from torch import Tensor
-
-from sswim.lab.peers.mixture import GaussianMixture, MixturePredictive
-from sswim.lab.peers.protocol import Predictive
 
 MEAN, SPREAD = 3.0, 2.0
 

@@ -10,10 +10,9 @@ import pytest
 from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
 from builders.peers import integrated_crps, rows, skip_without_libraries
 from scipy import stats
-
-from sswim.lab.bench.methods import require_method
-from sswim.lab.peers.protocol import Fitted, Gaussian
-from sswim.lab.peers.sswim_method import SSWIM
+from sswim_lab.bench.methods import require_method
+from sswim_lab.peers.protocol import Fitted, Gaussian
+from sswim_lab.peers.sswim_method import SSWIM
 
 PEERS = ["lightgbm", "catboost", "hist-gradient-boosting", "exact-gp", "gpboost-vecchia"]
 STRONG_PEERS = ["lgbm-td", "catboost-rmse", "ngboost", "xrfm-d"]

@@ -10,8 +10,7 @@ import pytest
 import torch
 from builders.peers import seeded_generator, seeded_normal
 from scipy import stats
-
-from sswim.lab.peers.published_features import (
+from sswim_lab.peers.published_features import (
     KernelName,
     SpectralGP,
     TwoSpectraGP,
@@ -20,10 +19,11 @@ from sswim.lab.peers.published_features import (
     positive,
     start_length_scales,
 )
-from sswim.model.observations import Observations
-from sswim.posterior.linear_regression import negative_log_evidence, posterior
-from sswim.posterior.statistics import statistics
-from sswim.rows.measure import Measure
+
+from sswim.members.linear_regression import negative_log_evidence, posterior
+from sswim.members.observations import Observations
+from sswim.members.statistics import statistics
+from sswim.rows.rows import Measure
 
 
 def spectral_gp(gp_class: type[SpectralGP] = SpectralGP) -> SpectralGP:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import torch
 from builders.peers import SMALL_SSWIM, seeded_generator, seeded_normal
+from sswim_lab.peers.published_model import PublishedModel, PublishedWarp
 
-from sswim.lab.peers.published_model import PublishedModel, PublishedWarp
-from sswim.rows.measure import Measure
+from sswim.rows.rows import Measure
 
 
 def test_a_warp_has_the_moments_of_its_samples() -> None:

@@ -10,10 +10,9 @@ import pytest
 import torch
 from builders.peers import SMALL_SSWIM, rows, seeded_generator, seeded_normal
 from scipy import stats
-
-from sswim.lab.peers.protocol import Fitted, Method, TunedPerDataSet
-from sswim.lab.peers.published_model import PublishedWarp
-from sswim.lab.peers.published_sswim import RFFNS, RFFS, FittedPublished, PublishedSSWIM
+from sswim_lab.peers.protocol import Fitted, Method, TunedPerDataSet
+from sswim_lab.peers.published_model import PublishedWarp
+from sswim_lab.peers.published_sswim import RFFNS, RFFS, FittedPublished, PublishedSSWIM
 
 
 def _moments(y: np.ndarray) -> tuple[float, float]:
@@ -78,7 +77,7 @@ def test_rows_are_predicted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     x, y = rows(60)
     fitted = SMALL_SSWIM.fit(x, y, 0, "cpu")
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim.lab.peers.published_sswim.PREDICTED_ROWS", 7)
+    monkeypatch.setattr("sswim_lab.peers.published_sswim.PREDICTED_ROWS", 7)
     parts = fitted.predict(x)
     assert np.allclose(whole.mean, parts.mean)
     assert np.allclose(whole.variance, parts.variance)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders.peers import predicted
-
-from sswim.lab.peers.pytabkit_peers import Pytabkit
+from sswim_lab.peers.pytabkit_peers import Pytabkit
 
 
 @pytest.mark.parametrize(("estimator", "epochs"), [("RealMLP_TD", 3), ("TabM_D", 1)])

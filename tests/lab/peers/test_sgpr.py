@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 from builders.peers import predicted, rows
-
-from sswim.lab.peers.gpytorch_peers import SGPR, ExactGP
-from sswim.lab.peers.gpytorch_training import quiet
-from sswim.lab.peers.standardised_rows import standardise
+from sswim_lab.peers.gpytorch_peers import SGPR, ExactGP
+from sswim_lab.peers.gpytorch_training import quiet
+from sswim_lab.peers.standardised_rows import standardise
 
 
 def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
@@ -21,7 +20,7 @@ def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
 
 def test_inducing_points_move_and_rows_do_not() -> None:
     with quiet():
-        from sswim.lab.peers.sgpr import fit_sgpr  # noqa: PLC0415
+        from sswim_lab.peers.sgpr import fit_sgpr  # noqa: PLC0415
 
         training = standardise(*rows(), "cpu")
         x = training.x.clone()

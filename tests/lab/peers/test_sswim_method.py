@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders.peers import cdf_of_rows, integrated_crps, rows
+from sswim_lab.peers.published_sswim import PublishedSSWIM
+from sswim_lab.peers.sswim_method import SSWIM, ExpectedKernelRegressor, FittedSSWIM, sswim
 
+from sswim.ensemble.plan import KindName, Recipe
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.lab.peers.published_sswim import PublishedSSWIM
-from sswim.lab.peers.sswim_method import SSWIM, ExpectedKernelRegressor, FittedSSWIM, sswim
-from sswim.recipe.recipe import KindName, Recipe
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:
@@ -47,7 +47,7 @@ def test_presets() -> None:
 
 def test_crps_against_integrals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mixtures of members by features and by neighbours with output warps, in chunks of rows."""
-    monkeypatch.setattr("sswim.lab.peers.sswim_method.SCORED_ROWS", 2)
+    monkeypatch.setattr("sswim_lab.peers.sswim_method.SCORED_ROWS", 2)
     kinds: tuple[KindName, ...] = ("mean", "features-1", "neighbours-1")
     recipe = Recipe(kinds=kinds, noise="constant", stacking=False, pruning=False)
     sizes = {"n_components": 16, "n_pseudo": 4, "n_members": 1, "max_iter": 5}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from builders.peers import predicted
-
-from sswim.lab.peers.trees import CatBoost
+from sswim_lab.peers.trees import CatBoost
 
 
 def test_catboost_has_one_variance_if_its_loss_is_the_error() -> None:

@@ -9,12 +9,11 @@ from builders.models import normal
 from builders.peers import cdf_of_rows, integrated_crps, rows, skewed_rows
 from scipy import stats
 from scipy.integrate import trapezoid
+from sswim_lab.peers.dense_gp import GP
+from sswim_lab.peers.protocol import Fitted, Method, Predictive
+from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.warped_gp import MAX_STEEPNESS, MLWGP, FittedWarpedGP, negative_log_likelihood
 from torch import Tensor
-
-from sswim.lab.peers.dense_gp import GP
-from sswim.lab.peers.protocol import Fitted, Method, Predictive
-from sswim.lab.peers.standardised_rows import standardise
-from sswim.lab.peers.warped_gp import MAX_STEEPNESS, MLWGP, FittedWarpedGP, negative_log_likelihood
 
 QUICK = MLWGP(3, start_iterations=5, iterations=60)
 

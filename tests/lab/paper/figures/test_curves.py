@@ -9,8 +9,7 @@ from builders.figures import (
     only_curve,
     score_panels,
 )
-
-from sswim.lab.paper.figures.curves import FEW, Curve, Metric, small_multiples
+from sswim_lab.paper.figures.curves import FEW, Curve, Metric, small_multiples
 
 
 def curves(n_points: int, std: float) -> dict[Metric, Curve]:

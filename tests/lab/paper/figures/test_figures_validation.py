@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from builders.bench import make_request
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-
-from sswim.lab.paper.figures import depth, overfitting, pseudo_points
+from sswim_lab.paper.figures import depth, overfitting, pseudo_points
 
 
 @pytest.mark.parametrize("module", ["warp_1d", "gramacy"])
@@ -20,7 +19,7 @@ def test_a_figure_with_its_own_rows_takes_no_sets_or_methods(
 ) -> None:
     request, _ = make_request(tmp_path, quick=True, **choice)
     with pytest.raises(ValueError, match="has its own rows and model"):
-        import_module(f"sswim.lab.paper.figures.{module}").run(request)
+        import_module(f"sswim_lab.paper.figures.{module}").run(request)
 
 
 @pytest.mark.parametrize("module", [pseudo_points, depth, overfitting])

@@ -13,12 +13,11 @@ from builders.figures import (
     check_figure_files,
     matplotlib_left_alone,  # noqa: F401 (for every test here)
 )
-
-from sswim.lab.bench.dataclass_csv import read_rows
-from sswim.lab.datasets.synthetic import gramacy_surface
-from sswim.lab.paper.figures import gramacy
-from sswim.lab.paper.figures.gramacy import PointConcentration, measure_concentration
-from sswim.lab.paper.figures.surfaces import Cell, PseudoPoint
+from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.datasets.synthetic import gramacy_surface
+from sswim_lab.paper.figures import gramacy
+from sswim_lab.paper.figures.gramacy import PointConcentration, measure_concentration
+from sswim_lab.paper.figures.surfaces import Cell, PseudoPoint
 
 
 def test_the_concentration_of_points_is_measured() -> None:

@@ -15,12 +15,11 @@ from builders.figures import (
     only_curve,
     score_panels,
 )
-
-from sswim.lab.bench.accuracy import Job, run_fit
-from sswim.lab.bench.dataclass_csv import read_rows
-from sswim.lab.bench.splits import SYNTHETIC
-from sswim.lab.paper.figures import overfitting
-from sswim.lab.paper.figures.overfitting import StepScores
+from sswim_lab.bench.accuracy import Job, run_fit
+from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.bench.splits import SYNTHETIC
+from sswim_lab.paper.figures import overfitting
+from sswim_lab.paper.figures.overfitting import StepScores
 
 STEPS_FILE = "figure-overfitting.csv"
 

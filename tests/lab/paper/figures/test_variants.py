@@ -15,14 +15,13 @@ from builders.figures import (
     only_curve,
     score_panels,
 )
-
-from sswim.lab.bench.accuracy import Row
-from sswim.lab.bench.dataclass_csv import read_rows
-from sswim.lab.bench.methods import QUICK, VARIANTS
-from sswim.lab.bench.results import append_results, read_results
-from sswim.lab.bench.splits import SYNTHETIC
-from sswim.lab.paper.figures import depth, pseudo_points
-from sswim.lab.paper.figures.variants import Point, draw, summarise
+from sswim_lab.bench.accuracy import Row
+from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.bench.methods import QUICK, VARIANTS
+from sswim_lab.bench.results import append_results, read_results
+from sswim_lab.bench.splits import SYNTHETIC
+from sswim_lab.paper.figures import depth, pseudo_points
+from sswim_lab.paper.figures.variants import Point, draw, summarise
 
 
 def scored(set_: str, method: str, repeat: int, rmse: float, mnlp: float) -> Row:

@@ -13,13 +13,13 @@ from builders.figures import (
     check_figure_files,
     matplotlib_left_alone,  # noqa: F401 (for every test here)
 )
+from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.datasets import nonstationary_signal
+from sswim_lab.paper.figures import warp_1d
+from sswim_lab.paper.figures.warp_1d import N_POSITIONS, Part, measure, unevenness
 
+from sswim.cli.demo import SEED, demo_regressor, draw_rows
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.lab.bench.dataclass_csv import read_rows
-from sswim.lab.datasets import nonstationary_signal
-from sswim.lab.demo import SEED, demo_regressor, draw_rows
-from sswim.lab.paper.figures import warp_1d
-from sswim.lab.paper.figures.warp_1d import N_POSITIONS, Part, measure, unevenness
 
 
 class Identity(SSWIMRegressor):

@@ -1,0 +1,18 @@
+"""The named data sets: their sources, their preparation, and how they are split."""
+
+from sswim_lab.datasets.catalogue import DATA_SETS, DataSet
+from sswim_lab.datasets.folders import FOLDER_VARIABLE, find
+from sswim_lab.datasets.loading import Split, Table, load, split
+from sswim_lab.datasets.synthetic import nonstationary_signal
+
+__all__ = [
+    "DATA_SETS",
+    "FOLDER_VARIABLE",
+    "DataSet",
+    "Split",
+    "Table",
+    "find",
+    "load",
+    "nonstationary_signal",
+    "split",
+]

@@ -1,0 +1,1 @@
+"""The ensemble: plan, folds, fit, stacking, mixtures."""

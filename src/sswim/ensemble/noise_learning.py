@@ -1,0 +1,248 @@
+"""Input-dependent noise, learnt after the mean from leave-one-out residuals.
+
+If it were learnt jointly with the warps by the evidence, input-dependent noise would reinforce
+itself: rows that the warps fit well get less noise, hence more weight, and are fitted better still,
+at the cost of the error elsewhere. So the mean is learnt first, under constant noise. Then, for
+some rounds,
+
+    η maximises Σ log N(z; μ, v + σ²·exp η(x)) + log prior,
+
+with μ and v the leave-one-out mean and latent variance of each row, in closed form, and the
+regression is conditioned again with rows weighted by exp(−τη). Weights that follow the noise fully
+(τ = 1) are best if the model is right; if it is not, the regression neglects noisy regions more
+than it should. So τ is the largest of a few values, at most a half, under which the leave-one-out
+error of the targets, predicted by all members together, is no worse than under constant noise.
+
+Fitting the noise field η of σ²(x) = σ²·exp η(x) to given residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from sswim.base.record import Record, chunks
+from sswim.distributed.processes import ALONE, Processes
+from sswim.ensemble.mixture import Mixture, equal_weights
+from sswim.members.architecture import Architecture
+from sswim.members.density import Density
+from sswim.members.feature_predictor import condition
+from sswim.members.linear_regression import Prediction
+from sswim.members.model import SSWIM
+from sswim.members.objective import send_back
+from sswim.members.start import start_length_scales
+from sswim.rows.rows import Measure, Rows
+from sswim.rows.scaling import no_scaling
+from sswim.warps.noise_field import NoiseFactors, NoiseField, log_noise_ratio
+
+STEPS = 200
+"""Number of Adam steps."""
+
+LEARNING_RATE = 0.05
+"""Largest learning rate of the one-cycle schedule."""
+
+
+def start_noise_field(
+    architecture: Architecture,
+    n_targets: int,
+    sample: Float[Tensor, "S D"],
+    generator: torch.Generator,
+) -> NoiseField:
+    """Return a noise field that is constant, and under which all rows weigh the same (τ = 0).
+
+    Args:
+        architecture: Architecture of the models that will have the field.
+        n_targets: T.
+        sample: Some rows of the inputs, for the start of the length-scales.
+        generator: Generator on the CPU for the field's frequencies.
+    """
+    field = NoiseField(sample.shape[1], architecture.n_noise_frequencies, n_targets)
+    length_scales = start_length_scales(sample, None)
+    field.spectrum.start(architecture.kernel, architecture.draw, length_scales, generator)
+    field.temper.zero_()
+    return field
+
+
+def fit_noise_field(field: NoiseField, backward: Callable[[], None]) -> None:
+    """Minimise a loss of the field's parameters by Adam with a one-cycle schedule.
+
+    Args:
+        field: The field, changed in place.
+        backward: Adds the gradient of the loss to the field's parameters.
+    """
+    optimiser = torch.optim.Adam(field.parameters(), lr=LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, max_lr=LEARNING_RATE, total_steps=STEPS + 1
+    )
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        backward()
+        optimiser.step()
+        schedule.step()
+    optimiser.zero_grad()
+
+
+def with_noise_field(model: SSWIM, field: NoiseField) -> SSWIM:
+    """Return a copy of a model with a noise field."""
+    architecture = replace(model.architecture, noise="input-dependent")
+    noisy = SSWIM(architecture, model.n_inputs, model.n_targets)
+    state = {f"noise_field.{name}": value for name, value in field.state_dict().items()}
+    noisy.load_state_dict({**model.state_dict(), **state})
+    return noisy.to(model.log_noise.device)
+
+
+ROUNDS = 2
+"""Number of rounds of fitting η and conditioning again."""
+
+TEMPERS = (0.5, 0.25)
+"""Values of τ that are tried."""
+
+CHUNK_ROWS = 20_000
+"""Rows whose graph is kept together."""
+
+
+def learn_noise(
+    models: Sequence[SSWIM],
+    rows: Rows,
+    sample: Float[Tensor, "S D"],
+    generator: torch.Generator,
+    everything: Rows | Iterable[Rows] | None = None,
+    processes: Processes = ALONE,
+    kept: Rows | None = None,
+) -> list[SSWIM]:
+    """Return copies of models trained under constant noise, with input-dependent noise.
+
+    Args:
+        models: Trained members.
+        rows: The rows they were trained on, or a sample of them, on their device.
+        sample: Some rows of the inputs, for the start of length-scales.
+        generator: Generator on the CPU for the frequencies of the noise field.
+        everything: All rows they were trained on, if ``rows`` is a sample.
+        processes: The processes that share ``everything``; ``rows`` are the same in each.
+        kept: The rows that members which predict by neighbours keep, the same in each process, if
+            they are not ``everything``.
+    """
+    known = _KnownRows(rows, rows if everything is None else everything, processes, kept)
+    noisy = [
+        with_noise_field(
+            model, start_noise_field(model.architecture, model.n_targets, sample, generator)
+        )
+        for model in models
+    ]
+    predictions = [known.leave_one_out(model) for model in models]
+    allowed = _error(models, predictions, rows)
+    for _ in range(ROUNDS):
+        for model, prediction in zip(noisy, predictions, strict=True):
+            _fit(model, rows, prediction)
+        predictions = _temper(noisy, known, allowed)
+    return noisy
+
+
+@dataclass(frozen=True)
+class _KnownRows:
+    """The rows to learn from, and all rows that models are conditioned on."""
+
+    rows: Rows
+    everything: Rows | Iterable[Rows]
+    processes: Processes
+    kept: Rows | None
+
+    def leave_one_out(self, model: SSWIM) -> Prediction:
+        """Predict each of the rows from all others."""
+        given = self.everything
+        if model.architecture.n_neighbors and self.kept is not None:
+            given = self.kept
+        return condition(model, given, self.processes).leave_one_out(self.rows)
+
+
+def _field(model: SSWIM) -> NoiseField:
+    assert model.noise_field is not None
+    return model.noise_field
+
+
+def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
+    """Fit η to the rows' leave-one-out predictions."""
+    field = _field(model)
+    noise = model.noise().detach().expand_as(prediction.mean)
+    if model.architecture.n_neighbors:  # it follows the amplitude of each neighbourhood
+        noise = prediction.observation_variance - prediction.latent_variance
+    targets = model.condition()[0].output.forward(rows.targets)[0].detach()
+    residuals = _Residuals(
+        rows.inputs,
+        (targets - prediction.mean).square(),
+        prediction.latent_variance,
+        noise,
+        rows.weight,
+    )
+
+    def backward() -> None:
+        factors, prior = field.condition()
+        leaves = factors.leaves()
+        for chunk in chunks(residuals, CHUNK_ROWS):
+            _negative_log_density(leaves, chunk).backward()
+        send_back(factors, leaves, prior)
+
+    fit_noise_field(field, backward)
+
+
+@dataclass(frozen=True)
+class _Residuals(Record):
+    """Leave-one-out residuals of the rows."""
+
+    inputs: Measure
+    squared: Float64[Tensor, "N T"]
+    """(z − μ)²"""
+    latent_variance: Float64[Tensor, "N T"]
+    """v"""
+    noise: Float64[Tensor, "N T"]
+    """σ²"""
+    weight: Float64[Tensor, " N"] | None
+
+
+def _negative_log_density(factors: NoiseFactors, residuals: _Residuals) -> Float64[Tensor, ""]:
+    """Return −Σ log N(z; μ, v + σ²·exp η(x)) without its constant."""
+    ratio = log_noise_ratio(factors, residuals.inputs)
+    variance = residuals.latent_variance + residuals.noise * ratio.exp()
+    losses = 0.5 * (residuals.squared / variance + variance.log()).sum(-1)
+    return (losses if residuals.weight is None else residuals.weight * losses).sum()
+
+
+@torch.no_grad()
+def _temper(
+    models: Sequence[SSWIM], known: _KnownRows, allowed: Float64[Tensor, " T"]
+) -> list[Prediction]:
+    """Set the largest τ of every target whose error is allowed; zero always is."""
+    chosen = torch.zeros_like(allowed)
+    for temper in sorted(TEMPERS):
+        predictions = _predict_tempered(models, known, torch.full_like(allowed, temper))
+        chosen = torch.where(_error(models, predictions, known.rows) <= allowed, temper, chosen)
+    return _predict_tempered(models, known, chosen)
+
+
+def _predict_tempered(
+    models: Sequence[SSWIM], known: _KnownRows, temper: Float64[Tensor, " T"]
+) -> list[Prediction]:
+    """Set τ, and return leave-one-out predictions under the weights exp(−τη)."""
+    for model in models:
+        _field(model).temper.copy_(temper)
+    return [known.leave_one_out(model) for model in models]
+
+
+@torch.no_grad()
+def _error(
+    models: Sequence[SSWIM], predictions: Sequence[Prediction], rows: Rows
+) -> Float64[Tensor, " T"]:
+    """Return the mean square error of every target, predicted by all members together."""
+    densities = [
+        Density(prediction, model.condition()[0].output, no_scaling(rows))
+        for model, prediction in zip(models, predictions, strict=True)
+    ]
+    weights = equal_weights(len(densities)).to(rows.targets.device)
+    squared = (Mixture(tuple(densities), weights).mean - rows.targets).square()
+    if rows.weight is None:
+        return squared.mean(0)
+    return rows.weight @ squared / rows.weight.sum()

@@ -1,0 +1,685 @@
+"""Predictions that are not finite are an error and never a result.
+
+Models of ``fit`` predict finite numbers. A file made by hand can hold parameters that are each
+within their limits, but whose products are not numbers.
+
+Checks of the arrays, data frames and tensors that users pass to the estimator.
+
+How a fitted estimator reads inputs: arrays, data frames and tables.
+
+The one way in: arrays, frames, tables and sources become a source of rows.
+
+Groups of rows within which conformal intervals have their coverage.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int64
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
+from torch import Tensor
+
+from sswim.base.cholesky import FactorisationError
+from sswim.base.validation import UserError, is_frame, is_geo_frame, is_missing, is_pandas
+from sswim.distributed.processes import ALONE, Processes
+from sswim.rows.imputer import Encoded, GaussianImputer, impute, learn_imputer
+from sswim.rows.rows import Measure, Rows, as_measure, as_rows
+from sswim.rows.source import MemorySource, Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sswim.tables.schema import Schema
+
+_MESSAGE = (
+    "Predictions must be finite. Those of this model are not: some of its parameters are too large "
+    "or too small. Fit it again, or get its file again from where it came."
+)
+
+
+def finite(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Return predictions; raise if they are not finite."""
+    if not values.isfinite().all():
+        raise UserError(_MESSAGE)
+    return values
+
+
+def finite_covariance(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Return covariances; raise if they are not finite."""
+    if not values.isfinite().all():
+        raise UserError(
+            "A covariance must be finite in float64. Got targets whose squares are not: use "
+            "predict(X, return_std=True), or divide y by a constant before fit."
+        )
+    return values
+
+
+@contextmanager
+def finite_algebra() -> Iterator[None]:
+    """Raise the error of :func:`finite` where a matrix of the body cannot be factorised."""
+    try:
+        yield
+    except FactorisationError as error:
+        raise UserError(f"{_MESSAGE} {error}") from error
+
+
+_NO_TARGETS = "fit requires y to be passed, but the target y is None."
+
+LARGEST_STD = 1e150
+"""Largest standard deviation of an input, and one over the smallest: their squares are finite."""
+
+
+def as_numpy(values: Any) -> Any:
+    """Return tensors as arrays, masked cells as missing values, and anything else as it is.
+
+    scikit-learn converts the rest.
+    """
+    if isinstance(values, Tensor):
+        return _tensor_array(values)
+    if isinstance(values, np.ma.MaskedArray):
+        return _without_mask(values)
+    return values
+
+
+def _require_dense(tensor: Tensor) -> None:
+    """Raise unless a tensor is dense and has values."""
+    trouble, cure = None, "pass a dense tensor or an array"
+    if tensor.is_nested:
+        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
+    elif tensor.is_meta:
+        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
+    elif tensor.layout != torch.strided:
+        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
+    if trouble is not None:
+        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
+
+
+def _tensor_array(tensor: Tensor) -> np.ndarray:
+    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
+    _require_dense(tensor)
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
+    return tensor.numpy()
+
+
+def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
+    """Return an array in which masked cells are missing: NaN, NaT or None."""
+    if not np.ma.is_masked(values):
+        return np.asarray(values.data)
+    array = np.array(values.data)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "UST":
+        array = array.astype(object)
+    missing: Any = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
+    array[np.ma.getmaskarray(values)] = missing.get(array.dtype.kind)
+    return array
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"]:
+    """Return the weights of rows as numbers; raise an error about masked ones."""
+    if np.ma.is_masked(sample_weight):
+        raise UserError(
+            "Every row must have a weight. Got masked values in sample_weight; set the weight of "
+            "rows that do not count to 0."
+        )
+    return _check_sample_weight(as_numpy(sample_weight), np.empty((n_rows, 1)), dtype=np.float64)
+
+
+def without_times(name: str, values: Any) -> Any:
+    """Return an array whose missing objects are NaN; raise an error if it has dates or times.
+
+    Where only numbers are read, they would become numbers of an unknown unit.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "MmO":
+        return values
+    if values.dtype == object:
+        missing = np.array([is_missing(each) for each in values.flat], dtype=bool)
+        values = np.where(missing.reshape(values.shape), np.nan, values)
+    times = (np.datetime64, np.timedelta64, date, timedelta)
+    if kinds := {type(each).__name__ for each in values.flat if isinstance(each, times)}:
+        raise UserError(
+            f"{name} must hold numbers. Got {', '.join(sorted(kinds))}; convert dates and times to "
+            "numbers, as in (times - start) / np.timedelta64(1, 'D')."
+        )
+    return values
+
+
+def check_rows(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    X_std: Any = None,
+    *,
+    dtype: torch.dtype,
+    reset: bool,
+) -> Rows:
+    """Check inputs with targets, and make rows of them.
+
+    Args:
+        estimator: The estimator that the rows are for.
+        X: Inputs: an array (N, D); later, anything that the fitted estimator reads.
+        y: Targets, (N,) or (N, T); later also the name of the target column of a frame or table.
+        sample_weight: How many times each row counts, (N,).
+        X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
+        dtype: Precision of the inputs.
+        reset: Whether the rows define the number and the names of the estimator's inputs, as in
+            ``fit``; else they are checked against these.
+    """
+    if reset:
+        if y is None:
+            raise UserError(_NO_TARGETS)
+        require_known_targets(y)
+        inputs, targets = check_X_y(
+            as_numpy(X),
+            as_numpy(y),
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+            estimator=estimator,
+        )
+        variance = variance_of(X_std, inputs.shape)
+    else:
+        if isinstance(y, str):
+            X, y = estimator._reader.split_target(X, y)
+        encoded = estimator._reader.read(estimator, X, X_std)
+        inputs, variance = encoded.inputs, encoded.variance
+        targets = check_targets(y)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, len(inputs))
+    rows = as_rows(inputs, targets, sample_weight, variance, dtype)
+    if not reset and rows.targets.shape[1] != estimator.n_targets_:
+        raise UserError(
+            f"y must have the {estimator.n_targets_} targets of fit. Got y.shape={targets.shape}."
+        )
+    return rows
+
+
+def check_inputs(
+    estimator: BaseEstimator, X: Any, X_std: Any = None, *, dtype: torch.dtype
+) -> Measure:
+    """Check inputs without targets against those of ``fit``, and make a measure of them."""
+    encoded = estimator._reader.read(estimator, X, X_std)
+    return as_measure(encoded.inputs, encoded.variance, dtype)
+
+
+def check_points(estimator: BaseEstimator, X: Any) -> None:
+    """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
+    if not isinstance(X, Tensor):
+        raise UserError(
+            f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), or "
+            "predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
+        )
+    estimator._reader.require_plain()
+    _require_dense(X)
+    if X.is_complex():
+        raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
+    n_inputs = estimator.n_features_in_
+    if X.ndim < 2 or X.shape[-1] != n_inputs:
+        raise UserError(
+            f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its last "
+            f"axis. Got X.shape={tuple(X.shape)}."
+        )
+    if not X.isfinite().all():
+        raise UserError(
+            "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones (NaN)."
+        )
+
+
+def check_targets(y: Any) -> Float64[np.ndarray, " N"] | Float64[np.ndarray, "N T"]:
+    """Return targets as numbers; raise an error that counts those that are missing."""
+    if y is None:
+        raise UserError(_NO_TARGETS)
+    require_known_targets(y)
+    targets = check_array(as_numpy(y), dtype=np.float64, ensure_2d=False, input_name="y")
+    if targets.ndim not in (1, 2):
+        raise UserError(f"y must have shape (N,) or (N, T). Got y.shape={targets.shape}.")
+    return targets
+
+
+def require_known_targets(y: Any) -> None:
+    """Raise an error if targets are missing."""
+    array = check_array(
+        as_numpy(y), dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y"
+    )
+    values = array.reshape(len(array), -1)
+    missing = np.zeros(values.shape, dtype=bool)
+    if values.dtype == object:
+        missing = np.array([[is_missing(each) for each in row] for row in values])
+    elif values.dtype.kind in "fMm":
+        missing = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
+    if n_missing := int(missing.any(axis=1).sum()):
+        raise UserError(
+            f"Every row must have a target. Got {n_missing} of {len(array)} missing (NaN) in y; "
+            "leave these rows out first."
+        )
+    without_times("y", values)
+
+
+def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
+    """Return standard deviations, given as a number, (D,) or (N, D), for every value."""
+    if X_std is None:
+        return None
+    values = as_numpy(X_std)
+    try:
+        deviation = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"X_std must hold numbers. Got {X_std!r}.") from error
+    try:
+        deviation = np.broadcast_to(deviation, shape)
+    except ValueError as error:
+        raise UserError(
+            f"X_std must be a number, or have shape (D,) = ({shape[1]},) or (N, D) = {shape}. "
+            f"Got X_std.shape={deviation.shape}."
+        ) from error
+    if not np.all(deviation >= 0):
+        raise UserError("X_std must hold standard deviations: no NaN, none negative.")
+    if np.any(deviation > LARGEST_STD) or np.any((deviation > 0) & (deviation < 1 / LARGEST_STD)):
+        wrong = (
+            deviation.max() if np.any(deviation > LARGEST_STD) else deviation[deviation > 0].min()
+        )
+        raise UserError(
+            f"X_std must be 0 or between {1 / LARGEST_STD:.0e} and {LARGEST_STD:.0e}, so that its "
+            f"square is a number. Got {wrong:.4g}; multiply X and X_std by a constant, and make "
+            "inputs of which nothing is known NaN."
+        )
+    return deviation
+
+
+def variance_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
+    """Return the variance of inputs whose standard deviation is a number, (D,) or (N, D)."""
+    deviation = deviation_of(X_std, shape)
+    return None if deviation is None else np.square(deviation)
+
+
+@dataclass(frozen=True)
+class InputReader:
+    """Reads rows of later calls in the way in which the rows of ``fit`` were read."""
+
+    imputer: GaussianImputer
+    """Fills in missing inputs."""
+    columns: tuple[str, ...] | None = None
+    """Names of the columns, if they have any."""
+    inputs: tuple[str, ...] | None = None
+    """Names of the inputs that the columns become, if they have any."""
+    schema: Schema | None = None
+    """How columns become inputs; None for arrays of plain numbers, which are the inputs."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.imputer.mean) if self.schema is None else len(self.schema.columns)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the model."""
+        return len(self.imputer.mean) if self.schema is None else len(self.schema.feature_names)
+
+    @property
+    def level_means(self) -> Bool[np.ndarray, " D"]:
+        """Whether an input is the mean target of a level: a row of training has another there."""
+        if self.schema is None:
+            return np.zeros(self.n_inputs, dtype=bool)
+        return self.schema.level_means
+
+    def inputs_of(self, column: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes, without mean targets of levels."""
+        if self.schema is not None:
+            return self.schema.inputs_of(column)
+        raise UserError(
+            f"Groups may be named by a column where fit got a data frame or a table. Got "
+            f"{column!r}; give one label for each row."
+        )
+
+    def require_plain(self) -> None:
+        """Raise unless the inputs are the columns themselves, all of them plain numbers."""
+        if self.schema is None:
+            return
+        encoded = [
+            f"{column.name!r} ({column.kind}{', missing values' if column.has_missing else ''})"
+            for column in self.schema.columns
+            if column.kind != "number" or column.has_missing
+        ]
+        if self.schema.sphere is not None:
+            encoded.append(f"{self.schema.sphere.longitude!r} and its latitude (sphere)")
+        if encoded:
+            raise UserError(
+                "Tensors are inputs of a model of plain numbers. This one was fitted to columns "
+                f"that become inputs in another way: {', '.join(encoded)}. Fit it to an array of "
+                "numbers, or use predict(X, return_cov=True) and sample_y(X) with a frame."
+            )
+
+    def __post_init__(self) -> None:
+        n_indicators = 0 if self.schema is None else int(self.schema.indicators.sum())
+        if len(self.imputer.mean) + n_indicators != self.n_inputs:
+            raise ValueError(
+                f"an imputer of {len(self.imputer.mean)} inputs for a schema of {self.n_inputs}, "
+                f"{n_indicators} of which say that a value is missing"
+            )
+
+    def read(self, estimator: BaseEstimator, X: Any, X_std: Any = None) -> Encoded:
+        """Return the inputs of rows, with missing values imputed.
+
+        Args:
+            estimator: The fitted estimator.
+            X: Inputs: an array, a data frame, the path of a table, or encoded inputs.
+            X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
+        """
+        if isinstance(X, Encoded):
+            return self._impute(X)
+        if self.schema is None:
+            if isinstance(X, str | os.PathLike):
+                raise UserError(
+                    "A model of arrays does not know the columns of a table. Got a path; fit the "
+                    "model to a data frame or a table."
+                )
+            inputs = validate_data(
+                estimator,
+                without_times("X", as_numpy(X)),
+                dtype=np.float64,
+                reset=False,
+                ensure_all_finite="allow-nan",
+            )
+            deviation = deviation_of(X_std, inputs.shape)
+            variance = None if deviation is None else np.square(deviation)
+            return self._impute(Encoded(inputs, variance))
+        table = self._table(X, self.schema)
+        encoded = self.schema.encode(table)
+        deviation = deviation_of(X_std, (table.num_rows, len(self.schema.names)))
+        if deviation is not None:
+            encoded = Encoded(encoded.inputs, self.schema.input_variance(deviation))
+        return self._impute(encoded)
+
+    def split_target(self, X: Any, target: str) -> tuple[pa.Table, Float64[np.ndarray, " N"]]:
+        """Return a frame or a table, and the targets in one of its columns."""
+        if self.schema is None or not (is_frame(X) or isinstance(X, str | os.PathLike)):
+            raise UserError(
+                "y may be the name of a column where X is a data frame or the path of a table. "
+                f"Got y={target!r}."
+            )
+        from sswim.tables.table_rows import target_numbers  # noqa: PLC0415 (it loads pyarrow)
+
+        table = self._table(X, self.schema, target)
+        return table, target_numbers(table, target)
+
+    def read_table(self, X: Any) -> pa.Table:
+        """Return the rows of a frame, a table or an array as a table, before they are encoded."""
+        assert self.schema is not None
+        return self._table(X, self.schema)
+
+    def _impute(self, encoded: Encoded) -> Encoded:
+        if self.schema is None:
+            return impute(encoded, self.imputer)
+        return impute(encoded, self.imputer, self.schema.indicators, self.schema.told)
+
+    def _table(self, X: Any, schema: Schema, *others: str) -> pa.Table:
+        """Return rows of any form as a table; of a path, the columns of the schema and others."""
+        from sswim.tables.csv_dialect import AS_FOUND  # noqa: PLC0415
+        from sswim.tables.frames import (  # noqa: PLC0415 (it loads pyarrow)
+            array_table,
+            as_table,
+            split_geometry,
+        )
+        from sswim.tables.open_table import open_table  # noqa: PLC0415
+        from sswim.tables.table_io import require_columns  # noqa: PLC0415
+
+        if isinstance(X, str | os.PathLike):
+            import pyarrow as pa  # noqa: PLC0415
+
+            csv = AS_FOUND.for_model(schema.text_names)
+            opened = open_table(Path(X), csv=csv)
+            names = [*schema.used, *others]
+            require_columns(opened.schema, names)
+            X = pa.concat_tables(
+                [pa.table({}), *(chunk.table for chunk in opened.chunks(names))],
+                promote_options="permissive",
+            )
+        if is_geo_frame(X):
+            geo = split_geometry(X, schema.crs or None)
+            assert geo is not None
+            X = geo.frame
+        table = as_table(X) if is_frame(X) else array_table(as_numpy(X), schema.names)
+        if not table.num_rows:
+            raise UserError("X must have at least one row. Found array with 0 sample(s).")
+        return table
+
+
+def learn_reader(source: Source, sample: Rows) -> InputReader:
+    """Return how rows like those of a source are read.
+
+    Args:
+        source: The rows of ``fit``.
+        sample: Some of these rows, or all.
+    """
+    imputer = source.imputer
+    if imputer is None:
+        imputer = learn_imputer(sample.inputs.mean.to(torch.float64).numpy())
+    if source.table_schema is None:
+        return InputReader(imputer, source.names, source.names)
+    schema = read_schema(source.table_schema)
+    return InputReader(imputer, source.columns, source.names, schema)
+
+
+def read_schema(content: dict[str, Any] | None) -> Schema | None:
+    """Return the schema of a dictionary that a model file holds."""
+    if content is None:
+        return None
+    from sswim.tables.schema import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
+
+    return schema_from_dict(content)
+
+
+Coordinates = tuple[str, str] | tuple[int, int] | None
+
+
+def as_source(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    X_std: Any = None,
+    *,
+    dtype: torch.dtype,
+    memory: int | None = None,
+    processes: Processes = ALONE,
+) -> Source:
+    """Return the arguments of ``fit`` as a source of rows.
+
+    Args:
+        estimator: The estimator that is fitted.
+        X: Inputs, a data frame, the path of a table, or a source.
+        y: Targets, the name of the target column of a frame or table, or None for a source.
+        sample_weight: How many times each row of arrays or frames counts.
+        X_std: Known standard deviation of the columns of arrays or frames.
+        dtype: Precision of the inputs.
+        memory: Size in bytes up to which the table of a path is read whole.
+        processes: The processes that fit together.
+    """
+    coordinates: Coordinates = estimator.coordinates
+    if isinstance(X, Source | str | os.PathLike):
+        if sample_weight is not None or X_std is not None:
+            raise UserError(
+                "sample_weight and X_std belong to arrays and frames. Got them together with a "
+                "path or a source, whose chunks may have weights and input variances of their own."
+            )
+        if isinstance(X, Source):
+            return _checked_source(X, y, coordinates)
+        return _open_path(Path(X), y, coordinates, dtype, memory, processes)
+    if isinstance(y, str) and not is_frame(X):
+        raise UserError(
+            "y may be the name of a column where X is a data frame or the path of a table. "
+            f"Got y={y!r} together with an array."
+        )
+    if is_frame(X) or _needs_schema(as_numpy(X), coordinates):
+        return _frame_source(X, y, sample_weight, X_std, coordinates, dtype)
+    rows = check_rows(estimator, X, y, sample_weight, X_std, dtype=dtype, reset=True)
+    return MemorySource(rows, flat_targets=np.asarray(as_numpy(y)).ndim == 1)
+
+
+def _checked_source(X: Source, y: Any, coordinates: Coordinates) -> Source:
+    if y is not None:
+        raise UserError("A source has its own targets. Got y together with a source.")
+    if coordinates is not None and X.table_schema is None:
+        raise UserError(
+            "coordinates belong to arrays, frames and tables. Got them together with a source, "
+            "whose inputs are used as they are."
+        )
+    return X
+
+
+def _open_path(
+    path: Path,
+    y: Any,
+    coordinates: Coordinates,
+    dtype: torch.dtype,
+    memory: int | None,
+    processes: Processes,
+) -> Source:
+    if not isinstance(y, str):
+        raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
+    from sswim.tables.table_source import open_source  # noqa: PLC0415 (it loads pyarrow)
+
+    return open_source(
+        path,
+        y,
+        coordinates=_names(coordinates, ()),
+        memory=memory,
+        processes=processes,
+        dtype=dtype,
+    )
+
+
+def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
+    """Return whether an array has something that is not a plain number, or coordinates."""
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim != 2 or not array.size:
+        return False  # an error, which scikit-learn words
+    if coordinates is not None:
+        return True
+    if array.dtype.kind in "OUSTMm":
+        plain = (isinstance(value, int | float | np.number) for value in array.ravel())
+        return not all(plain) or any(map(is_missing, array.ravel()))
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _frame_source(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    X_std: Any,
+    coordinates: Coordinates,
+    dtype: torch.dtype,
+) -> Source:
+    from sswim.tables.frames import (  # noqa: PLC0415
+        array_table,
+        as_table,
+        split_geometry,
+    )
+    from sswim.tables.table_source import FrameSource, TableNote  # noqa: PLC0415
+
+    crs, target, has_names = "", "", True
+    if is_geo_frame(X):
+        geo = split_geometry(X)
+        assert geo is not None
+        X, crs = geo.frame, geo.crs_wkt or ""
+        if geo.is_geographic and coordinates is None:
+            coordinates = geo.coordinates
+    if is_frame(X):
+        table = as_table(X)
+        has_names = not is_pandas(X) or all(isinstance(name, str) for name in X.columns)
+    else:
+        array = np.asarray(as_numpy(X))
+        table = array_table(array, [f"x{number}" for number in range(array.shape[1])])
+        has_names = False
+    if isinstance(y, str):
+        from sswim.tables.schema import input_names  # noqa: PLC0415
+        from sswim.tables.table_rows import target_numbers  # noqa: PLC0415
+
+        target = y
+        names = input_names(table.schema, target, ())
+        y, table = target_numbers(table, target), table.select(names)
+    targets = check_targets(y)
+    check_consistent_length(targets, np.empty(table.num_rows))
+    if table.num_rows < 2 or not table.num_columns:
+        raise UserError(
+            "X must have at least 2 rows and 1 column. Got "
+            f"{table.num_rows} sample(s) and {table.num_columns} feature(s)."
+        )
+    weight = None
+    if sample_weight is not None:
+        weight = check_weight(sample_weight, table.num_rows)
+    source = FrameSource(
+        table,
+        targets.reshape(len(targets), -1),
+        target=target,
+        weight=weight,
+        deviation=deviation_of(X_std, (table.num_rows, table.num_columns)),
+        coordinates=_names(coordinates, table.column_names),
+        dtype=dtype,
+        flat_targets=targets.ndim == 1,
+        has_names=has_names,
+        crs=crs,
+    )
+    for note in source.notes:
+        warnings.warn(note, TableNote, stacklevel=4)
+    return source
+
+
+def _names(coordinates: Coordinates, columns: Any) -> tuple[str, str] | None:
+    """Return the names of the coordinates, which may be given by their places."""
+    if coordinates is None:
+        return None
+    first, second = (
+        columns[each] if isinstance(each, int) and each < len(columns) else str(each)
+        for each in coordinates
+    )
+    return first, second
+
+
+def read_labels(groups: Any, n_rows: int) -> list[str]:
+    """Return the group of every row as text; numbers that are equal have equal texts."""
+    array = np.asarray(as_numpy(groups))
+    if array.shape != (n_rows,):
+        raise UserError(
+            f"groups must have one label for each of the {n_rows} rows. Got shape {array.shape}."
+        )
+    return [_label(each) for each in array.tolist()]
+
+
+def _label(value: Any) -> str:
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)
+
+
+def first_places(group: Int64[Tensor, " N"]) -> list[tuple[int, int]]:
+    """Return the number and the first row of every group."""
+    first: dict[int, int] = {}
+    for place, number in enumerate(group.tolist()):
+        first.setdefault(number, place)
+    return list(first.items())
+
+
+def group_numbers(labels: list[str], known: tuple[str, ...]) -> Int64[Tensor, " N"]:
+    """Return the places of labels among known ones."""
+    place = {label: number for number, label in enumerate(known)}
+    if unknown := sorted(set(labels).difference(place)):
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        raise UserError(
+            f"groups must be among the {len(known)} groups that calibrate got. Got {shown}."
+        )
+    return torch.tensor([place[label] for label in labels])

@@ -1,0 +1,1 @@
+"""Files that are complete or absent: output files and sealed files."""

@@ -1,0 +1,1 @@
+"""Kernels, their frequencies and their features."""

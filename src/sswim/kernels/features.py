@@ -1,0 +1,347 @@
+"""Fourier features of points, and expected Fourier features of Gaussian measures.
+
+Linear features of the raw inputs, beside the Fourier features of the top level.
+
+A stationary kernel needs many frequencies to represent a trend. Two further terms of the kernel,
+a²·x̃ᵀx̃'/D + b², represent it directly. x̃ is the input clamped to the range of the rows, so a trend
+is not extrapolated beyond it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from sswim.base.record import Record
+from sswim.rows.rows import Measure, full_covariance
+
+
+def expected_features(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> Float[Tensor, "*B N F"]:
+    """Return the F = 2M expected features E φ(x) of x ~ N(m, Σ).
+
+        E φ = M^{-1/2} exp(−½ diag(ΩΣΩᵀ)) ⊙ [cos Ωm, sin Ωm]
+
+    For a point the exponential is one and ‖φ(x)‖² = 1, so that k(x, x) = 1. (The paper prints
+    √(2/M), with which k(x, x) = 2.)
+
+    Here and below, members may share the rows of a measure, or each have rows of its own.
+
+    Args:
+        frequencies: Ω, the frequencies divided by the length-scales.
+        measure: m and Σ of every row.
+    """
+    terms = _covariance_terms(frequencies, measure)
+    features, _ = _FourierFeatures.apply(measure.mean, frequencies, *terms, False)
+    return features
+
+
+def features_and_norm(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> tuple[Float[Tensor, "*B N F"], Float[Tensor, "*B N 1"] | None]:
+    """Return the expected features and ‖E φ‖²; None in its place for points, where it is one."""
+    terms = _covariance_terms(frequencies, measure)
+    features, norm = _FourierFeatures.apply(measure.mean, frequencies, *terms, True)
+    return features, norm
+
+
+def multiply(rows: Tensor, matrix: Tensor) -> Tensor:
+    """Return XA, computed as (AᵀXᵀ)ᵀ where A has fewer columns than rows: faster on a CPU."""
+    n_before, n_after = matrix.shape[-2:]
+    return (matrix.mT @ rows.mT).mT if n_after < n_before else rows @ matrix
+
+
+def transposed_product(left: Tensor, right: Tensor) -> Tensor:
+    """Return XᵀY, computed as (YᵀX)ᵀ where Y has fewer columns than X: faster on a CPU."""
+    narrows = right.shape[-1] < left.shape[-1]
+    return (right.mT @ left).mT if narrows else left.mT @ right
+
+
+class _FourierFeatures(torch.autograd.Function):
+    """[c, s] = M^{-1/2} e^d ⊙ [cos p, sin p] with phases p = mΩᵀ and log dampings d = −½vQᵀ.
+
+    Derivatives of the features are made of the features themselves, so the backward pass needs no
+    trigonometry. With a bar for the gradient of the objective, and the norm n = Σ c² + s²:
+
+        p̄ = c ⊙ s̄ − s ⊙ c̄,    d̄ = c ⊙ c̄ + s ⊙ s̄ + 2n̄·(c² + s²)
+
+    The two products mΩᵀ and vQᵀ are then differentiated as usual.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        mean: Tensor,
+        frequencies: Tensor,
+        variance: Tensor | None,
+        products: Tensor | None,
+        with_norm: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        ctx.set_materialize_grads(False)
+        kernels = triton_kernels(mean)
+        fourier_features = _fourier_features if kernels is None else kernels.fourier_features
+        features = fourier_features(mean, frequencies, variance, products)
+        ctx.save_for_backward(features, mean, frequencies, variance, products)
+        norm = None
+        if with_norm and variance is not None:
+            norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True).square_()
+        return features, norm
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, gradient: Tensor | None, norm_gradient: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        features, mean, frequencies, variance, products = ctx.saved_tensors
+        if gradient is None:
+            gradient = torch.zeros_like(features)
+        kernels = triton_kernels(features)
+        gradients = (
+            _fourier_features_backward if kernels is None else kernels.fourier_features_backward
+        )
+        damped = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
+        phase_gradient, exponent_gradient = gradients(features, gradient, norm_gradient, damped)
+        of_mean = of_frequencies = of_variance = of_products = None
+        if ctx.needs_input_grad[0]:
+            of_mean = multiply(phase_gradient, frequencies).sum_to_size(mean.shape)
+        if ctx.needs_input_grad[1]:
+            of_frequencies = transposed_product(phase_gradient, mean)
+            of_frequencies = of_frequencies.sum_to_size(frequencies.shape)
+        if exponent_gradient is not None and ctx.needs_input_grad[2]:
+            of_variance = multiply(exponent_gradient, products).sum_to_size(variance.shape)
+        if exponent_gradient is not None and ctx.needs_input_grad[3]:
+            of_products = transposed_product(exponent_gradient, variance)
+            of_products = of_products.sum_to_size(products.shape)
+        return of_mean, of_frequencies, of_variance, of_products, None
+
+
+def _fourier_features(
+    mean: Tensor, frequencies: Tensor, variance: Tensor | None, products: Tensor | None
+) -> Tensor:
+    """Return M^{-1/2} e^{−½vQᵀ} ⊙ [cos mΩᵀ, sin mΩᵀ]."""
+    phase = multiply(mean, frequencies.mT)
+    *rows, m = phase.shape
+    features = phase.new_empty(*rows, 2 * m)
+    cosine, sine = features.chunk(2, dim=-1)
+    torch.cos(phase, out=cosine)
+    torch.sin(phase, out=sine)
+    if variance is None or products is None:
+        return features.mul_(m**-0.5)
+    scale = multiply(variance, products.mT).mul_(-0.5).exp_().mul_(m**-0.5)
+    cosine *= scale
+    sine *= scale
+    return features
+
+
+def _fourier_features_backward(
+    features: Tensor, gradient: Tensor, norm_gradient: Tensor | None, damped: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return p̄, and −½d̄ for damped features."""
+    cosine, sine = features.chunk(2, dim=-1)
+    of_cosine, of_sine = gradient.chunk(2, dim=-1)  # c̄, s̄
+    phase_gradient = (cosine * of_sine).addcmul_(sine, of_cosine, value=-1)
+    if not damped:
+        return phase_gradient, None
+    exponent_gradient = (cosine * of_cosine).addcmul_(sine, of_sine)
+    if norm_gradient is not None:
+        exponent_gradient.addcmul_(2 * norm_gradient, cosine.square().addcmul_(sine, sine))
+    return phase_gradient, exponent_gradient.mul_(-0.5)
+
+
+def triton_kernels(tensor: Tensor) -> ModuleType | None:
+    """Return the module of Triton kernels, if the tensor is on a GPU and they can be compiled."""
+    return _load_triton_kernels() if tensor.is_cuda else None
+
+
+@cache
+def _load_triton_kernels() -> ModuleType | None:
+    if find_spec("triton") is None:
+        return None
+    from sswim.kernels import triton_features as kernels  # noqa: PLC0415 (imports Triton)
+
+    return kernels if kernels.usable() else None
+
+
+def feature_slopes(
+    frequencies: Float[Tensor, "*B M D"],
+    features: Float[Tensor, "*B N F"],
+    weights: Float[Tensor, "*B F Q"],
+) -> Float[Tensor, "*B N Q D"]:
+    """Return the slopes ∂(Wᵀ E φ)/∂m of weighted sums of expected features.
+
+    They follow from the features themselves, as the derivative of a cosine is a sine.
+
+    Args:
+        frequencies: Ω.
+        features: E φ of every row.
+        weights: W, one column for every weighted sum.
+    """
+    cosine, sine = features.chunk(2, dim=-1)
+    derivatives = torch.cat((-sine, cosine), dim=-1)  # ∂φ/∂p
+    frequency_of_feature = torch.cat((frequencies, frequencies), dim=-2)
+    directions = weights[..., None] * frequency_of_feature[..., None, :]  # (F, Q, D)
+    return (derivatives @ directions.flatten(-2)).unflatten(-1, directions.shape[-2:])
+
+
+def expected_quadratic(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure, form: Float[Tensor, "*B F F"]
+) -> Float[Tensor, "*B N"]:
+    """Return E[φ(x)ᵀQφ(x)] over the raw input's uncertainty, for a symmetric matrix Q.
+
+    With c and s the cosines and sines of Ωm, e the damping of the expected features and
+    K = ΩPΩᵀ for the input's covariance P, the second moments have a closed form:
+
+        E[cos cosᵀ] = eeᵀ ∘ (ccᵀ ∘ cosh K + ssᵀ ∘ sinh K)
+        E[sin sinᵀ] = eeᵀ ∘ (ssᵀ ∘ cosh K + ccᵀ ∘ sinh K)
+        E[cos sinᵀ] = eeᵀ ∘ (csᵀ ∘ cosh K − scᵀ ∘ sinh K)
+
+    Args:
+        frequencies: Ω.
+        measure: m, the warps' variance and the raw input's covariance P of every row.
+        form: Q.
+    """
+    assert measure.input_variance is not None
+    phase = measure.mean @ frequencies.mT
+    c, s = phase.cos(), phase.sin()
+    covariance = full_covariance(measure.mean, measure.input_variance)  # P
+    row_frequencies = frequencies[..., None, :, :]  # the same for every row
+    k = row_frequencies @ covariance @ row_frequencies.mT
+    # eeᵀ and the exponentials of K have one exponent, which is never positive: each alone may
+    # overflow. With the diagonal of the same K it is exact where the two frequencies are one.
+    log_damping = -0.5 * k.diagonal(dim1=-2, dim2=-1)  # log e
+    variance, products = _covariance_terms(frequencies, replace(measure, input_variance=None))
+    if variance is not None and products is not None:
+        log_damping = log_damping - 0.5 * variance @ products.mT
+    log_damping_pair = log_damping[..., :, None] + log_damping[..., None, :]
+    rising, falling = ((log_damping_pair + each).clamp(max=0).exp() for each in (k, -k))
+    even, odd = 0.5 * (rising + falling), 0.5 * (rising - falling)  # eeᵀ ∘ cosh K, eeᵀ ∘ sinh K
+    m = frequencies.shape[-2]
+    form = form[..., None, :, :]
+    cc, ss, cs = form[..., :m, :m], form[..., m:, m:], form[..., :m, m:]
+
+    def quadratic(left: Tensor, matrix: Tensor, right: Tensor) -> Tensor:
+        return torch.einsum("...i,...ij,...j->...", left, matrix, right)
+
+    cosines = quadratic(c, even * cc + odd * ss, c)
+    sines = quadratic(s, even * ss + odd * cc, s)
+    crossed = quadratic(c, even * cs, s) - quadratic(s, odd * cs, c)
+    return (cosines + sines + 2 * crossed) / m
+
+
+def _covariance_terms(
+    frequencies: Float[Tensor, "*B M D"], measure: Measure
+) -> tuple[Float[Tensor, "*N E"] | None, Float[Tensor, "*B M E"] | None]:
+    """Return v and Q such that diag(ΩΣΩᵀ) = vQᵀ; two Nones for points.
+
+    If Σ is diagonal, v is its diagonal and Q holds the squared frequencies. Otherwise v holds all
+    entries of Σ and Q the products of frequencies ωωᵀ, both flattened.
+    """
+    parts = [part for part in (measure.variance, measure.input_variance) if part is not None]
+    if not parts:
+        return None, None
+    if all(part.ndim == measure.mean.ndim for part in parts):
+        return sum(parts[1:], parts[0]), frequencies.square()
+    full = [full_covariance(measure.mean, part).flatten(-2) for part in parts]
+    products = frequencies[..., :, None] * frequencies[..., None, :]  # ωωᵀ
+    return sum(full[1:], full[0]), products.flatten(-2)
+
+
+@dataclass(frozen=True)
+class TrendFactors(Record):
+    """The tensors that linear features are computed from."""
+
+    amplitudes: Float[Tensor, "*B 2"]
+    """a and b, the amplitudes of the slope and of the constant."""
+    low: Float[Tensor, "*B D"]
+    """Lower ends of the inputs' range."""
+    high: Float[Tensor, "*B D"]
+    """Upper ends of the inputs' range."""
+
+
+def linear_features(factors: TrendFactors, inputs: Measure) -> Float[Tensor, "*B N L"]:
+    """Return the L = D + 1 linear features a·x̃/√D and b; for an uncertain input, at its mean."""
+    mean = inputs.mean
+    amplitudes = factors.amplitudes.to(mean.dtype)
+    low, high = (_add_row_axis(end.detach(), mean) for end in (factors.low, factors.high))
+    slopes = mean.shape[-1] ** -0.5 * amplitudes[..., None, :1] * mean.clamp(low, high)
+    return torch.cat((slopes, amplitudes[..., None, 1:].expand(*slopes.shape[:-1], 1)), dim=-1)
+
+
+def expected_joint_quadratic(
+    frequencies: Float[Tensor, "*B M D"],
+    factors: TrendFactors,
+    top: Measure,
+    inputs: Measure,
+    cross: Float[Tensor, "*#B N D D"],
+    form: Float[Tensor, "*B J J"],
+) -> Float[Tensor, "*B N"]:
+    """Return E[φᵀQφ] over the raw input's uncertainty, for Fourier and linear features φ = [f, l].
+
+        E[fᵀQf] + 2·(f̄ᵀQl̄ + tr QᵀCov(f, l)) + l̄ᵀQl̄ + (a²/D)·tr QP
+
+    Every term has its block of Q, and P is the covariance of the raw input. By Stein's lemma
+    Cov(f, x) = E[∂f/∂u]·cov(u, x) for a Gaussian u. An input outside the range counts as constant,
+    and an input inside it as if the range had no ends.
+
+    Args:
+        frequencies: Ω, the frequencies of the Fourier features.
+        factors: Amplitudes and range of the linear features.
+        top: Measure of u, the input of the Fourier features.
+        inputs: Measure of x, the raw input.
+        cross: cov(u, x), the covariance between the two.
+        form: Q, a symmetric matrix.
+    """
+    assert inputs.input_variance is not None
+    mean, n_inputs = inputs.mean, inputs.mean.shape[-1]
+    low, high = (_add_row_axis(end, mean) for end in (factors.low, factors.high))
+    slope = n_inputs**-0.5 * factors.amplitudes[..., None, :1]  # a/√D
+    slope = torch.where((low <= mean) & (mean <= high) & (low < high), slope, 0.0)  # ∂l/∂x
+    fourier, linear = expected_features(frequencies, top), linear_features(factors, inputs)  # f̄, l̄
+    n_fourier = fourier.shape[-1]
+    mixed_block = form[..., :n_fourier, n_fourier:]
+    linear_block = form[..., n_fourier:, n_fourier:]
+    input_block = linear_block[..., None, :n_inputs, :n_inputs]  # the same for every row
+    product = ((fourier @ mixed_block + 0.5 * linear @ linear_block) * linear).sum(-1)
+    gradient = feature_slopes(frequencies, fourier, mixed_block[..., :n_inputs])  # ∂(Qᵀf̄)/∂u
+    mixed = ((gradient * cross.mT).sum(-1) * slope).sum(-1)  # tr QᵀCov(f, l)
+    covariance = full_covariance(mean, inputs.input_variance)  # P
+    spread = (input_block * covariance * slope[..., :, None] * slope[..., None, :]).sum((-2, -1))
+    quadratic = expected_quadratic(frequencies, top, form[..., :n_fourier, :n_fourier])
+    return quadratic + 2 * (product + mixed) + spread
+
+
+def _add_row_axis(values: Float[Tensor, "*B D"], like: Tensor) -> Float[Tensor, "*B 1 D"]:
+    """Return every member's values in the precision of its rows, with an axis for these."""
+    return values[..., None, :].to(like.dtype)
+
+
+class Trend(nn.Module):
+    """The parameters of the linear features, log a and log b, and the range of the inputs."""
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, n_inputs: int, batch: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.log_linear = nn.Parameter(torch.zeros(*batch, 2, dtype=torch.float64))
+        self.register_buffer("low", torch.zeros(*batch, n_inputs, dtype=torch.float64))
+        self.register_buffer("high", torch.zeros(*batch, n_inputs, dtype=torch.float64))
+
+    @torch.no_grad()
+    def start(self, sample: Float64[Tensor, "S D"]) -> None:
+        """Set the range of a single member from a sample of the inputs."""
+        self.low.copy_(sample.amin(0))
+        self.high.copy_(sample.amax(0))
+
+    def condition(self) -> TrendFactors:
+        """Return the tensors that linear features are computed from."""
+        return TrendFactors(self.log_linear.exp(), self.low, self.high)

@@ -1,0 +1,1 @@
+"""Members of an ensemble: their parameters, training and predictions."""

@@ -1,0 +1,179 @@
+"""Predictive densities in the units of the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from sswim.base.numerics import N_NODES, hermite_nodes
+from sswim.base.record import Record, chunks
+from sswim.members.linear_regression import Prediction
+from sswim.rows.scaling import Scaling
+from sswim.warps.output_warp import OutputMap
+
+NODE_VALUES = {"cpu": 2**17, "cuda": 2**24}
+"""Number of values at all nodes of the quadrature that are computed together; it limits the memory,
+and on a CPU keeps them in the cache."""
+
+_FARTHEST = 1e300
+"""Largest standardised target; a large target over a small spread would be infinite."""
+
+
+@dataclass(frozen=True)
+class Density(Record):
+    """Predictive densities of y, for every row and target: of one member, or of a batch of them.
+
+    z = T((y − mean)/spread) is Gaussian or Student-t, with the output warp T and the mean and
+    spread of the scaling.
+    """
+
+    warped: Prediction
+    """Prediction of z, Gaussian or Student-t."""
+    output: OutputMap
+    """T, the output warp."""
+    scaling: Scaling
+    """Means and spreads that standardise the data."""
+
+    @property
+    def mean(self) -> Float64[Tensor, "*B N T"]:
+        """E y, by quadrature unless T is the identity."""
+        return self._observation_moments[0]
+
+    @property
+    def observation_variance(self) -> Float64[Tensor, "*B N T"]:
+        """Variance of a new observation."""
+        return self._observation_moments[1]
+
+    def without_noise(self) -> Density:
+        """Return the density of the function itself.
+
+        The function is T⁻¹ of the latent function of z: the median of observations.
+        """
+        latent = self.warped.latent_variance
+        return replace(self, warped=replace(self.warped, observation_variance=latent))
+
+    def without_function(self) -> Density:
+        """Return the density of an observation if the latent function equals its mean."""
+        noise = self.warped.observation_variance - self.warped.latent_variance
+        return replace(self, warped=replace(self.warped, observation_variance=noise))
+
+    @property
+    def noise_variance(self) -> Float64[Tensor, "*B N T"]:
+        """Variance of an observation if the latent function equals its mean."""
+        return self.without_function().observation_variance
+
+    def log_density(self, targets: Float64[Tensor, "*#B N T"]) -> Float64[Tensor, "*B N T"]:
+        """Return log p(y) = log p(z) + log T'(·) − log spread of observations y."""
+        warped, log_slope = self._warp(targets)
+        return self.warped.log_density(warped) + log_slope
+
+    def cdf(self, targets: Float64[Tensor, "*#B N T"]) -> Float64[Tensor, "*B N T"]:
+        """Return the probability that an observation is at most y."""
+        return self.warped.cdf(self._warp(targets)[0])
+
+    def tail_and_log_density(
+        self, targets: Float64[Tensor, "*#B N T"], sign: Float64[Tensor, "*#B 1 1"]
+    ) -> tuple[Float64[Tensor, "*B N T"], Float64[Tensor, "*B N T"]]:
+        """Return the probability of at most y, or of more if the sign is −1, and log p(y)."""
+        warped, log_slope = self._warp(targets)
+        return self.warped.tail(warped, sign), self.warped.log_density(warped) + log_slope
+
+    def quantile(self, probability: float) -> Float64[Tensor, "*B N T"]:
+        """Return the value that an observation stays below with a probability."""
+        level = torch.special.ndtri(torch.tensor([probability], dtype=torch.float64))
+        return self.at_normal(level.to(self.warped.mean.device))[0]
+
+    def at_normal(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
+        """Return the values of y that are as probable as normal ones."""
+        return self.scaling.original_targets(self._standardised_at_normal(normal))
+
+    def unwarp(self, warped: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
+        """Return y, in the units of the data, given z."""
+        return self.scaling.original_targets(self.output.inverse(warped))
+
+    def covariance(self, warped: Float64[Tensor, "T N N"]) -> Float64[Tensor, "T N N"]:
+        """Return the joint covariance of values of y of one member, given that of their z.
+
+        With z = m + dξ and y = E y + Σ_{k≥1} a_k He_k(ξ)/√k!, where m is the mean of z, two
+        values whose ξ have the correlation ρ have the covariance Σ_k a_k a'_k ρᵏ (Mehler's
+        formula). If T is the identity, only a_1 = d·spread is not zero.
+
+        Args:
+            warped: Joint covariance of z, for every target.
+        """
+        deviation = warped.diagonal(dim1=-2, dim2=-1).clamp(min=0).sqrt()  # (T, N)
+        scale = torch.where(deviation > 0, deviation, 1.0)
+        correlation = warped / (scale[:, :, None] * scale[:, None, :])
+        power, total = torch.ones_like(warped), torch.zeros_like(warped)
+        for coefficients in self._expansion(deviation.mT).transpose(-2, -1):  # (T, N)
+            power = power * correlation
+            total = total + coefficients[:, :, None] * coefficients[:, None, :] * power
+        return total
+
+    def _warp(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return z, and the log slope of z as a function of y."""
+        standard = self.scaling.targets(targets).clamp(-_FARTHEST, _FARTHEST)
+        warped, log_slope = self.output.forward(standard)
+        return warped, log_slope - self.scaling.target_spread.log()
+
+    def _standardised_at_normal(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
+        """Return the standardised values of y that are as probable as normal ones."""
+        warped = self.warped
+        deviation = warped.stretch(normal) * warped.observation_variance.sqrt()
+        return self.output.inverse(warped.mean + deviation)
+
+    def _expansion(self, deviation: Float64[Tensor, "N T"]) -> Float64[Tensor, "orders N T"]:
+        """Return the coefficients a_k of y for k ≥ 1; their squares add up to its variance."""
+        spread = self.scaling.target_spread
+        if self._is_affine:
+            return (deviation * spread)[None]
+        nodes = hermite_nodes().to(device=deviation.device)
+        warped = replace(self.warped, observation_variance=deviation.square())
+        values = replace(self, warped=warped)._standardised_at_normal(nodes.points)
+        return spread * torch.tensordot(nodes.polynomials[1:] * nodes.weights, values, dims=1)
+
+    @cached_property
+    def _observation_moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of an observation; cached, because quadrature takes time."""
+        mean, variance = self._standardised_moments()
+        spread = self.scaling.target_spread
+        return self.scaling.original_targets(mean), variance.clamp(min=0) * spread.square()
+
+    def _standardised_moments(self) -> tuple[Tensor, Tensor]:
+        """Return the mean and variance of an observation in units of the spread."""
+        warped = self.warped
+        if self._is_affine:
+            return warped.mean, warped.observation_variance
+        n_rows = warped.mean.shape[-2]
+        size = rows_together(warped.mean)
+        if n_rows <= size:
+            return self._quadrature()
+        parts = chunks(warped, size, axis=warped.mean.ndim - 2)
+        moments = [replace(self, warped=part)._quadrature() for part in parts]
+        means, variances = zip(*moments, strict=True)
+        return torch.cat(means, dim=-2), torch.cat(variances, dim=-2)
+
+    def _quadrature(self) -> tuple[Tensor, Tensor]:
+        """Return the standardised moments of a limited number of rows, at all nodes together."""
+        nodes = hermite_nodes().to(device=self.warped.mean.device)
+        values = self._standardised_at_normal(nodes.points)
+        centre = values[N_NODES // 2]  # where the node is zero: deviations from it are small
+        around = values - centre
+        first = torch.tensordot(nodes.weights, around, dims=1)
+        second = torch.tensordot(nodes.weights, around.square(), dims=1)
+        return centre + first, second - first.square()
+
+    @property
+    def _is_affine(self) -> bool:
+        """Whether T is the identity, so that y is an affine function of z."""
+        return type(self.output) is OutputMap
+
+
+def rows_together(values: Float64[Tensor, "*B N T"]) -> int:
+    """Return the number of rows whose values at all nodes are computed together."""
+    per_row = N_NODES * values[..., :1, :].numel()
+    return max(1, NODE_VALUES[values.device.type] // max(1, per_row))

@@ -1,0 +1,358 @@
+"""Bayesian linear regression on features: posterior, evidence, leave-one-out.
+
+The weights have the prior N(0, s²I), the features are Φ ∈ R^{N×F}, the targets z = T(y) ∈ R^{N×T},
+and the noise has variance σ²/w(x), with w = 1 if it is constant. A row may count c times, and
+W = diag(c·w). (If the weights of rows follow the noise only in part, W has w^τ in place of w.) The
+targets are independent given the features, each with its own s², σ², w and T. With λ = σ²/s²,
+everything below follows from
+
+    A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz.
+
+The regression depends on the data only through sums over rows, the ``Statistics``. These are
+accumulated and factorised in float64, whatever the precision of the features.
+
+All tensors may have axes *B of members in front; rows without these axes are shared by all members.
+
+Gaussian and Student-t predictions of targets.
+
+The part of the log evidence with a matrix factorisation, and its closed-form gradient.
+
+The notation is that of :mod:`sswim.members.linear_regression`. All tensors may have axes *B of
+members in front.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sswim.base import student_t
+from sswim.base.cholesky import cholesky, solve, solve_and_invert, triangular_inverse
+from sswim.base.record import Record
+from sswim.members.observations import Observations
+from sswim.members.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Prediction(Record):
+    """Predictions of every row and target: Gaussian, or Student-t where there are degrees."""
+
+    mean: Float[Tensor, "*B N T"]
+    """Mean of the function, and of a new observation."""
+    latent_variance: Float[Tensor, "*B N T"]
+    """Variance of the function itself."""
+    observation_variance: Float[Tensor, "*B N T"]
+    """Variance of a new observation: the latent variance plus that of the noise."""
+    degrees: Float64[Tensor, "*B N T"] | None = None
+    """Degrees of freedom, more than two, of function and observation; None for Gaussians."""
+
+    def log_density(self, targets: Float[Tensor, "*#B N T"]) -> Float[Tensor, "*B N T"]:
+        """Return log p(y) of observations y."""
+        residual = targets - self.mean
+        if self.degrees is None:
+            squared = residual.square() / self.observation_variance
+            return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
+        scale = self.observation_variance * self.scale_ratio().square()
+        return student_t.log_density(residual.square() / scale, self.degrees) - 0.5 * scale.log()
+
+    def cdf(self, targets: Float64[Tensor, "*#B N T"]) -> Float64[Tensor, "*B N T"]:
+        """Return the probability that an observation is at most y."""
+        return self.tail(targets, 1.0)
+
+    def tail(
+        self, targets: Float64[Tensor, "*#B N T"], sign: float | Float64[Tensor, "*#B 1 1"]
+    ) -> Float64[Tensor, "*B N T"]:
+        """Return the probability of at most y, or of more than y where the sign is −1.
+
+        Both are accurate where they are small.
+        """
+        deviation = (targets - self.mean) / self.observation_variance.sqrt() * sign
+        if self.degrees is None:
+            # torch.special.ndtr is not accurate where it is small.
+            return 0.5 * torch.erfc(-math.sqrt(0.5) * deviation)
+        return student_t.cdf(deviation / self.scale_ratio(), self.degrees)
+
+    def stretch(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
+        """Return the values of (z − mean)/(standard deviation) that are as probable as normal ones.
+
+        For Gaussians they are the same; the tails of a Student-t are stretched.
+        """
+        if self.degrees is None:
+            return normal.reshape(-1, *(1,) * self.mean.ndim)
+        return self.scale_ratio() * student_t.from_normal(normal, self.degrees)
+
+    def scale_ratio(self) -> Float64[Tensor, "*B N T"]:
+        """Return √((n − 2)/n), the scale of a Student-t over its standard deviation."""
+        assert self.degrees is not None
+        return ((self.degrees - 2) / self.degrees).sqrt()
+
+
+@dataclass(frozen=True)
+class MeanPrediction(Record):
+    """A prediction without variances."""
+
+    mean: Float[Tensor, "N T"]
+    """Mean of the function."""
+
+
+@dataclass(frozen=True)
+class JointPrediction(Record):
+    """Joint predictions of z = T(y) at sets of q points, by their first two moments."""
+
+    mean: Float64[Tensor, "B q T"]
+    """Mean of the function."""
+    covariance: Float64[Tensor, "B T q q"]
+    """Covariance of the function at the points of a set, for every target."""
+    noise: Float64[Tensor, "B q T"]
+    """Variance of the noise of an observation."""
+
+
+def regularise(
+    gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B T F F"]:
+    """Return A = ΦᵀWΦ + λI for every target's λ."""
+    matrix = gram.expand(*ridge.shape, *gram.shape[-2:]).clone()
+    matrix.diagonal(dim1=-2, dim2=-1).add_(ridge[..., None])
+    return matrix
+
+
+def factorise(
+    gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B T F F"]:
+    """Return the Cholesky factor L of A = LLᵀ for every target's λ."""
+    return cholesky(regularise(gram, ridge), name="matrix ΦᵀΦ + λI of the top-level regression")
+
+
+def quadratic_and_determinant(
+    gram: Float64[Tensor, "*B G F F"],
+    moment: Float64[Tensor, "*B F T"],
+    energy: Float64[Tensor, "*B T"],
+    noise: Float64[Tensor, "*B T"],
+    signal: Float64[Tensor, "*B T"],
+) -> Float64[Tensor, "*B T"]:
+    """Return the quadratic and the determinant term of the negative log evidence.
+
+        ½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ,    b = ΦᵀWz
+
+    Args:
+        gram: ΦᵀWΦ.
+        moment: b.
+        energy: zᵀWz.
+        noise: σ².
+        signal: s².
+    """
+    value: Tensor = _QuadraticAndDeterminant.apply(gram, moment, energy, noise, signal)
+    return value
+
+
+class _QuadraticAndDeterminant(torch.autograd.Function):
+    """The two terms with a closed-form gradient, so that autograd skips the factorisation.
+
+    With r = zᵀWz − bᵀα the derivatives of the value v are
+
+        ∂v/∂A = ½A⁻¹ + ½σ⁻²ααᵀ,    ∂v/∂b = −σ⁻²α,    ∂v/∂(zᵀWz) = ½σ⁻²,
+        ∂v/∂λ = tr ∂v/∂A − ½F/λ,    ∂v/∂σ² = −½σ⁻⁴r + s⁻²·∂v/∂λ,    ∂v/∂s² = −λs⁻²·∂v/∂λ.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, gram: Tensor, moment: Tensor, energy: Tensor, noise: Tensor, signal: Tensor
+    ) -> Tensor:
+        ridge = noise / signal  # λ
+        factor = factorise(gram, ridge)
+        mean, inverse = solve_and_invert(factor, moment.mT)  # α, (*B, T, F), and A⁻¹
+        residual = energy - (moment.mT * mean).sum(-1)  # r
+        half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # ½ log|A|
+        ctx.save_for_backward(inverse, mean, residual, noise, signal)
+        ctx.targets_share_gram = gram.shape[-3] < noise.shape[-1]
+        return 0.5 * residual / noise + half_log_determinant - 0.5 * factor.shape[-1] * ridge.log()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        inverse, mean, residual, noise, signal = ctx.saved_tensors
+        of_matrix = inverse.addcmul(mean[..., :, None], (mean / noise[..., None])[..., None, :])
+        of_matrix *= (0.5 * gradient)[..., None, None]
+        of_residual = 0.5 * gradient / noise
+        trace = of_matrix.diagonal(dim1=-2, dim2=-1).sum(-1)
+        ridge = noise / signal
+        of_ridge = trace - 0.5 * inverse.shape[-1] * gradient / ridge
+        return (
+            of_matrix.sum(-3, keepdim=True) if ctx.targets_share_gram else of_matrix,
+            (-2 * of_residual[..., None] * mean).mT,
+            of_residual,
+            of_ridge / signal - of_residual * residual / noise,
+            -of_ridge * ridge / signal,
+        )
+
+
+@dataclass(frozen=True)
+class Posterior(Record):
+    """The posterior N(α, σ²A⁻¹) of the weights, for every target."""
+
+    mean: Float64[Tensor, "*B F T"]
+    """α, the mean of the weights."""
+    factor: Float64[Tensor, "*B T F F"]
+    """L, the Cholesky factor of A."""
+    noise: Float64[Tensor, "*B T"]
+    """σ², the noise variance in the regression."""
+    calibration: Float64[Tensor, "*B T"] | None = None
+    """c, a correction of the noise: observations are predicted with e^c·σ² in place of σ²; None for
+    zero."""
+    latent_calibration: Float64[Tensor, "*B T"] | None = None
+    """a, a correction of the function's variance, which is multiplied by e^a; None for zero."""
+
+    def predict(
+        self,
+        features: Float[Tensor, "*B N F"],
+        log_precision: Float64[Tensor, "*B N T"] | None = None,
+    ) -> Prediction:
+        """Predict rows: mean φᵀα, latent variance e^a·σ²φᵀA⁻¹φ, observations + e^c·σ²/w.
+
+        Args:
+            features: Φ.
+            log_precision: log w; None for constant noise.
+        """
+        features = features.to(torch.float64)
+        latent = self.latent_scale[..., None, :] * self.leverage(features)
+        return Prediction(features @ self.mean, latent, latent + self.noise_at(log_precision))
+
+    @property
+    def latent_scale(self) -> Float64[Tensor, "*B T"]:
+        """e^a·σ², the variance of the function over the leverage."""
+        if self.latent_calibration is None:
+            return self.noise
+        return self.noise * self.latent_calibration.exp()
+
+    def noise_at(
+        self, log_precision: Float64[Tensor, "*B N T"] | None
+    ) -> Float64[Tensor, "*B N T"] | Float64[Tensor, "*B 1 T"]:
+        """Return e^c·σ²/w, the noise variance of rows; one row for all if it is constant."""
+        noise = self.noise[..., None, :]
+        if self.calibration is not None:
+            noise = noise * self.calibration.exp()[..., None, :]
+        return noise if log_precision is None else noise * (-log_precision).exp()
+
+    def leverage(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B N T"]:
+        """Return the leverage φᵀA⁻¹φ = ‖L⁻¹φ‖² of every row."""
+        return self._whiten(features).square().sum(-2).mT
+
+    def covariance(self, features: Float[Tensor, "*B N F"]) -> Float64[Tensor, "*B T N N"]:
+        """Return the joint latent covariance e^a·σ²ΦA⁻¹Φᵀ of rows."""
+        whitened = self._whiten(features.to(torch.float64))
+        return self.latent_scale[..., None, None] * (whitened.mT @ whitened)
+
+    def set_covariance(self, features: Float64[Tensor, "B q F"]) -> Float64[Tensor, "B T q q"]:
+        """Return the joint latent covariances of sets of rows, for a single member."""
+        whitened = self._whiten(features.flatten(0, 1))  # (T, F, B·q)
+        sets = whitened.unflatten(-1, features.shape[:2]).permute(2, 0, 1, 3)
+        return self.latent_scale[:, None, None] * (sets.mT @ sets)
+
+    def sample_weights(self, n: int, generator: torch.Generator) -> Float64[Tensor, "n F T"]:
+        """Draw weights w = α + e^{a/2}σL⁻ᵀξ of a single member, with ξ ~ N(0, I).
+
+        Each draw is a function, φᵀw at any input. The generator is on the CPU, so that draws are
+        the same on every device.
+        """
+        n_targets, n_features, _ = self.factor.shape
+        normal = torch.randn(n_targets, n_features, n, generator=generator, dtype=torch.float64).to(
+            self.factor.device
+        )
+        deviation = torch.linalg.solve_triangular(self.factor.mT, normal, upper=True)
+        deviation = self.latent_scale.sqrt()[:, None, None] * deviation
+        return self.mean + deviation.permute(2, 1, 0)
+
+    def _whiten(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B T F N"]:
+        """Return L⁻¹Φᵀ for every target."""
+        transposed = features.mT[..., None, :, :]  # the same for every target
+        # On a GPU a product is many times as fast as a triangular solution.
+        if self.factor.is_cuda and not self.factor.requires_grad:
+            return self._inverse_factor @ transposed
+        return torch.linalg.solve_triangular(self.factor, transposed, upper=False)
+
+    @cached_property
+    def _inverse_factor(self) -> Float64[Tensor, "*B T F F"]:
+        """L⁻¹, the inverse of the Cholesky factor."""
+        return triangular_inverse(self.factor)
+
+
+def posterior(
+    statistics: Statistics,
+    noise: Float64[Tensor, "*B T"],
+    signal: Float64[Tensor, "*B T"],
+    calibration: Float64[Tensor, "*B T"] | None = None,
+    latent_calibration: Float64[Tensor, "*B T"] | None = None,
+) -> Posterior:
+    """Return the posterior of the weights, given the statistics of rows.
+
+    New rows can be added later with ``posterior(old + new, …)``: exactly, and without the old rows.
+
+    Args:
+        statistics: Sums over all rows.
+        noise: σ² of every target.
+        signal: s² of every target.
+        calibration: c of every target; None for zero.
+        latent_calibration: a of every target; None for zero.
+    """
+    _check_targets(statistics, noise)
+    factor = factorise(statistics.gram, noise / signal)
+    mean = solve(factor, statistics.moment.mT).mT
+    return Posterior(mean, factor, noise, calibration, latent_calibration)
+
+
+def negative_log_evidence(
+    statistics: Statistics, noise: Float64[Tensor, "*B T"], signal: Float64[Tensor, "*B T"]
+) -> Float64[Tensor, "*B"]:
+    """Return −log N(z; 0, s²ΦΦᵀ + σ²W⁻¹) − Σ log T'(y), summed over the targets.
+
+        ½σ⁻²(zᵀWz − ‖L⁻¹ΦᵀWz‖²) + Σ log L_ii − ½F log λ + ½N log 2πσ² − Σ c(½log w + log T'(y))
+
+    A row counts c times, and N = Σ c. (The paper's equation has D in place of F, and M in place of
+    N.)
+    """
+    _check_targets(statistics, noise)
+    sums = statistics.gram, statistics.moment, statistics.energy
+    return (
+        quadratic_and_determinant(*sums, noise, signal)
+        + 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
+        - statistics.log_scale
+    ).sum(-1)
+
+
+def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:
+    """Predict z of every row from all other rows, in closed form.
+
+    The posterior is conditioned on all rows. With the leverage h = φᵀA⁻¹φ of a row, reducing its
+    weight by u gives
+
+        residual (z − φᵀα)/(1 − uh),    latent variance e^a·σ²h/(1 − uh).
+
+    One observation is left out, u = min(c, 1)·w; for c = 1 it has the variance σ²/w/(1 − wh).
+    """
+    features = rows.features.to(torch.float64)
+    leverage = posterior.leverage(features)
+    removed: Tensor | float = 1.0
+    log_weight = rows.log_weight()
+    if log_weight is not None:
+        removed = log_weight.exp()
+    if rows.multiplicity is not None:
+        removed = removed * rows.multiplicity.clamp(max=1.0)[..., None]
+    remaining = 1 - removed * leverage
+    residual = (rows.targets - features @ posterior.mean) / remaining
+    latent = posterior.latent_scale[..., None, :] * leverage / remaining
+    observation = latent + posterior.noise_at(rows.log_precision)
+    return Prediction(rows.targets - residual, latent, observation)
+
+
+def _check_targets(statistics: Statistics, noise: Float64[Tensor, "*B T"]) -> None:
+    """Raise unless rows have as many targets as the model."""
+    n_targets, given = noise.shape[-1], statistics.moment.shape[-1]
+    if given != n_targets:
+        raise ValueError(f"Rows must have the model's {n_targets} targets. Got {given}.")

@@ -1,0 +1,321 @@
+"""Checks of a model's parameters: of a file before they are used, and after training.
+
+The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
+
+Batches: members of the same architecture as one model, trained by the same tensor operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from sswim.base.cholesky import FactorisationError
+from sswim.base.record import Record
+from sswim.files.sealed_files import (
+    MAX_NUMBER,
+    require_moderate,
+    require_ordered,
+    require_tensors,
+    require_that,
+)
+from sswim.kernels.features import Trend, TrendFactors
+from sswim.kernels.spectrum import Spectrum
+from sswim.members.architecture import Architecture
+from sswim.warps.noise_field import NoiseFactors, NoiseField
+from sswim.warps.normal_scores import InputNormalScores, NormalScores
+from sswim.warps.output_warp import OutputMap, OutputWarp
+from sswim.warps.warp import WarpFactors, WarpLayer
+
+LARGEST_LOG = 300.0
+"""Largest size of a logarithm: beyond it the number would be zero or infinite."""
+
+MAX_SLOPE = 1e20
+"""Largest slope of normal scores; knots are no closer than 1e-12 of a column's range."""
+
+
+_INFINITE = ("output_warp.low", "output_warp.high")
+"""Parameters that may be infinite."""
+
+
+def require_converged(model: SSWIM) -> None:
+    """Raise if training ended in parameters of absurd sizes, which no file may hold either.
+
+    Raises:
+        FactorisationError: It did.
+    """
+    try:
+        _require_moderate_parameters(model.state_dict())
+    except ValueError as error:
+        raise FactorisationError(
+            f"Training must end in parameters of moderate sizes, but {error}. Likely cause: they "
+            "diverged. Lower the learning rate."
+        ) from error
+
+
+def _require_moderate_parameters(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if name not in _INFINITE:
+            is_log = "log_" in name or "calibration" in name
+            require_moderate(name, tensor, LARGEST_LOG if is_log else MAX_NUMBER)
+
+
+def check_parameters(tensors: Mapping[str, Tensor], model: SSWIM) -> None:
+    """Check the parameters of a model or of a batch of members, by their names in the model.
+
+    Raises:
+        ValueError: A name, shape, type or number is wrong.
+    """
+    require_tensors(tensors, model.state_dict(), _INFINITE)
+    _require_moderate_parameters(tensors)
+    if model.output_warp is not None:
+        require_ordered(tensors, "output_warp.")
+    if model.trend is not None:
+        require_ordered(tensors, "trend.")
+    if model.normal_scores is not None:
+        steps = tensors["normal_scores.knots"].diff()
+        require_that("normal_scores.knots must increase", holds=(steps > 0).all())
+        slopes = tensors["normal_scores.scores"].diff() / steps
+        require_moderate("slopes of normal_scores", slopes, MAX_SLOPE)
+    for name in ("resolution", "noise_field.temper"):
+        if name in tensors:
+            require_that(f"{name} must not be negative", holds=(tensors[name] >= 0).all())
+
+
+MIN_DEGREES = 2.0
+"""Smallest ν: with fewer degrees of freedom the density of equal targets has no bound, and with two
+a prediction has no variance."""
+
+
+@dataclass(frozen=True)
+class Factors(Record):
+    """The tensors of a model that features, targets and noise of rows are computed from.
+
+    They follow from the parameters alone, and their size does not depend on the number of rows.
+    """
+
+    warps: tuple[WarpFactors, ...]
+    """Factors of each warp, from the inputs up."""
+    frequencies: Float[Tensor, "*B M Q"]
+    """Ω, the frequencies of the top level."""
+    output: OutputMap
+    """T, the output warp."""
+    noise: NoiseFactors | None
+    """Factors of the noise, η(x) = log σ²(x)/σ²; None if it is constant."""
+    normal_scores: NormalScores | None = None
+    """Map of the inputs to normal scores; None if the model uses the inputs as they are."""
+    trend: TrendFactors | None = None
+    """Factors of the linear features; None if there are none."""
+    length_scales: Float[Tensor, "*B Q"] | None = None
+    """Length-scales of the exact kernel; None if features approximate the kernel."""
+    expected_kernel: bool = False
+    """Whether the exact kernel is its expectation over the uncertain warps."""
+
+    @property
+    def n_inputs(self) -> int:
+        """D, the number of inputs."""
+        first = self.warps[0].projection if self.warps else None
+        return (self.frequencies if first is None else first).shape[-1]
+
+
+@dataclass(frozen=True)
+class NegativeLogPrior(Record):
+    """Negative log prior of the parameters, in two parts."""
+
+    warps: Float64[Tensor, "*B"]
+    """Negative log prior of all pseudo-targets."""
+    density: Float64[Tensor, "*B"]
+    """Negative log prior of the output warp and of the noise."""
+
+
+class SSWIM(nn.Module):
+    """The parameters of the warps and of the sparse spectrum GP on the warped inputs, in float64.
+
+    Make a new model with :func:`sswim.start`.
+
+    In a batch of members every parameter has the members' axes ``*B`` in front, and so has
+    everything that is computed from it; see ``sswim.members.model.stack_models``.
+    """
+
+    calibration: Tensor
+    latent_calibration: Tensor
+    resolution: Tensor
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        n_inputs: int,
+        n_targets: int,
+        batch: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.batch = batch
+        self.n_inputs = n_inputs
+        self.layers = new_warp_layers(architecture, n_inputs, batch)
+        # The exact kernel needs length-scales, but no frequencies.
+        n_frequencies = 0 if architecture.n_neighbors else architecture.n_frequencies
+        self.spectrum = Spectrum(n_frequencies, architecture.warped_dim(n_inputs), batch)
+        self.log_signal = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
+        self.log_noise = nn.Parameter(
+            torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
+        )
+        # c: observations have noise e^c·σ², with c learnt on rows that training left out.
+        self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
+        # a: the function has e^a times its posterior variance, with a learnt in the same way.
+        self.register_buffer("latent_calibration", torch.zeros_like(self.calibration))
+        # log(ν − 2) of the amplitudes of neighbourhoods.
+        self.log_degrees = (
+            nn.Parameter(torch.full((*batch, n_targets), math.log(2.0), dtype=torch.float64))
+            if architecture.n_neighbors and architecture.local_amplitude
+            else None
+        )
+        # Step of rounded targets.
+        self.register_buffer(
+            "resolution",
+            torch.zeros(*batch, n_targets, dtype=torch.float64)
+            if architecture.n_neighbors
+            else None,
+        )
+        self.output_warp = (
+            OutputWarp(architecture.output_warp, architecture.n_output_terms, n_targets, batch)
+            if architecture.output_warp != "none"
+            else None
+        )
+        self.noise_field = (
+            NoiseField(n_inputs, architecture.n_noise_frequencies, n_targets, batch)
+            if architecture.noise == "input-dependent"
+            else None
+        )
+        self.normal_scores = (
+            InputNormalScores(n_inputs, batch) if architecture.inputs == "normal-scores" else None
+        )
+        self.trend = Trend(n_inputs, batch) if architecture.linear else None
+
+    @property
+    def warped_dim(self) -> int:
+        """Q, the dimension of the warped space."""
+        return self.spectrum.unit_frequencies.shape[-1]
+
+    @property
+    def n_targets(self) -> int:
+        """T, the number of targets."""
+        return self.log_noise.shape[-1]
+
+    def warp_layers(self) -> list[WarpLayer]:
+        """Return the warps, from the inputs up."""
+        return [cast(WarpLayer, layer) for layer in self.layers]
+
+    def signal(self) -> Float64[Tensor, "*B T"]:
+        """Return s², the prior variance of the top-level weights, for every target."""
+        return self.log_signal.exp()
+
+    def noise(self) -> Float64[Tensor, "*B T"]:
+        """Return σ², the noise variance of every target; with σ²(x), its value where η(x) = 0."""
+        return self.log_noise.exp()
+
+    def degrees(self) -> Float64[Tensor, "*B T"] | None:
+        """Return ν > 2, the degrees of freedom of the amplitudes of neighbourhoods; None for one.
+
+        See ``sswim.members.neighbourhood``.
+        """
+        return None if self.log_degrees is None else MIN_DEGREES + self.log_degrees.exp()
+
+    def condition(self) -> tuple[Factors, NegativeLogPrior]:
+        """Return the factors of the model, and the negative log prior of its parameters."""
+        warps_prior = torch.zeros(self.batch, dtype=torch.float64, device=self.log_noise.device)
+        density_prior = warps_prior
+        warps: list[WarpFactors] = []
+        for layer in self.warp_layers():
+            warp_factors, prior = layer.condition()
+            warps.append(warp_factors)
+            warps_prior = warps_prior + prior
+        output, noise = OutputMap(), None
+        if self.output_warp is not None:
+            output, prior = self.output_warp.condition()
+            density_prior = density_prior + prior
+        if self.noise_field is not None:
+            noise, prior = self.noise_field.condition()
+            density_prior = density_prior + prior
+        factors = Factors(
+            tuple(warps),
+            self.spectrum.frequencies(),
+            output,
+            noise,
+            None if self.normal_scores is None else self.normal_scores.condition(),
+            None if self.trend is None else self.trend.condition(),
+            self.spectrum.length_scales() if self.architecture.n_neighbors else None,
+            self.architecture.expected_kernel,
+        )
+        return factors, NegativeLogPrior(warps_prior, density_prior)
+
+
+def new_warp_layers(
+    architecture: Architecture, n_inputs: int, batch: tuple[int, ...] = ()
+) -> nn.ModuleList:
+    """Make the parameters of all warps; the first one may change the dimension."""
+    layers = []
+    for number in range(architecture.depth):
+        matrix, n_outputs = architecture.warp_matrix, None
+        if number == 0 and matrix != "diagonal":
+            n_outputs = architecture.warped_dim(n_inputs)
+        layers.append(
+            WarpLayer(
+                n_inputs if number == 0 else architecture.warped_dim(n_inputs),
+                architecture.warp_frequencies,
+                architecture.n_pseudo,
+                architecture.pseudo_prior,
+                architecture.warps == "joint",
+                batch,
+                is_full=matrix == "full",
+                n_outputs=n_outputs,
+            )
+        )
+    return nn.ModuleList(layers)
+
+
+def stack_models(models: Sequence[SSWIM]) -> SSWIM:
+    """Copy models into one batch with a new first axis, on the device of the first model."""
+    if not models:
+        raise ValueError("A batch needs at least one model. Got none.")
+    first = models[0]
+    if any(_shape(model) != _shape(first) for model in models):
+        raise ValueError(
+            "Models of a batch must have the same architecture and the same numbers of inputs and "
+            "targets. Got models that differ; train these in separate batches."
+        )
+    stacked = _new_model(first, (len(models), *first.batch))
+    states = [model.state_dict() for model in models]
+    stacked.load_state_dict(
+        {name: torch.stack([state[name] for state in states]) for name in states[0]}
+    )
+    return stacked
+
+
+def unstack_models(model: SSWIM) -> list[SSWIM]:
+    """Copy the models along the first axis of a batch into models of their own."""
+    if not model.batch:
+        raise ValueError("Only a batch of models can be taken apart. Got a single model.")
+    state = model.state_dict()
+    models = []
+    for index in range(model.batch[0]):
+        member = _new_model(model, model.batch[1:])
+        member.load_state_dict({name: tensor[index] for name, tensor in state.items()})
+        models.append(member)
+    return models
+
+
+def _shape(model: SSWIM) -> tuple[object, ...]:
+    return model.architecture, model.n_inputs, model.n_targets, model.batch
+
+
+def _new_model(like: SSWIM, batch: tuple[int, ...]) -> SSWIM:
+    """Return a model of the same architecture on the same device, with other axes of members."""
+    model = SSWIM(like.architecture, like.n_inputs, like.n_targets, batch)
+    return model.to(like.log_noise.device)

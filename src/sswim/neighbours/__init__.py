@@ -1,1 +1,0 @@
-"""Finding the rows nearest to a point."""

@@ -1,1 +1,0 @@
-"""Members conditioned on rows: their predictions, densities and mixtures."""

@@ -1,1 +1,0 @@
-"""The default: what is trained, on which rows, and how members are combined."""

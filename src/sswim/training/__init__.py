@@ -1,1 +1,0 @@
-"""Training: objectives, their gradients, optimisers and checkpoints."""

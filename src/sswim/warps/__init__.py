@@ -1,0 +1,1 @@
+"""Warps of inputs and targets, and the noise field."""

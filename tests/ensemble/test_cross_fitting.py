@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
+from builders.models import small_model, small_rows
+from builders.neighbours import neighbour_model
+from builders.training import training_rows
+from torch import Tensor
+
+from sswim.base.record import concatenate
+from sswim.ensemble import fit as cross_fitting
+from sswim.ensemble.fit import NoiseStart, TrainedKind, combine_kinds, condition_members
+from sswim.ensemble.folds import OutOfFold, draw_folds
+from sswim.ensemble.stacking import Stacking, learn_stacking
+from sswim.members.density import Density
+from sswim.members.feature_predictor import condition
+from sswim.members.history import Step, Training
+from sswim.members.model import SSWIM
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.rows.rows import Rows
+from sswim.rows.scaling import no_scaling
+
+
+@pytest.fixture(params=[False, True], ids=["counted once", "weighted"])
+def rows(request: pytest.FixtureRequest, generator: torch.Generator) -> Rows:
+    return small_rows(generator, n=60, n_targets=2, weighted=request.param)
+
+
+@pytest.fixture
+def folds(rows: Rows, generator: torch.Generator) -> list[Tensor]:
+    drawn = draw_folds(rows, 2, generator)
+    assert drawn is not None
+    return drawn
+
+
+def trained(number: int, models: list[SSWIM]) -> TrainedKind:
+    step = Step(0, float(number), 0.0, 0.0)
+    return TrainedKind(number, models, [Training((step,), step, "steps") for _ in models])
+
+
+@pytest.fixture
+def kinds(rows: Rows, generator: torch.Generator) -> list[TrainedKind]:
+    """Make two kinds by features, and two by neighbours: with one member, and with two."""
+    by_features = [
+        [small_model(rows, generator, **changes) for _ in range(2)]
+        for changes in ({"depth": 0}, {"output_warp": "sinh-arcsinh"})
+    ]
+    alone = [neighbour_model(rows, generator, 9, local_amplitude=False)]
+    warped = [
+        neighbour_model(rows, generator, 9, depth=1, output_warp="sinh-arcsinh") for _ in range(2)
+    ]
+    for model in (*alone, *warped):
+        model.resolution.fill_(0.1)
+    models = [*by_features, alone, warped]
+    return [trained(number, each) for number, each in enumerate(models)]
+
+
+def by_hand(kind: TrainedKind, rows: Rows, folds: list[Tensor]) -> OutOfFold:
+    """Predict each fold by a model that is conditioned only on the rows outside it."""
+    parts = []
+    for number, fold in enumerate(folds):
+        outside = torch.tensor([i for i in range(len(rows)) if i not in fold.tolist()])
+        predictor = condition(kind.models[number % len(kind.models)], rows.take(outside))
+        held = rows.take(fold)
+        prediction = predictor.predict(held.inputs)
+        output = predictor.factors.output
+        targets, log_slope = output.forward(held.targets)
+        noise = prediction.observation_variance - prediction.latent_variance
+        rounding = None
+        if isinstance(predictor, NeighbourPredictor):
+            rounding = predictor.rounding_variance(prediction)
+            noise = noise - rounding
+        parts.append(
+            OutOfFold(
+                targets - prediction.mean,
+                prediction.latent_variance,
+                noise,
+                log_slope,
+                Density(prediction, output, no_scaling(rows)).mean - held.targets,
+                rounding,
+                prediction.degrees,
+            )
+        )
+    return concatenate(parts).map(torch.detach)
+
+
+@pytest.fixture
+def expected(kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]) -> Stacking:
+    """Learn the stacking from predictions by hand."""
+    weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])
+    return learn_stacking([by_hand(kind, rows, folds) for kind in kinds], weight)
+
+
+def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], expected: Stacking
+) -> None:
+    combined = combine_kinds(kinds, training_rows(rows), folds)
+    counts = torch.tensor([2, 2, 1, 2])
+    weights = (expected.weights / counts).repeat_interleave(counts)
+    assert torch.allclose(combined.weights, weights, rtol=1e-4)
+    assert combined.weights.sum() == pytest.approx(1)
+    assert combined.kind_weights == pytest.approx(dict(enumerate(expected.weights.tolist())), 1e-4)
+    for kind, calibration in zip(kinds, expected.calibrations, strict=True):
+        for model in kind.models:
+            assert torch.allclose(model.calibration, calibration.noise, atol=1e-3)
+            assert torch.allclose(model.latent_calibration, calibration.latent, atol=1e-3)
+
+
+@pytest.mark.parametrize("place", [2, 3], ids=["one member", "two members"])
+def test_neighbours_of_a_fold_are_the_rows_outside(
+    place: int,
+    kinds: list[TrainedKind],
+    rows: Rows,
+    folds: list[Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[OutOfFold] = []
+
+    def record(
+        predictions: list[OutOfFold], weight: Tensor | None, mean: int | None, **options: bool
+    ) -> Stacking:
+        seen.extend(predictions)
+        return learn_stacking(predictions, weight, mean, **options)
+
+    monkeypatch.setattr(cross_fitting, "learn_stacking", record)
+    expected = by_hand(kinds[place], rows, folds)
+    combine_kinds(kinds, training_rows(rows), folds)
+    for ours, theirs in zip(seen[place].tensors(), expected.tensors(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_members_are_conditioned_on_all_rows(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
+) -> None:
+    combined = combine_kinds(kinds, training_rows(rows), folds)
+    assert [training.best.value for training in combined.trainings] == [0, 0, 1, 1, 2, 3, 3]
+    for model, ours in zip(combined.models, combined.predictors, strict=True):
+        expected = condition(model, rows)
+        for mine, theirs in zip(ours.tensors(), expected.tensors(), strict=True):
+            assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_members_without_folds_are_conditioned_on_all_rows(
+    kinds: list[TrainedKind], rows: Rows
+) -> None:
+    models = [kinds[2].models[0], *kinds[0].models, kinds[3].models[0], kinds[1].models[0]]
+    predictors = condition_members(models, training_rows(rows))
+    for model, ours in zip(models, predictors, strict=True):
+        expected = condition(model, rows).predict(rows.inputs)
+        assert torch.allclose(ours.predict(rows.inputs).mean, expected.mean, rtol=1e-8)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_kind_whose_predictions_are_not_finite_is_left_out(
+    place: int,
+    value: float,
+    kinds: list[TrainedKind],
+    rows: Rows,
+    folds: list[Tensor],
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its members are not there at all, and the others are combined as if it had not been."""
+    name = "predict_folds_by_neighbours" if kinds[place].by_neighbours else "predict_fold"
+    original = getattr(cross_fitting, name)
+    others = [kind for kind in kinds if kind.number != place]
+    expected = combine_kinds(copy.deepcopy(others), training_rows(rows), folds)
+    calls = iter([True] + [False] * 10)  # the first call is that of the first kind of its sort
+
+    def broken(*arguments: object) -> OutOfFold:
+        found: OutOfFold = original(*arguments)
+        if next(calls):
+            found.latent_variance[3] = value
+        return found
+
+    monkeypatch.setattr(cross_fitting, name, broken)
+    start = NoiseStart(rows.inputs.mean, generator)
+    combined = combine_kinds(kinds, training_rows(rows), folds, noise=start)
+    assert torch.allclose(combined.weights, expected.weights)
+    assert set(combined.kind_weights) == {0, 1, 2, 3} - {place}
+    assert len(combined.models) == len(combined.predictors) == len(combined.trainings)
+    for ours, theirs in zip(combined.predictors, expected.predictors, strict=True):
+        assert torch.allclose(ours.predict(rows.inputs).mean, theirs.predict(rows.inputs).mean)
+
+
+def test_a_pruned_kind_is_left_out(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = torch.tensor([0.0, 0.4, 0.6, 0.0], dtype=torch.float64)
+    monkeypatch.setattr("sswim.ensemble.stacking.PRUNING_ROWS", 1)
+    monkeypatch.setattr("sswim.ensemble.stacking.pruned_weights", lambda *_: chosen)
+    combined = combine_kinds(kinds, training_rows(rows), folds)
+    assert combined.models == [*kinds[1].models, *kinds[2].models]
+    assert combined.weights.tolist() == pytest.approx([0.2, 0.2, 0.6])
+    assert combined.kind_weights == pytest.approx({1: 0.4, 2: 0.6})
+    assert [training.best.value for training in combined.trainings] == [1, 1, 2]
+
+
+def test_calibration_changes_the_variances_alone(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
+) -> None:
+    data = training_rows(rows)
+    for model in (model for kind in kinds for model in kind.models if kind.by_neighbours):
+        model.resolution.zero_()  # rounding is not calibrated
+    as_learnt = combine_kinds(kinds, data, folds, calibrate=False).predictors
+    combined = combine_kinds(kinds, data, folds)
+    for model, before, after in zip(combined.models, as_learnt, combined.predictors, strict=True):
+        first, second = before.predict(rows.inputs), after.predict(rows.inputs)
+        assert torch.allclose(first.mean, second.mean)
+        latent = second.latent_variance / first.latent_variance
+        assert torch.allclose(latent, model.latent_calibration.exp().expand_as(latent))
+        ratio = (second.observation_variance - second.latent_variance) / (
+            first.observation_variance - first.latent_variance
+        )
+        assert torch.allclose(ratio, model.calibration.exp().expand_as(ratio), rtol=1e-4)
+        assert model.calibration.abs().min() > 0
+
+
+def test_equal_weights_where_none_are_learnt(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
+) -> None:
+    combined = combine_kinds(kinds, training_rows(rows), folds, stack=False)
+    assert combined.weights.tolist() == pytest.approx([1 / 8] * 4 + [1 / 4] + [1 / 8] * 2)
+    assert list(combined.kind_weights.values()) == pytest.approx([0.25] * 4)
+
+
+def test_noise_that_varies_leaves_the_means_as_they_were(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], generator: torch.Generator
+) -> None:
+    data = training_rows(rows)
+    constant = combine_kinds(copy.deepcopy(kinds), data, folds)
+    start = NoiseStart(rows.inputs.mean, generator)
+    varying = combine_kinds(kinds, data, folds, noise=start)
+    assert torch.equal(varying.weights, constant.weights)
+    for model, before, after in zip(
+        varying.models, constant.predictors, varying.predictors, strict=True
+    ):
+        assert model.architecture.noise == "input-dependent"
+        first, second = before.predict(rows.inputs), after.predict(rows.inputs)
+        assert torch.allclose(first.mean, second.mean)
+        assert torch.allclose(first.latent_variance, second.latent_variance)
+        ratio = second.observation_variance - second.latent_variance
+        ratio = ratio / (first.observation_variance - first.latent_variance)
+        assert ratio.std(0).min() > 0
+        more = after.update(rows).predict(rows.inputs)
+        assert torch.allclose(more.mean, before.update(rows).predict(rows.inputs).mean)
+
+
+def test_rows_outside_the_sample_are_conditioned_on(
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], generator: torch.Generator
+) -> None:
+    """Folds are of the sample, but predictions of them are from all other rows."""
+    more = small_rows(generator, n=30, n_targets=2, weighted=rows.weight is not None)
+    everything = concatenate([rows, more])
+    data = replace(training_rows(rows), everything=everything, kept=everything, n_rows=90)
+    assert not data.complete
+    combined = combine_kinds(kinds, data, folds)
+    weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])
+    for model in (model for kind in kinds for model in kind.models):
+        model.calibration.zero_()
+        model.latent_calibration.zero_()
+    expected = learn_stacking([by_hand(kind, everything, folds) for kind in kinds], weight)
+    assert list(combined.kind_weights.values()) == pytest.approx(
+        expected.weights.tolist(), rel=1e-3
+    )
+    for model, ours in zip(combined.models, combined.predictors, strict=True):
+        mean = condition(model, everything).predict(rows.inputs).mean
+        assert torch.allclose(ours.predict(rows.inputs).mean, mean, rtol=1e-6, atol=1e-8)

@@ -1,0 +1,295 @@
+"""A small version of the default: an ensemble of kinds, with every method of the estimator."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
+from scipy import stats
+
+from sswim import SSWIMRegressor
+from sswim.ensemble.plan import KINDS, Recipe
+
+Array = np.ndarray[Any, Any]
+
+
+def small(**changes: Any) -> SSWIMRegressor:
+    settings: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 4, "random_state": 0}
+    return SSWIMRegressor(**(settings | {"device": "cpu"} | changes))
+
+
+def make_rows(n: int = 90, seed: int = 0) -> tuple[Array, Array]:
+    random = np.random.default_rng(seed)
+    x = np.column_stack((random.uniform(-2, 2, n), random.lognormal(size=n)))
+    return x, np.sin(2 * x[:, 0]) + np.log(x[:, 1]) + 0.1 * random.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Array, Array]:
+    return make_rows()
+
+
+@pytest.fixture(scope="module")
+def fitted(rows: tuple[Array, Array]) -> SSWIMRegressor:
+    return small().fit(*rows)
+
+
+BY_FEATURES = Recipe(kinds=("features-1", "features-2"))
+
+
+def test_kinds_by_features_and_by_neighbours_are_combined(fitted: SSWIMRegressor) -> None:
+    architectures = [model.architecture for model in fitted._models]
+    assert [each.depth for each in architectures] == [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
+    assert [each.n_neighbors > 0 for each in architectures] == [False] * 6 + [True] * 9
+    assert fitted.weights_.shape == (15,)
+    assert fitted.weights_.sum() == pytest.approx(1)
+    assert (fitted.weights_ > 0).all()
+    assert [len(values) - 1 for values in fitted.history_] == [4] * 15
+    assert fitted.n_iter_ == 4
+    assert [kind.name for kind in fitted.recipe_] == list(KINDS)
+    assert [kind.n_members for kind in fitted.recipe_] == [1] + [3] * 5
+    # The mean of all rows does not lower the error.
+    assert [kind.weight > 0 for kind in fitted.recipe_] == [False] + [True] * 5
+
+
+def test_predictions_of_every_kind(fitted: SSWIMRegressor, rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    mean, std = fitted.predict(x, return_std=True)
+    _, covariance = fitted.predict(x[:5], return_cov=True)
+    assert np.allclose(np.sqrt(np.diag(covariance)), std[:5], rtol=1e-6)
+    _, uncertain = fitted.predict(x[:5], return_std=True, X_std=0.1)
+    assert (uncertain > 0).all()
+    lower, upper = fitted.predict_interval(x)
+    assert (lower < upper).all()
+    quantiles = fitted.predict_quantiles(x, [0.05, 0.5, 0.95])
+    assert np.allclose(quantiles[:, 0], lower)
+    assert np.mean(fitted.log_density(x, y)) > -stats.norm(0, y.std()).entropy()
+    assert np.allclose(fitted.cdf(x, quantiles[:, 1]), 0.5, atol=1e-6)
+    assert (fitted.predict_noise(x) > 0).all()
+    left_out, _ = fitted.loo_predict(return_std=True)
+    assert left_out.shape == mean.shape
+    assert fitted.warp(x, member=6) == []
+    assert len(fitted.warp(x, member=5)) == 2
+    assert len(fitted.warp(x)) == 2
+    assert 3 <= fitted.shown_member_ < 6
+    assert (np.diff(fitted.warp_targets(np.sort(y), member=5)) > 0).all()
+    with pytest.raises(AttributeError, match="no evidence of all rows"):
+        _ = fitted.log_marginal_likelihood_
+
+
+def test_kinds_by_features_alone_have_an_evidence(rows: tuple[Array, Array]) -> None:
+    regressor = small(recipe=BY_FEATURES, n_members=1).fit(*rows)
+    assert np.isfinite(regressor.log_marginal_likelihood_)
+
+
+def test_draws_come_from_the_mixture(fitted: SSWIMRegressor, rows: tuple[Array, Array]) -> None:
+    x, _ = rows
+    draws = fitted.sample_y(x[:20], n_samples=4000, include_noise=True)
+    mean, std = fitted.predict(x[:20], return_std=True)
+    assert np.abs(draws.mean(1) - mean).max() < 5 * std.max() / np.sqrt(4000)
+    assert np.allclose(draws.std(1), std, rtol=0.15)
+
+
+def test_more_rows_in_pieces(rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    more, targets = make_rows(30, seed=1)
+    pieces = small(n_members=1).fit(x, y).partial_fit(more[:10], targets[:10])
+    pieces.partial_fit(more[10:], targets[10:])
+    at_once = small(n_members=1).fit(x, y).partial_fit(more, targets)
+    assert np.allclose(pieces.predict(x), at_once.predict(x), rtol=1e-8)
+    assert pieces.n_samples_seen_ == 120
+
+
+def test_the_model_file_keeps_all_of_it(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array], tmp_path: Path
+) -> None:
+    x, y = rows
+    fitted.save(tmp_path / "model")
+    loaded = SSWIMRegressor.load(tmp_path / "model")
+    assert np.allclose(loaded.predict(x), fitted.predict(x), rtol=1e-9)
+    assert np.allclose(loaded.log_density(x, y), fitted.log_density(x, y), rtol=1e-8)
+    assert np.array_equal(loaded.weights_, fitted.weights_)
+
+
+def test_a_recipe_is_kept_with_the_model(rows: tuple[Array, Array], tmp_path: Path) -> None:
+    recipe = Recipe(kinds=("neighbours-0-rough",), output_warp="none", pruning=False)
+    regressor = small(recipe=recipe, n_members=1).fit(*rows)
+    regressor.save(tmp_path / "model")
+    assert SSWIMRegressor.load(tmp_path / "model").recipe == recipe
+
+
+def test_pickles_predict_the_same_rows_but_leave_none_out(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
+    with pytest.raises(ValueError, match="not kept"):
+        again.loo_predict()
+
+
+def test_the_same_seed_gives_the_same_model(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    again = small().fit(*rows)
+    assert np.array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
+
+
+def shuffled(rows: tuple[Array, Array]) -> tuple[Array, Array]:
+    order = np.random.default_rng(1).permutation(len(rows[0]))
+    return rows[0][order], rows[1][order]
+
+
+def test_the_order_of_rows_does_not_matter(rows: tuple[Array, Array]) -> None:
+    first, second = (
+        small(recipe=BY_FEATURES, n_members=2).fit(*each).predict(rows[0])
+        for each in (rows, shuffled(rows))
+    )
+    assert np.allclose(first, second, rtol=1e-4, atol=1e-4)
+
+
+def test_mini_batches_depend_little_on_the_order_of_rows(
+    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+) -> None:
+    again = small().fit(*shuffled(rows))
+    assert np.allclose(again.predict(rows[0]), fitted.predict(rows[0]), atol=0.02)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 30])
+def test_few_rows(n: int) -> None:
+    x, y = make_rows(n)
+    mean, std = small(n_members=2).fit(x, y).predict(x, return_std=True)
+    assert np.sqrt(np.mean((mean - y) ** 2)) <= 1.05 * y.std()  # not worse than their mean
+    assert (std > 0).all()
+
+
+def test_several_targets_and_weights(rows: tuple[Array, Array]) -> None:
+    x, y = rows
+    targets = np.column_stack((y, np.cos(x[:, 0])))
+    weight = np.random.default_rng(0).integers(0, 3, len(x))
+    weighted = small(n_members=1).fit(x, targets, sample_weight=weight)
+    repeated = small(n_members=1).fit(np.repeat(x, weight, 0), np.repeat(targets, weight, 0))
+    assert np.array_equal(weighted.predict(x), repeated.predict(x))
+
+
+ODD: dict[str, Any] = {
+    "rows twice": lambda x, y: (np.repeat(x, 2, 0), np.repeat(y, 2)),
+    "two values": lambda x, y: (x, (y > 0).astype(float)),
+    "counts": lambda x, y: (x, np.round(np.exp(y))),
+    "integer columns": lambda x, y: (np.round(2 * x), y),
+    "a constant column": lambda x, y: (np.column_stack((x, np.ones(len(x)))), y),
+    "one column": lambda x, y: (x[:, :1], y),
+    "a function of the inputs": lambda x, y: (x, x[:, 0] + 2 * x[:, 1]),
+}
+
+
+@pytest.mark.parametrize("name", [*ODD, "uncertain inputs"])
+def test_unusual_tables(name: str, rows: tuple[Array, Array]) -> None:
+    x, y = ODD[name](*rows) if name in ODD else rows
+    X_std = None
+    if name == "uncertain inputs":
+        x, y, X_std = x[:40], y[:40], 0.1
+    regressor = small(n_members=1).fit(x, y, X_std=X_std)
+    mean, std = regressor.predict(x, return_std=True)
+    lower, upper = regressor.predict_interval(x)
+    assert np.sqrt(np.mean((mean - y) ** 2)) < 0.95 * y.std()  # better than the mean alone
+    assert (std > 0).all()
+    assert (lower <= upper).all()
+    assert np.mean((lower <= y) & (y <= upper)) > 0.7
+
+
+@pytest.mark.parametrize("depth", ["auto", 1])
+def test_copies_of_one_row_are_fitted(depth: Any) -> None:
+    regressor = small(depth=depth, max_iter=2).fit(np.ones((10, 2)), np.full(10, 3.0))
+    assert regressor.n_samples_seen_ == 10
+    assert np.allclose(regressor.predict(np.ones((1, 2))), 3.0)
+
+
+def clean_rows(n: int, seed: int) -> tuple[Array, Array]:
+    """Draw rows of a smooth function without noise."""
+    x = np.random.default_rng(seed).uniform(-2, 2, (n, 3))
+    return x, np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
+
+
+CLEAN, NEW = clean_rows(200, seed=0), clean_rows(1000, seed=1)
+
+
+def trained(x: Array, y: Array, weight: Any = None, **changes: Any) -> SSWIMRegressor:
+    settings = {"n_components": 32, "n_pseudo": 8, "max_iter": 20, "n_members": 1} | changes
+    return small(**settings).fit(x, y, sample_weight=weight)
+
+
+def error(regressor: SSWIMRegressor) -> float:
+    """Return the RMSE of new rows, in units of their standard deviation."""
+    x, y = NEW
+    return float(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)) / y.std())
+
+
+@pytest.fixture(scope="module")
+def once() -> SSWIMRegressor:
+    return trained(*CLEAN)
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(7, marks=pytest.mark.slow)])
+def test_rows_given_several_times_are_rows_given_once(times: int, once: SSWIMRegressor) -> None:
+    """Copies are no proof that there is no noise."""
+    x, y = CLEAN
+    copies = trained(np.tile(x, (times, 1)), np.tile(y, times))
+    assert error(copies) == pytest.approx(error(once), rel=0.2)
+    assert error(once) < 0.15
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_a_bootstrap_sample_is_as_good_as_its_distinct_rows(seed: int) -> None:
+    x, y = CLEAN
+    drawn = np.random.default_rng(seed).integers(0, len(x), len(x))
+    distinct = np.unique(drawn)
+    assert error(trained(x[drawn], y[drawn])) < 2 * error(trained(x[distinct], y[distinct]))
+
+
+@pytest.fixture(scope="module")
+def briefly() -> SSWIMRegressor:
+    return trained(*CLEAN, max_iter=5)
+
+
+@pytest.mark.parametrize("weight", [2.0, 1 / 200, 1e3, 1e5])
+def test_equal_weights_are_no_weights(weight: float, briefly: SSWIMRegressor) -> None:
+    x, y = CLEAN
+    weighted = trained(x, y, np.full(len(x), weight), max_iter=5)
+    assert np.allclose(weighted.predict(x), briefly.predict(x), rtol=1e-6, atol=1e-6)
+    first, second = (each.predict(x, return_std=True)[1] for each in (weighted, briefly))
+    assert np.allclose(first, second, rtol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.01])
+def test_integer_weights_are_repeated_rows(unit: float) -> None:
+    x, y = CLEAN
+    times = np.random.default_rng(0).integers(0, 4, len(x))
+    weighted = trained(x, y, unit * times, max_iter=5)
+    repeated = trained(np.repeat(x, times, 0), np.repeat(y, times), max_iter=5)
+    assert np.allclose(weighted.predict(x), repeated.predict(x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [1e12, pytest.param(-1e12, marks=pytest.mark.slow)])
+def test_one_wild_cell_does_not_spoil_the_model(value: float) -> None:
+    x, y = CLEAN[0].copy(), CLEAN[1]
+    x[17, 1] = value
+    with pytest.warns(UserWarning, match="Column 1 of X has a value"):
+        regressor = trained(x, y)
+    assert error(regressor) < 0.5
+    wild = NEW[0][:5].copy()
+    wild[:, 1] = value
+    assert np.isfinite(regressor.predict(wild)).all()
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+def test_noise_alone_is_predicted_by_its_mean(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, y = random.normal(size=(500, 3)), random.normal(size=500)
+    known, new = y[:100], y[100:]
+    mean = trained(x[:100], known).predict(x[100:])
+    expected = np.sqrt(np.mean((known.mean() - new) ** 2))
+    assert np.sqrt(np.mean((mean - new) ** 2)) < 1.1 * expected

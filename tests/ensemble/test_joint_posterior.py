@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any
+
+import pytest
+import torch
+from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
+from torch import Tensor
+
+from sswim.ensemble import ensemble as ensemble_module
+from sswim.ensemble.ensemble import Ensemble
+from sswim.ensemble.joint_posterior import JointPosterior
+from sswim.members import pathwise
+from sswim.members.feature_predictor import FeaturePredictor
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.observations import row_features
+from sswim.rows.rows import Measure, Rows
+
+NOISE = pytest.mark.parametrize("include_noise", [False, True], ids=["function", "observations"])
+
+
+@pytest.fixture
+def rows(generator: torch.Generator) -> Rows:
+    return far_rows(generator)
+
+
+@pytest.fixture(params=[*KINDS.values()], ids=[*KINDS.keys()])
+def ensemble(rows: Rows, generator: torch.Generator, request: pytest.FixtureRequest) -> Ensemble:
+    return small_ensemble(rows, request.param, generator)
+
+
+@pytest.fixture
+def mixture(rows: Rows, generator: torch.Generator) -> Ensemble:
+    return small_ensemble(rows, KINDS["mixture"], generator)
+
+
+def assert_same(first: JointPosterior, second: JointPosterior, tolerance: float = 1e-9) -> None:
+    for ours, theirs in zip(first.tensors(), second.tensors(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def moments(ensemble: Ensemble, points: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    found = ensemble.posterior(points, **options)
+    return found.mean, found.covariance
+
+
+@NOISE
+def test_gradients(ensemble: Ensemble, include_noise: bool, generator: torch.Generator) -> None:
+    points = far_points(generator, 2, 2).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: moments(ensemble, x, include_noise=include_noise), points, atol=1e-6
+    )
+
+
+def test_gradients_near_uncertain_rows(rows: Rows, generator: torch.Generator) -> None:
+    ensemble = small_ensemble(rows, KINDS["neighbours"], generator, uncertain=True)
+    points = far_points(generator, 1, 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: moments(ensemble, x), points, atol=1e-6)
+
+
+@NOISE
+def test_a_single_set_has_the_moments_of_the_mixture(
+    ensemble: Ensemble, include_noise: bool, generator: torch.Generator
+) -> None:
+    """With a local amplitude and an output warp, a Gaussian stands for the Student-t."""
+    points = far_points(generator, 5)
+    ours = ensemble.posterior(points, include_noise=include_noise)
+    mixture = ensemble.predict(Measure(points))
+    mixture = mixture if include_noise else mixture.without_noise()
+    assert torch.allclose(ours.mean, mixture.mean, rtol=1e-9)
+    assert torch.allclose(ours.variance, mixture.observation_variance, rtol=1e-7)
+    assert torch.allclose(ours.standard_deviation, ours.variance.sqrt(), rtol=1e-12)
+    if any(member.factors.expected_kernel for member in ensemble.members):
+        return  # the joint covariance of draws leaves out the variance of the points
+    theirs = ensemble.covariance(Measure(points), include_noise=include_noise)
+    assert torch.allclose(ours.covariance, theirs, rtol=1e-7, atol=1e-8)
+
+
+@NOISE
+def test_covariances_are_symmetric_and_positive(
+    ensemble: Ensemble, include_noise: bool, rows: Rows, generator: torch.Generator
+) -> None:
+    """Also where points are equal, nearly equal, or rows of the fit."""
+    some = far_points(generator, 3)
+    points = torch.cat((some, some[:1], some[:1] + 1e-7, rows.inputs.mean[:2]))
+    covariance = ensemble.posterior(points, include_noise=include_noise).covariance
+    assert torch.equal(covariance, covariance.mT)
+    scale = covariance.diagonal(dim1=-2, dim2=-1).max()
+    assert torch.linalg.eigvalsh(covariance).min() > -1e-10 * scale
+
+
+def test_batches_equal_a_loop(ensemble: Ensemble, generator: torch.Generator) -> None:
+    points = far_points(generator, 2, 3, 4)
+    together = ensemble.posterior(points)
+    assert together.mean.shape == (2, 3, 4, 2)
+    assert together.covariance.shape == (2, 3, 2, 4, 4)
+    for i in range(2):
+        for j in range(3):
+            alone = ensemble.posterior(points[i, j])
+            assert_same(together.map(itemgetter((i, j))), alone)
+    one_each = ensemble.posterior(points[..., None, :])
+    assert torch.allclose(one_each.mean[..., 0, :], together.mean, rtol=1e-9)
+    assert torch.allclose(one_each.variance[..., 0, :], together.variance, rtol=1e-8, atol=1e-10)
+
+
+def test_many_sets_are_cut_into_chunks(
+    mixture: Ensemble, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = far_points(generator, 9, 4).requires_grad_()
+    whole = mixture.posterior(points)
+    monkeypatch.setattr(ensemble_module, "rows_at_once", lambda _: 9)
+    monkeypatch.setattr(pathwise, "PAIRS", 100)
+    parts = mixture.posterior(points)
+    assert_same(whole, parts)
+    first, second = (
+        torch.autograd.grad(each.mean.sum() + each.covariance.sum(), points)[0]
+        for each in (whole, parts)
+    )
+    assert torch.allclose(first, second, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,), (0, 2, 1)])
+def test_no_points(mixture: Ensemble, shape: tuple[int, ...], generator: torch.Generator) -> None:
+    points = far_points(generator, *shape).requires_grad_()
+    found = mixture.posterior(points)
+    *batch, q = shape
+    assert found.mean.shape == (*shape, 2)
+    assert found.covariance.shape == (*batch, 2, q, q)
+    assert found.standard_deviation.shape == (*shape, 2)
+    (found.mean.sum() + found.covariance.sum()).backward()
+    assert points.grad is not None
+
+
+def test_equal_points_and_rows_of_the_fit_have_finite_gradients(
+    ensemble: Ensemble, rows: Rows
+) -> None:
+    points = rows.inputs.mean[[0, 1, 0]].clone().requires_grad_()
+    found = ensemble.posterior(points, include_noise=True)
+    loss = found.mean.sum() + found.covariance.sum() + found.standard_deviation.sum()
+    (gradient,) = torch.autograd.grad(loss, points)
+    assert gradient.isfinite().all()
+
+
+def test_depth_zero_is_the_exact_gp_of_its_features(rows: Rows, generator: torch.Generator) -> None:
+    ensemble = small_ensemble(rows, KINDS["depth 0"], generator)
+    [member] = ensemble.members
+    assert isinstance(member, FeaturePredictor)
+    points = far_points(generator, 4)
+    scaling = ensemble.scaling
+    known = row_features(member.factors, scaling.inputs(rows.inputs))
+    new = row_features(member.factors, scaling.inputs(Measure(points)))
+    targets = scaling.targets(rows.targets)
+    ours = ensemble.posterior(points)
+    for t in range(2):
+        signal, noise = member.signal[t], member.posterior.noise[t]
+        gram = signal * known @ known.mT + noise * torch.eye(len(known), dtype=torch.float64)
+        cross = signal * new @ known.mT
+        mean = cross @ torch.linalg.solve(gram, targets[:, t])
+        joint = signal * new @ new.mT - cross @ torch.linalg.solve(gram, cross.mT)
+        spread = scaling.target_spread[t]
+        assert torch.allclose(ours.mean[:, t], scaling.target_mean[t] + spread * mean, rtol=1e-9)
+        assert torch.allclose(ours.covariance[t], spread.square() * joint, rtol=1e-7, atol=1e-10)
+
+
+def test_noise_is_added_to_the_diagonal(rows: Rows, generator: torch.Generator) -> None:
+    ensemble = small_ensemble(rows, KINDS["noise"], generator)
+    points = far_points(generator, 4)
+    function, observed = (ensemble.posterior(points, include_noise=each) for each in (False, True))
+    noise = ensemble.predict(Measure(points)).noise_variance
+    expected = function.covariance + noise.mT.diag_embed()
+    assert torch.allclose(observed.covariance, expected, rtol=1e-9)
+    assert torch.equal(observed.mean, function.mean)
+
+
+def test_a_member_without_weight_changes_nothing(
+    mixture: Ensemble, rows: Rows, generator: torch.Generator
+) -> None:
+    points = far_points(generator, 4)
+    others = small_ensemble(rows, KINDS["depth 0"], generator).members
+    weights = torch.cat((mixture.weights, torch.zeros(1, dtype=torch.float64)))
+    more = replace(mixture, members=(*mixture.members, *others), weights=weights)
+    assert_same(more.posterior(points), mixture.posterior(points), tolerance=0.0)
+
+
+def test_flat_targets_have_no_axis(mixture: Ensemble, generator: torch.Generator) -> None:
+    found = mixture.posterior(far_points(generator, 3, 2))
+    flat = found.of_flat_targets()
+    assert torch.equal(flat.mean, found.mean[..., 0])
+    assert torch.equal(flat.covariance, found.covariance[:, 0])
+    assert torch.equal(flat.variance, found.variance[..., 0])
+    assert torch.equal(flat.standard_deviation, found.standard_deviation[..., 0])
+
+
+def test_no_variance_has_no_gradient_of_the_deviation() -> None:
+    covariance = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
+    posterior = JointPosterior(covariance.sum(-1), covariance, flat_targets=True)
+    posterior.standard_deviation.sum().backward()
+    assert covariance.grad is not None
+    assert (covariance.grad == 0).all()
+
+
+def test_single_precision(rows: Rows, generator: torch.Generator) -> None:
+    for kind in ("depth 2", "neighbours"):
+        ensemble = small_ensemble(rows, KINDS[kind], generator)
+        points = far_points(generator, 2, 3)
+        gradients: list[Tensor] = []
+        for dtype in (torch.float64, torch.float32):
+            leaf = points.to(dtype).requires_grad_()
+            found = ensemble.posterior(leaf)
+            assert found.covariance.dtype == torch.float64
+            loss = found.mean.sum() + found.standard_deviation.sum()
+            gradients += torch.autograd.grad(loss, leaf)
+        assert gradients[1].dtype == torch.float32
+        assert torch.allclose(gradients[1].double(), gradients[0], rtol=1e-3, atol=1e-3)
+
+
+def test_threads_record_gradients(
+    rows: Rows, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sswim.members import neighbour_predictor  # noqa: PLC0415
+
+    ensemble = small_ensemble(rows, KINDS["neighbours"], generator)
+    points = far_points(generator, 6, 2).requires_grad_()
+    (whole,) = torch.autograd.grad(ensemble.posterior(points).covariance.sum(), points)
+    monkeypatch.setattr(neighbour_predictor, "ENTRIES", {"cpu": 1})
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        found = ensemble.posterior(points)
+    finally:
+        torch.set_num_threads(threads)
+    (parts,) = torch.autograd.grad(found.covariance.sum(), points)
+    assert torch.allclose(whole, parts, rtol=1e-9, atol=1e-12)
+
+
+def test_tensors_of_conditioned_models_have_no_gradients(mixture: Ensemble) -> None:
+    assert not any(tensor.requires_grad for tensor in mixture.tensors())
+    for member in mixture.members:
+        if isinstance(member, NeighbourPredictor):
+            assert not any(tensor.requires_grad for tensor in member.known.tensors())

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal, random_warp, target_scaling
+
+from sswim.ensemble.mixture import Mixture, equal_weights
+from sswim.members.density import Density
+from sswim.members.linear_regression import Prediction
+from sswim.warps.output_warp import OutputMap
+
+UNIT = target_scaling([0.0, 0.0], [1.0, 1.0])
+PROBABILITIES = (1e-6, 0.05, 0.5, 0.95, 1 - 1e-6)
+
+
+def prediction(generator: torch.Generator) -> Prediction:
+    latent = normal(generator, 5, 2).square() + 0.1
+    return Prediction(3 * normal(generator, 5, 2), latent, latent + 0.3)
+
+
+def gaussian(generator: torch.Generator) -> Density:
+    return Density(prediction(generator), OutputMap(), UNIT)
+
+
+@pytest.fixture
+def mixture(generator: torch.Generator) -> Mixture:
+    return Mixture(tuple(gaussian(generator) for _ in range(3)), equal_weights(3))
+
+
+@pytest.fixture
+def warped(generator: torch.Generator) -> Mixture:
+    """Members with different kinds of output warps; the first is the identity."""
+    scaling = target_scaling([10.0, -3.0], [2.0, 0.5])
+    with torch.no_grad():
+        maps = [
+            OutputMap(),
+            random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.4).condition()[0],
+            random_warp("tanh", 3, generator, n_targets=2, spread=0.4).condition()[0],
+        ]
+    members = tuple(Density(prediction(generator), output, scaling) for output in maps)
+    return Mixture(members, equal_weights(len(members)))
+
+
+def draws(mixture: Mixture, n: int, generator: torch.Generator) -> torch.Tensor:
+    """Draw n observations from each member."""
+    return torch.cat(
+        [
+            member.unwarp(
+                member.warped.mean
+                + member.warped.observation_variance.sqrt() * normal(generator, n, 5, 2)
+            )
+            for member in mixture.members
+        ]
+    )
+
+
+def test_moments_and_quantiles_against_draws(mixture: Mixture, generator: torch.Generator) -> None:
+    values = draws(mixture, 300_000, generator)
+    assert torch.allclose(values.mean(0), mixture.mean, atol=0.02)
+    assert torch.allclose(values.var(0), mixture.observation_variance, rtol=0.02)
+    for probability in (0.05, 0.5, 0.95):
+        below = (values < mixture.quantile(probability)).double().mean(0)
+        assert (below - probability).abs().max() < 0.003
+
+
+def test_moments_and_quantiles_of_warped_members_against_draws(
+    warped: Mixture, generator: torch.Generator
+) -> None:
+    values = draws(warped, 100_000, generator)
+    n = len(values)
+    scale = warped.observation_variance.sqrt()
+    assert ((values.mean(0) - warped.mean).abs() < 4 * scale / n**0.5).all()
+    squares = (values - values.mean(0)).square()
+    error = (squares.mean(0) - warped.observation_variance).abs()
+    assert (error < 4 * squares.std(0) / n**0.5).all()
+    for probability in (0.05, 0.5, 0.95):
+        below = (values < warped.quantile(probability)).double().mean(0)
+        assert (below - probability).abs().max() < 0.003
+
+
+def test_the_variance_without_noise_leaves_the_noise_out(mixture: Mixture) -> None:
+    difference = mixture.observation_variance - mixture.without_noise().observation_variance
+    assert torch.allclose(difference, torch.full_like(difference, 0.3))
+    assert torch.allclose(mixture.noise_variance, torch.full_like(difference, 0.3))
+
+
+def test_variances_of_warped_members(warped: Mixture) -> None:
+    function = warped.without_noise()
+    for mixture in (warped, function):
+        means = torch.stack([member.mean for member in mixture.members])
+        within = torch.stack([member.observation_variance for member in mixture.members])
+        expected = within.mean(0) + means.var(0, correction=0)
+        assert torch.allclose(mixture.observation_variance, expected)
+    noise = torch.stack([member.noise_variance for member in warped.members]).mean(0)
+    assert torch.allclose(warped.noise_variance, noise)
+    assert (function.observation_variance < warped.observation_variance).all()
+
+
+def test_density_integrates_to_one_and_is_that_of_the_quantiles(mixture: Mixture) -> None:
+    grid = torch.linspace(-40, 40, 200_001, dtype=torch.float64)
+    density = torch.stack([mixture.log_density(value.expand(5, 2)).exp() for value in grid[::100]])
+    step = (grid[100] - grid[0]).item()
+    assert torch.allclose(density.sum(0) * step, torch.ones(5, 2, dtype=torch.float64), atol=1e-6)
+
+
+def test_the_log_density_is_that_of_the_cumulatives_slope(warped: Mixture) -> None:
+    for probability in PROBABILITIES:
+        y = warped.quantile(probability).requires_grad_()
+        (slope,) = torch.autograd.grad(warped.cdf(y).sum(), y)
+        assert torch.allclose(warped.log_density(y), slope.log(), rtol=1e-9, atol=1e-9)
+
+
+def test_the_cumulative_is_the_mean_of_the_members(warped: Mixture) -> None:
+    y = warped.mean
+    expected = torch.stack([member.cdf(y) for member in warped.members]).mean(0)
+    assert torch.allclose(warped.cdf(y), expected, rtol=1e-14)
+    densities = torch.stack([member.log_density(y).exp() for member in warped.members])
+    assert torch.allclose(warped.log_density(y), densities.mean(0).log(), rtol=1e-12)
+
+
+def test_one_member_is_the_gaussian_itself(generator: torch.Generator) -> None:
+    alone = gaussian(generator)
+    mixture = Mixture((alone,), equal_weights(1))
+    assert torch.equal(mixture.mean, alone.mean)
+    assert torch.equal(mixture.observation_variance, alone.observation_variance)
+    normal_of_y = torch.distributions.Normal(alone.mean, alone.observation_variance.sqrt())
+    for probability in (0.01, 0.3, 0.9):
+        expected = normal_of_y.icdf(torch.tensor(probability, dtype=torch.float64))
+        assert torch.allclose(mixture.quantile(probability), expected)
+
+
+def test_one_warped_member_is_itself(warped: Mixture) -> None:
+    for member in warped.members:
+        alone = Mixture((member,), equal_weights(1))
+        y = member.quantile(0.3)
+        assert torch.equal(alone.quantile(0.3), y)
+        assert torch.equal(alone.cdf(y), member.cdf(y))
+        assert torch.allclose(alone.log_density(y), member.log_density(y), rtol=1e-14)
+        for name in ("mean", "observation_variance", "noise_variance"):
+            assert torch.equal(getattr(alone, name), getattr(member, name))
+        ours, theirs = alone.without_noise(), member.without_noise()
+        assert torch.equal(ours.observation_variance, theirs.observation_variance)
+
+
+def test_quantiles_invert_the_distribution_function(mixture: Mixture) -> None:
+    for probability in PROBABILITIES:
+        value = mixture.quantile(probability)
+        members = [
+            torch.distributions.Normal(m.mean, m.observation_variance.sqrt()).cdf(value)
+            for m in mixture.members
+        ]
+        reached = torch.stack(members).mean(0)
+        assert torch.allclose(reached, torch.full_like(reached, probability), rtol=1e-6)
+
+
+@pytest.mark.parametrize("probability", PROBABILITIES)
+def test_quantiles_of_warped_members_invert_the_cumulative(
+    warped: Mixture, probability: float
+) -> None:
+    reached = warped.cdf(warped.quantile(probability))
+    assert (reached - probability).abs().max() < 1e-8 * min(probability, 1 - probability)
+
+
+@pytest.fixture
+def students(generator: torch.Generator) -> Mixture:
+    """A Gaussian member and two Student-t members, one of them with an output warp."""
+    with torch.no_grad():
+        output = random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.3).condition()[0]
+    predictions = [prediction(generator) for _ in range(3)]
+    for number, degrees in ((1, 9.0), (2, 30.0)):
+        each = torch.full((5, 2), degrees, dtype=torch.float64)
+        predictions[number] = replace(predictions[number], degrees=each)
+    outputs = (OutputMap(), OutputMap(), output)
+    members = (Density(p, o, UNIT) for p, o in zip(predictions, outputs, strict=True))
+    return Mixture(tuple(members), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64))
+
+
+def test_a_mixture_of_gaussians_and_student_ts(
+    students: Mixture, generator: torch.Generator
+) -> None:
+    for probability in (1e-5, 0.05, 0.5, 0.95, 1 - 1e-5):
+        value = students.quantile(probability)
+        assert torch.allclose(
+            students.cdf(value), torch.full((5, 2), probability, dtype=torch.float64), rtol=1e-6
+        )
+        step = 1e-4
+        slope = (students.cdf(value + step) - students.cdf(value - step)) / (2 * step)
+        assert torch.allclose(students.log_density(value).exp(), slope, rtol=1e-4, atol=1e-9)
+    # Draws by the quantile function of each member.
+    random = np.random.default_rng(0)
+    values = []
+    for member, weight in zip(students.members, students.weights.tolist(), strict=True):
+        n = round(400_000 * weight)
+        z = torch.from_numpy(random.standard_normal((n, 5, 2)))
+        warped = member.warped
+        if warped.degrees is not None:
+            chi = random.chisquare(warped.degrees.numpy(), size=(n, 5, 2))
+            z = z / torch.from_numpy(chi / (warped.degrees.numpy() - 2)).sqrt()
+        values.append(member.unwarp(warped.mean + warped.observation_variance.sqrt() * z))
+    drawn = torch.cat(values)
+    deviation = students.observation_variance.sqrt()
+    assert ((drawn.mean(0) - students.mean).abs() < 0.01 * deviation).all()
+    assert torch.allclose(drawn.std(0), deviation, rtol=0.02)
+
+
+def test_the_function_of_a_student_t_member_has_its_degrees(students: Mixture) -> None:
+    function = students.without_noise()
+    for ours, theirs in zip(function.members, students.members, strict=True):
+        assert ours.warped.degrees is theirs.warped.degrees
+    assert (function.observation_variance < students.observation_variance).all()
+    assert (students.noise_variance > 0).all()

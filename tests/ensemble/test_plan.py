@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+
+from sswim.ensemble.plan import KINDS, Kind, Recipe, choose_size, make_plan
+from sswim.members.neighbour_training import MiniBatches
+from sswim.members.training import Adam
+
+
+def kinds_of(recipe: Recipe, n_rows: int = 1000) -> dict[str, Kind]:
+    plan = make_plan(recipe, choose_size(n_rows, 5))
+    return dict(zip(recipe.kinds, plan.kinds, strict=True))
+
+
+def test_kinds_are_what_their_names_say() -> None:
+    kinds = kinds_of(Recipe())
+    assert [kind.name for kind in kinds.values()] == list(KINDS)
+    for name, kind in kinds.items():
+        assert kind.by_neighbours == name.startswith("neighbours")
+        assert kind.is_mean == (name == "mean")
+        assert kind.architecture.depth == int(name.split("-")[1] if "-" in name else 0)
+    kernels = [kind.architecture.kernel for kind in kinds.values() if not kind.is_mean]
+    assert kernels == ["rbf", "matern32", "rbf", "matern12", "matern32"]
+
+
+def test_the_mean_of_all_rows_is_not_trained() -> None:
+    kind = kinds_of(Recipe())["mean"]
+    assert kind.optimiser.steps == 0
+    assert kind.n_members == 1
+    assert kind.n_more == 0
+    assert kind.architecture.output_warp == "none"
+
+
+def test_every_kind_has_the_optimiser_of_the_way_it_predicts() -> None:
+    for kind in kinds_of(Recipe()).values():
+        assert isinstance(kind.optimiser, MiniBatches if kind.by_neighbours else Adam)
+
+
+def test_kinds_without_warps_have_no_output_warp_and_the_smooth_one_sees_inputs_as_they_are() -> (
+    None
+):
+    kinds = kinds_of(Recipe())
+    warped = {name for name, kind in kinds.items() if kind.architecture.output_warp != "none"}
+    assert warped == {"features-1", "features-2", "neighbours-1"}
+    scored = {name for name, kind in kinds.items() if kind.architecture.inputs == "normal-scores"}
+    assert scored == {"neighbours-0-rough", "neighbours-1"}
+
+
+@pytest.mark.parametrize(("n_rows", "expected"), [(200, 3), (1000, 1), (7000, 1)])
+def test_kinds_without_random_draws_have_one_member_unless_rows_are_few(
+    n_rows: int, expected: int
+) -> None:
+    size = choose_size(n_rows, 5)
+    plan = make_plan(Recipe(), size)
+    for name, kind in kinds_of(Recipe(), n_rows).items():
+        stationary = name.startswith("neighbours-0")
+        if not kind.is_mean:
+            assert kind.n_members == (expected if stationary else size.n_members)
+    assert plan.n_folds == size.n_members
+    assert plan.total_members == 1 + 3 * size.n_members + 2 * expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "expected"),
+    [
+        (Recipe(kinds=("features-1",)), "depth", {1}),
+        (Recipe(kinds=("features-1", "features-2")), "n_neighbors", {0}),
+        (Recipe(normal_scores=False), "inputs", {"standardised"}),
+        (Recipe(local_amplitude=False, kinds=("neighbours-1",)), "local_amplitude", {False}),
+        (Recipe(warps="separate"), "warps", {"separate"}),
+        (Recipe(output_warp="none"), "output_warp", {"none"}),
+        (Recipe(noise="constant"), "noise", {"constant"}),
+    ],
+)
+def test_an_ingredient_can_be_left_out(recipe: Recipe, name: str, expected: set[object]) -> None:
+    plan = make_plan(recipe, choose_size(1000, 5))
+    assert {getattr(kind.architecture, name) for kind in plan.kinds} == expected
+
+
+def test_rows_are_kept_for_neighbours_alone() -> None:
+    size = choose_size(1000, 5)
+    assert make_plan(Recipe(), size).keeps_rows
+    assert not make_plan(Recipe(kinds=("features-1", "features-2")), size).keeps_rows
+
+
+def test_the_size_of_the_data_decides_how_much_is_trained() -> None:
+    size = choose_size(1000, 5)
+    for kind in make_plan(Recipe(), size).kinds:
+        if kind.by_neighbours:
+            assert kind.optimiser.steps == size.neighbour_steps
+            assert kind.n_more == 0
+        elif not kind.is_mean:
+            assert kind.optimiser.steps == size.steps
+            assert kind.architecture.n_frequencies == size.n_frequencies
+            assert kind.architecture.n_pseudo == size.n_pseudo
+            assert kind.n_more == size.n_more
+
+
+def test_steps_after_and_before_training_can_be_left_out() -> None:
+    size = choose_size(1000, 5)
+    recipe = Recipe(screening=False, enrichment=False, cross_fitting=False, pruning=False)
+    plan = make_plan(recipe, size)
+    assert not plan.screening
+    assert plan.precision == "float64"
+    assert {kind.n_more for kind in plan.kinds} == {0}
+    assert not plan.cross_fitting
+    assert not plan.pruning
+    assert make_plan(Recipe(), size).precision == "by noise"
+    assert make_plan(Recipe(), size).pruning

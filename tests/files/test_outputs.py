@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from sswim.base.validation import UserError
+from sswim.files.output_files import (
+    OutputError,
+    check_output_file,
+    check_output_folder,
+    require_replaceable,
+    save_somewhere,
+)
+
+
+def test_new_and_old_files_may_be_written(tmp_path: Path) -> None:
+    old, data = tmp_path / "old", tmp_path / "data.csv"
+    for path in (old, data):
+        path.write_text("text")
+    for path in (old, tmp_path / "new"):
+        check_output_file(path, [data, tmp_path / "missing"])
+    assert sorted(tmp_path.iterdir()) == [data, old]
+    assert old.read_text() == "text"
+
+
+def test_an_input_is_not_replaced_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, link, hard = (tmp_path / name for name in ("data.csv", "link.csv", "hard.csv"))
+    data.write_text("text")
+    link.symlink_to(data)
+    hard.hardlink_to(data)
+    monkeypatch.chdir(tmp_path)
+    for path in (data, link, hard, Path("data.csv"), tmp_path / "." / "data.csv"):
+        for given in (data, link):
+            with pytest.raises(OutputError, match=r"must not replace an input.*which is '"):
+                check_output_file(path, [given])
+
+
+def test_a_folder_that_is_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    (folder / "year=1").mkdir(parents=True)
+    link.symlink_to(folder)
+    monkeypatch.chdir(folder / "year=1")
+    for path in (folder / "a.csv", folder / "year=1" / "a.csv", link / "a.csv", Path("a.csv")):
+        with pytest.raises(OutputError, match="which is in "):
+            check_output_file(path, [folder])
+    for path in (folder, link, folder / "new" / "newer"):
+        with pytest.raises(OutputError, match="must not replace an input"):
+            check_output_folder(path, [folder])
+    check_output_folder(tmp_path / "new" / "newer", [folder])
+    check_output_file(tmp_path / "a.csv", [folder])
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    pipe, link, device = tmp_path / "pipe", tmp_path / "link", tmp_path / "device"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    device.symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(tmp_path / "socket"))
+    kinds = {pipe: "a named pipe", link: "a named pipe", device: "a device"}
+    for path, kind in {**kinds, tmp_path / "socket": "a socket", tmp_path: "a folder"}.items():
+        with pytest.raises(UserError, match=f"must be a regular file.*which is {kind}"):
+            check_output_file(path)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_is_followed_and_must_lead_somewhere(tmp_path: Path) -> None:
+    link, astray, circle = tmp_path / "link", tmp_path / "astray", tmp_path / "circle"
+    link.symlink_to(tmp_path / "new")
+    astray.symlink_to(tmp_path / "missing" / "new")
+    circle.symlink_to(circle)
+    check_output_file(link)
+    with pytest.raises(FileNotFoundError, match="Make the folder"):
+        check_output_file(astray)
+    with pytest.raises(UserError, match="leads back to itself"):
+        check_output_file(circle)
+
+
+def test_what_is_read_only_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("text")
+    path.chmod(0o444)
+    with pytest.raises(OutputError, match="read-only"):
+        check_output_file(path)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder that root cannot write")
+def test_a_folder_that_cannot_be_written_is_refused() -> None:
+    for check in (check_output_file, check_output_folder):
+        with pytest.raises(OutputError, match="no file can be made in '/proc"):
+            check("/proc/self/new")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="must be a folder"):
+        check_output_folder(tmp_path / "file")
+
+
+def test_only_files_of_a_kind_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (None, b"", b"a MARK of it"):
+        if content is not None:
+            path.write_bytes(content)
+        require_replaceable(path, b"MARK", "marked file")
+    path.write_bytes(b"other")
+    with pytest.raises(OutputError, match=r"only if it is a marked file.*--force"):
+        require_replaceable(path, b"MARK", "marked file")
+
+
+def test_a_result_that_cannot_be_saved_is_saved_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, home = tmp_path / "first", tmp_path / "home"
+    for folder in (first, home):
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(first))
+    monkeypatch.setenv("HOME", str(home))
+    full = {tmp_path / "out"}
+
+    def save(path: Path) -> None:
+        if any(each in path.parents for each in full):
+            raise OSError(28, "No space left on device")
+        path.write_text("result")
+
+    out = tmp_path / "out" / "model"
+    with pytest.raises(OutputError, match=r"No space left.*It was written to '.*/first/.*model'"):
+        save_somewhere(save, out)
+    assert [path.read_text() for path in first.glob("*/model")] == ["result"]
+    shutil.rmtree(first)
+    with pytest.raises(OutputError, match=r"It was written to '.*/home/.*model'"):
+        save_somewhere(save, out)
+    assert [path.read_text() for path in home.glob("*/model")] == ["result"]
+
+
+def test_a_result_that_no_folder_takes_is_lost_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def save(path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OutputError, match="it is lost"):
+        save_somewhere(save, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_result_is_saved_where_it_should_be(tmp_path: Path) -> None:
+    save_somewhere(lambda path: path.write_text("result"), tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "result"

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal, unchecked
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, Matern
+from torch import Tensor
+
+from sswim.kernels.features import expected_features
+from sswim.kernels.spectrum import Draw, Kernel, Spectrum, draw_frequencies
+from sswim.rows.rows import Measure
+
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
+DRAWS: tuple[Draw, ...] = get_args(Draw)
+NU = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+
+
+def exact(kernel: Kernel, x: Tensor, length_scales: Tensor) -> Tensor:
+    """Return the kernel matrix of scikit-learn."""
+    scales = length_scales.numpy()
+    reference = RBF(scales) if kernel == "rbf" else Matern(scales, nu=NU[kernel])
+    return torch.from_numpy(reference(x.numpy()))
+
+
+def approximate(frequencies: Tensor, x: Tensor) -> Tensor:
+    features = expected_features(frequencies, Measure(x))
+    return features @ features.mT
+
+
+def mean_errors(
+    kernel: Kernel, draw: Draw, n_frequencies: int, n_inputs: int, repeats: int
+) -> tuple[float, float]:
+    """Return the largest and the root mean square error over pairs of rows, averaged over draws."""
+    x = normal(torch.Generator().manual_seed(5), 50, n_inputs)
+    x = 0.7 * x * (2 / n_inputs) ** 0.5  # kernel values spread over (0, 1) whatever D
+    truth = exact(kernel, x, torch.ones(n_inputs))
+    largest, square = [], []
+    for seed in range(repeats):
+        generator = torch.Generator().manual_seed(seed)
+        frequencies = draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
+        error = approximate(frequencies, x) - truth
+        largest.append(error.abs().max().item())
+        square.append(error.square().mean().item())
+    return float(np.mean(largest)), math.sqrt(float(np.mean(square)))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_iid_error_falls_like_the_root_of_the_number_of_frequencies(kernel: Kernel) -> None:
+    sizes = [64, 256, 1024, 4096]
+    errors = [mean_errors(kernel, "iid", size, 3, repeats=20)[0] for size in sizes]
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_inputs", [2, 8])
+@pytest.mark.parametrize("draw", ["orthogonal", "sobol"])
+def test_better_draws_are_better_at_equal_number(kernel: Kernel, n_inputs: int, draw: Draw) -> None:
+    largest, square = mean_errors(kernel, draw, 256, n_inputs, repeats=40)
+    iid_largest, iid_square = mean_errors(kernel, "iid", 256, n_inputs, repeats=40)
+    assert largest < 0.95 * iid_largest
+    assert square < 0.8 * iid_square
+
+
+def rotation_p_value(frequencies: Tensor) -> float:
+    """Return the p-value of "frequencies have the same law along an axis and a diagonal"."""
+    n_inputs = frequencies.shape[1]
+    half = len(frequencies) // 2
+    along_axis = frequencies[:half, 0]
+    along_diagonal = frequencies[half:].sum(1) / math.sqrt(n_inputs)
+    return float(stats.ks_2samp(along_axis.numpy(), along_diagonal.numpy()).pvalue)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_rotating_the_inputs_changes_nothing_in_distribution(
+    kernel: Kernel, draw: Draw, generator: torch.Generator
+) -> None:
+    frequencies = draw_frequencies(kernel, 160_000, 4, generator, draw)
+    some = torch.randperm(160_000, generator=generator)[:40_000]  # seldom of the same block
+    assert rotation_p_value(frequencies[some]) > 0.01
+
+
+def test_the_rotation_test_rejects_a_product_kernel(generator: torch.Generator) -> None:
+    chi2 = normal(generator, 40_000, 4, 3).square().sum(-1)  # one χ² per coordinate
+    assert rotation_p_value(normal(generator, 40_000, 4) * (3 / chi2).sqrt()) < 1e-6
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("draw", DRAWS)
+def test_frequencies_along_an_axis_have_the_law_of_the_1d_kernel(
+    kernel: Kernel, draw: Draw
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    draws = [draw_frequencies(kernel, 7, 3, generator, draw)[-1:, 1] for _ in range(3000)]
+    law = stats.norm() if kernel == "rbf" else stats.t(2 * NU[kernel])
+    assert stats.kstest(torch.cat(draws).numpy(), law.cdf).pvalue > 0.01
+
+
+def test_orthogonal_blocks_are_orthogonal(generator: torch.Generator) -> None:
+    frequencies = draw_frequencies("matern32", 10, 4, generator, "orthogonal")
+    assert frequencies.shape == (10, 4)
+    for block in frequencies.split(4):
+        gram = block @ block.mT
+        assert torch.allclose(gram, gram.diagonal().diag(), atol=1e-12 * gram.max().item())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_spectrum_has_one_length_scale_per_input(
+    kernel: Kernel, generator: torch.Generator
+) -> None:
+    length_scales = torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
+    spectrum = Spectrum(20_000, 3)
+    spectrum.start(kernel, "sobol", length_scales, generator)
+    x = normal(generator, 30, 3)
+    error = approximate(spectrum.frequencies().detach(), x) - exact(kernel, x, length_scales)
+    assert error.abs().max() < 0.01
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_the_generator_alone_decides(draw: Draw) -> None:
+    first, again, other = (
+        draw_frequencies("matern32", 9, 2, torch.Generator().manual_seed(seed), draw)
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_inputs", [1, 200])
+def test_radii_have_the_law_of_the_kernel_in_few_and_many_inputs(
+    kernel: Kernel, draw: Draw, n_inputs: int, generator: torch.Generator
+) -> None:
+    """‖ω‖² is χ²_D for the RBF kernel, and ‖ω‖²/D is F(D, 2ν) for Matérn-ν."""
+    frequencies = draw_frequencies(kernel, 4096, n_inputs, generator, draw)
+    assert frequencies.isfinite().all()
+    squares = frequencies.square().sum(-1)
+    if kernel == "rbf":
+        test = stats.kstest(squares.numpy(), stats.chi2(n_inputs).cdf)
+    else:
+        law = stats.f(n_inputs, 2 * NU[kernel])
+        test = stats.kstest((squares / n_inputs).numpy(), law.cdf)
+    assert test.pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": "cosine"}, "kernel must be one of"),
+        ({"draw": "halton"}, "draw must be one of"),
+        ({"n_frequencies": 0}, "at least one frequency"),
+    ],
+)
+def test_bad_choices_are_named(
+    change: dict[str, Any], message: str, generator: torch.Generator
+) -> None:
+    arguments = {"kernel": "rbf", "n_frequencies": 4, "n_inputs": 2, "generator": generator}
+    with pytest.raises(ValueError, match=message):
+        unchecked(draw_frequencies, **{**arguments, **change})

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sswim.members.history import MemberSteps, Step, Stopping
+
+
+def take_steps(values: list[float], stopping: Stopping | None = None) -> MemberSteps:
+    """Record steps with these values."""
+    steps = MemberSteps()
+    for index, value in enumerate(values):
+        steps.finish_step(Step(index, value, 0.1, float(index)), stopping)
+    return steps
+
+
+def test_the_best_step_is_the_one_with_the_smallest_value() -> None:
+    steps = MemberSteps()
+    found = [
+        steps.finish_step(Step(index, value, 0.1, 0.0), Stopping())
+        for index, value in enumerate([3.0, 1.0, 2.0, 0.5])
+    ]
+    assert found == [True, True, False, True]
+    training = steps.training()
+    assert training.best == training.history[3]
+    assert training.ended == "steps"
+
+
+@pytest.mark.parametrize(
+    ("values", "ended"),
+    [
+        ([3.0, 2.0, 1.0, 0.0], None),
+        ([3.0, 2.99, 2.98], "converged"),
+        ([3.0, 2.99, 2.5], None),
+        ([3.0, 2.0, 2.0], None),
+        ([3.0, 2.0, 2.0, 2.0], "converged"),
+    ],
+)
+def test_a_member_ends_when_it_no_longer_improves(values: list[float], ended: str | None) -> None:
+    steps = take_steps(values, Stopping(patience=2, tolerance=0.1))
+    assert steps.ended == ended
+    assert take_steps(values).ended is None  # without a rule for stopping
+
+
+def test_steps_on_fewer_rows_can_be_forgotten() -> None:
+    steps = take_steps([1.0, 0.5])
+    steps.forget_best()
+    assert steps.finish_step(Step(2, 4.0, 0.1, 2.0), Stopping(patience=2))
+    assert steps.training().best.value == 4.0
+    assert len(steps.training().history) == 3
+
+
+@pytest.mark.parametrize("values", [[], [3.0], [3.0, 2.0, 2.0, 2.0]], ids=len)
+def test_steps_survive_json(values: list[float]) -> None:
+    steps = take_steps(values, Stopping(patience=2))
+    restored = MemberSteps.from_dict(json.loads(json.dumps(steps.to_dict())))
+    assert restored == steps

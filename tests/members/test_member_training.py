@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from builders.models import small_model, small_rows
+from builders.neighbours import neighbour_model
+
+from sswim.members.history import Step
+from sswim.members.member_training import Batch, MemberTrainer, deepest_first
+from sswim.members.model import stack_models
+from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
+from sswim.members.objective import MAP
+from sswim.members.training import Adam
+from sswim.rows.rows import Rows
+
+
+@pytest.fixture
+def batches(generator: torch.Generator) -> list[Batch]:
+    rows = small_rows(generator, n=40)
+    models = [small_model(rows, generator, depth=depth) for depth in (0, 0, 1, 2)]
+    together = stack_models(models[:2])
+    return [
+        Batch(0, together, rows, MAP, Adam(steps=5)),
+        *(Batch(number, models[number], rows, MAP, Adam(steps=5)) for number in (2, 3)),
+    ]
+
+
+def with_steps(batches: list[Batch], steps: int) -> list[Batch]:
+    return [replace(batch, optimiser=Adam(steps=steps)) for batch in batches]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_step_of_every_member_is_told_one_at_a_time(
+    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    seen: list[tuple[int, int]] = []
+    inside = threading.Lock()
+
+    def callback(member: int, step: Step) -> None:
+        assert inside.acquire(blocking=False)  # one at a time
+        seen.append((member, step.index))
+        inside.release()
+
+    results = MemberTrainer().train(batches, callback)
+    assert [len(result) for result in results] == [2, 1, 1]
+    assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
+
+
+def test_members_are_the_same_side_by_side_or_in_turn(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = small_rows(generator, n=40)
+    states = [small_model(rows, generator, depth=depth) for depth in (1, 2, 1)]
+    values = []
+    for workers in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
+        copies = [stack_models([model]) for model in states]
+        results = MemberTrainer().train(
+            [Batch(number, m, rows, MAP, Adam(steps=5)) for number, m in enumerate(copies)],
+            lambda member, step: None,
+        )
+        values.append([result[0].best.value for result in results])
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_callback_ends_all(
+    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    results = MemberTrainer().train(with_steps(batches, 1000), lambda member, step: step.index == 2)
+    lengths = [len(training.history) for result in results for training in result]
+    assert lengths
+    assert max(lengths) < 100
+
+
+def test_an_error_in_one_ends_all(batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def callback(member: int, step: Step) -> None:
+        if member == 3:
+            raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        MemberTrainer().train(with_steps(batches, 100_000), callback)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_batch_has_its_own_optimiser(
+    workers: int, batches: list[Batch], generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members by features and by neighbours are trained together, each as if alone."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    rows = batches[0].rows
+    assert isinstance(rows, Rows)
+    model = neighbour_model(rows, generator, 8)
+    alone = copy.deepcopy(model)
+    settings = MiniBatches(steps=7)
+    mixed = [
+        Batch(0, model, rows, MAP, settings, seed=3),
+        replace(batches[1], first=1),
+        replace(batches[2], first=2, optimiser=Adam(steps=2)),
+    ]
+    results = MemberTrainer().train(mixed, lambda member, step: None)
+    assert [len(result[0].history) for result in results] == [8, 6, 3]
+    train_by_neighbours(alone, rows, settings, seed=3)
+    for name, tensor in alone.state_dict().items():
+        assert torch.allclose(model.state_dict()[name], tensor, rtol=1e-10), name
+
+
+def test_members_that_take_longest_come_first(
+    batches: list[Batch], generator: torch.Generator
+) -> None:
+    assert deepest_first(batches) == [2, 1, 0]
+    rows = batches[0].rows
+    assert isinstance(rows, Rows)
+    model = neighbour_model(rows, generator, 8, depth=1)
+    neighbours = Batch(4, model, rows, MAP, MiniBatches())
+    assert deepest_first([*batches, neighbours]) == [2, 3, 1, 0]
+
+
+@pytest.mark.parametrize("shortest_first", [False, True])
+def test_an_early_end_leaves_the_longest_or_the_shortest_out(
+    shortest_first: bool, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    trainer = MemberTrainer(shortest_first=shortest_first)
+    results = trainer.train(batches, lambda member, step: member == 2)  # in the middle
+    assert [bool(result) for result in results] == [shortest_first, True, not shortest_first]

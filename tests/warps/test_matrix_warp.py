@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import math
+from operator import itemgetter
+from typing import Any
+
+import pytest
+import torch
+from builders.models import assert_moments, move_gp, normal, observations
+from torch import Tensor
+
+from sswim.kernels.features import expected_features
+from sswim.members.architecture import Architecture
+from sswim.members.linear_regression import posterior
+from sswim.members.model import stack_models
+from sswim.members.observations import warped_measures
+from sswim.members.start import start
+from sswim.members.statistics import statistics
+from sswim.rows.rows import Measure
+from sswim.warps.projection import SPREAD, project
+from sswim.warps.pseudo_gp import PseudoGP, pseudo_gp_moments
+from sswim.warps.warp import WarpFactors, WarpLayer, warp
+
+D, Q, N = 3, 2, 12
+FORMS = [(is_full, joint) for is_full in (False, True) for joint in (False, True)]
+
+
+def general_layer(
+    generator: torch.Generator, is_full: bool, joint: bool = False, n_outputs: int | None = Q
+) -> WarpLayer:
+    n_inputs = D if n_outputs is not None else Q
+    layer = WarpLayer(n_inputs, 10, 7, "evidence", joint, is_full=is_full, n_outputs=n_outputs)
+    for gp in layer.gps():
+        move_gp(gp, generator)
+        with torch.no_grad():
+            gp.log_signal.add_(0.3 * normal(generator, *gp.log_signal.shape))
+    if layer.projection is not None:
+        layer.projection.start(normal(generator, Q, D))
+        with torch.no_grad():
+            for parameter in layer.projection.parameters():
+                parameter.copy_(0.3 * normal(generator, *parameter.shape))
+    return layer
+
+
+def projection_of(layer: WarpLayer) -> Tensor:
+    """Write P out."""
+    assert layer.projection is not None
+    parts = layer.projection
+    return (parts.directions + SPREAD * parts.deviations / D**0.5) @ parts.log_scales.exp().diag()
+
+
+def draw_functions(gp: PseudoGP, points: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Draw all outputs of a GP's functions at points, by weights given the pseudo-data."""
+    frequencies = gp.spectrum.frequencies()
+    pseudo = expected_features(frequencies, Measure(gp.pseudo_inputs))
+    n_outputs = gp.pseudo_targets.shape[-1] // len(gp.log_signal)
+    signal = gp.log_signal.exp().repeat_interleave(n_outputs)
+    ridge = (gp.log_noise - gp.log_signal[0]).exp()
+    weights = posterior(
+        statistics(observations(pseudo, gp.pseudo_targets)), ridge * signal, signal
+    ).sample_weights(n, generator)
+    return expected_features(frequencies, Measure(points)) @ weights
+
+
+def mean_warp(factors: WarpFactors, points: Tensor) -> Tensor:
+    return warp(factors, Measure(points)).mean
+
+
+@pytest.mark.parametrize(("is_full", "joint"), FORMS)
+@torch.no_grad()
+def test_first_layer_against_sampled_matrices(
+    is_full: bool, joint: bool, generator: torch.Generator
+) -> None:
+    """Compared with G(x) x + h(x) of drawn matrices, written out."""
+    layer = general_layer(generator, is_full, joint)
+    x = normal(generator, 4, D)
+    projection = projection_of(layer)
+    seen = x if is_full else x @ projection.T
+    n = 50_000
+    values = torch.cat([draw_functions(gp, seen, n, generator) for gp in layer.gps()], dim=-1)
+    functions = values.unflatten(-1, (-1, Q))  # (n, 4, functions, Q)
+    shift = functions[..., -1, :]
+    if is_full:
+        matrix = projection + functions[..., :-1, :].mT
+    else:
+        matrix = (1 + functions[..., 0, :])[..., None] * projection
+    draws = torch.einsum("...qd,...d->...q", matrix, x) + shift
+    warped = warp(layer.condition()[0], Measure(x))
+    assert_moments(warped, draws)
+    covariance = torch.einsum("npq,npr->pqr", draws - draws.mean(0), draws - draws.mean(0)) / n
+    correlation = covariance[:, 0, 1] / covariance.diagonal(dim1=-2, dim2=-1).prod(-1).sqrt()
+    assert correlation.abs().max() < 5 / math.sqrt(n)  # coordinates are independent
+
+
+@pytest.mark.parametrize("joint", [False, True])
+@torch.no_grad()
+def test_deeper_full_layers_against_draws_under_the_same_independence(
+    joint: bool, generator: torch.Generator
+) -> None:
+    factors = general_layer(generator, is_full=True, joint=joint, n_outputs=None).condition()[0]
+    assert factors.projection is None
+    spread = 0.3 * normal(generator, N, Q).square()
+    measure = Measure(normal(generator, N, Q), spread)
+    moments = [pseudo_gp_moments(gp, measure) for gp in factors.gps]
+    means = torch.cat([each.mean for each in moments], dim=-1).unflatten(-1, (-1, Q))
+    variances = torch.cat([each.variance for each in moments], dim=-1)
+    n = 50_000
+    functions = means + variances.sqrt()[..., None] * normal(generator, n, N, Q + 1, Q)
+    x = measure.mean + spread.sqrt() * normal(generator, n, N, Q)
+    matrix = torch.eye(Q, dtype=torch.float64) + functions[..., :-1, :].mT
+    draws = torch.einsum("...qd,...d->...q", matrix, x) + functions[..., -1, :]
+    assert_moments(warp(factors, measure), draws)
+
+
+@pytest.mark.parametrize(("is_full", "joint"), FORMS)
+@torch.no_grad()
+def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
+    is_full: bool, joint: bool, generator: torch.Generator
+) -> None:
+    """With a small uncertainty, against draws of the raw input."""
+    factors = general_layer(generator, is_full, joint).condition()[0]
+    x = normal(generator, N, D)
+    root = 1e-3 * normal(generator, N, D, D)
+    covariance = root @ root.mT + 1e-7 * torch.eye(D, dtype=torch.float64)
+    passed = warp(factors, Measure(x, input_variance=covariance))
+    assert passed.input_variance is not None
+    n = 50_000
+    for row in range(4):
+        draws = x[row] + normal(generator, n, D) @ torch.linalg.cholesky(covariance[row]).mT
+        means = mean_warp(factors, draws)
+        standard_error = means.std(0) / math.sqrt(n)
+        assert ((means.mean(0) - passed.mean[row]).abs() < 5 * standard_error + 1e-5).all()
+        expected = means.mT.cov()
+        assert (passed.input_variance[row] - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@torch.no_grad()
+def test_slopes_are_the_derivatives_of_the_mean(is_full: bool, generator: torch.Generator) -> None:
+    """JSJᵀ of a tiny covariance, against derivatives by autograd; also without certain inputs."""
+    factors = general_layer(generator, is_full).condition()[0].map(Tensor.detach)
+    x = normal(generator, N, D)
+    covariance = 1e-14 * torch.eye(D, dtype=torch.float64).expand(N, D, D)
+    passed = warp(factors, Measure(x, input_variance=covariance))
+    assert passed.input_variance is not None
+    with torch.enable_grad():
+        for row in range(N):
+            jacobian = torch.autograd.functional.jacobian(
+                lambda each: mean_warp(factors, each[None])[0], x[row]
+            )
+            expected = jacobian @ covariance[row] @ jacobian.mT
+            assert torch.allclose(passed.input_variance[row], expected, rtol=1e-6, atol=1e-20)
+    certain = warp(factors, Measure(x))
+    assert certain.variance is not None
+    assert passed.variance is not None
+    assert torch.allclose(certain.mean, passed.mean, atol=1e-10)
+    assert torch.allclose(certain.variance, passed.variance, atol=1e-10)
+
+
+@torch.no_grad()
+def test_a_full_matrix_with_a_diagonal_of_pseudo_targets_is_a_diagonal_warp(
+    generator: torch.Generator,
+) -> None:
+    """The means agree; variances do not, as all entries of a full matrix are uncertain."""
+    diagonal = WarpLayer(D, 10, 7, "evidence", joint=False)
+    full = WarpLayer(D, 10, 7, "evidence", joint=False, is_full=True, n_outputs=D)
+    assert full.projection is not None
+    full.projection.start(torch.eye(D, dtype=torch.float64))
+    for mine, other in zip(full.gps(), diagonal.gps(), strict=True):
+        move_gp(other, generator)
+        targets = other.pseudo_targets.detach()
+        if len(mine.log_signal) > 1:
+            targets = targets.diag_embed().flatten(-2)  # entry q of column d, for d = q alone
+        state = {**other.state_dict(), "pseudo_targets": targets}
+        state["log_signal"] = other.log_signal.expand(len(mine.log_signal))
+        mine.load_state_dict(state)
+    x = normal(generator, N, D)
+    ours, theirs = mean_warp(full.condition()[0], x), mean_warp(diagonal.condition()[0], x)
+    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@torch.no_grad()
+def test_without_pseudo_targets_a_warp_is_its_projection(
+    is_full: bool, generator: torch.Generator
+) -> None:
+    layer = general_layer(generator, is_full)
+    for gp in layer.gps():
+        gp.pseudo_targets.zero_()
+    x = normal(generator, N, D)
+    assert torch.allclose(mean_warp(layer.condition()[0], x), x @ projection_of(layer).T)
+
+
+@torch.no_grad()
+def test_a_projection_passes_a_diagonal_covariance_on_exactly(generator: torch.Generator) -> None:
+    projection, x = normal(generator, Q, D), normal(generator, N, D)
+    variance = normal(generator, N, D).square()
+    passed = project(projection, Measure(x, input_variance=variance))
+    expected = torch.einsum("qd,nd,rd->nqr", projection, variance, projection)
+    assert passed.input_variance is not None
+    assert torch.allclose(passed.input_variance, expected)
+
+
+@pytest.mark.parametrize(("is_full", "joint"), FORMS)
+def test_gradients_of_all_moments(is_full: bool, joint: bool, generator: torch.Generator) -> None:
+    layer = general_layer(generator, is_full, joint)
+    x = normal(generator, 3, D)
+    variance = 0.1 * normal(generator, 3, D).square()
+    parameters = dict(layer.named_parameters())
+
+    def moments(*values: Tensor) -> tuple[Tensor, ...]:
+        given = {f"layer.{name}": value for name, value in zip(parameters, values, strict=True)}
+        factors, _ = torch.func.functional_call(_Conditioned(layer), given, ())
+        certain = warp(factors, Measure(x))
+        uncertain = warp(factors, Measure(x, input_variance=variance))
+        return tuple(certain.tensors() + uncertain.tensors())
+
+    values = [each.detach().clone().requires_grad_() for each in parameters.values()]
+    assert torch.autograd.gradcheck(moments, values, atol=1e-6, rtol=1e-4)
+
+
+class _Conditioned(torch.nn.Module):
+    """Calls ``condition`` of a layer, for ``functional_call``."""
+
+    def __init__(self, layer: WarpLayer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self) -> Any:
+        return self.layer.condition()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@torch.no_grad()
+def test_float32_moments_agree_with_float64(is_full: bool, generator: torch.Generator) -> None:
+    factors = general_layer(generator, is_full).condition()[0]
+    x = normal(generator, N, D)
+    measure = Measure(x, input_variance=0.1 * x.square())
+    double = warp(factors, measure)
+    single = warp(factors.to(dtype=torch.float32), measure.to(dtype=torch.float32))
+    for ours, theirs in zip(single.tensors(), double.tensors(), strict=True):
+        assert ours.dtype == torch.float32
+        assert torch.allclose(ours.double(), theirs, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("matrix", ["projected", "full"])
+@pytest.mark.parametrize("warp_dim", [None, 2, 5])
+@pytest.mark.parametrize("own_rows", [False, True])
+@torch.no_grad()
+def test_members_of_a_batch_warp_as_they_do_alone(
+    matrix: Any, warp_dim: int | None, own_rows: bool, generator: torch.Generator
+) -> None:
+    architecture = Architecture(
+        depth=2, n_frequencies=6, n_pseudo=5, warp_matrix=matrix, warp_dim=warp_dim, warps="joint"
+    )
+    x = normal(generator, 2, N, D)
+    models = [start(architecture, x[0], 1, generator) for _ in range(2)]
+    for model in models:
+        for parameter in model.parameters():
+            parameter.add_(0.3 * normal(generator, *parameter.shape))
+    given = x if own_rows else x[0]
+    rows = Measure(given, input_variance=0.1 * given.square())
+    together = warped_measures(stack_models(models).condition()[0], rows)
+    for number, model in enumerate(models):
+        mine = rows.map(itemgetter(number)) if own_rows else rows
+        alone = warped_measures(model.condition()[0], mine)
+        assert alone[-1].mean.shape == (N, warp_dim or D)
+        for batch, single in zip(together[1:], alone[1:], strict=True):
+            for ours, theirs in zip(batch.tensors(), single.tensors(), strict=True):
+                assert torch.allclose(ours[number], theirs, rtol=1e-9, atol=1e-11)
