@@ -2,22 +2,24 @@
 
 Data flows one way, and each room imports only the rooms above it:
 
-- ``base``: records, files, factorisations, checks
+- ``base``: records, factorisations, checks
+- ``files``: files that are complete or absent
 - ``distributed``: several processes
+- ``search``: nearest points
 - ``rows``: where rows come from
-- ``model``: warps, features, noise and output warp of one member
-- ``posterior``: a member conditioned on rows; predictions, densities, mixtures
+- ``kernels``: kernels, frequencies, features
+- ``warps``: warps of inputs and targets, the noise field
+- ``members``: members of an ensemble: parameters, training, predictions
+- ``ensemble``: the default ensemble: plan, folds, fit, stacking, mixtures
 - ``insight``: what a model has learnt: relevance of columns, local metrics, effects
 - ``conformal``: intervals with a guarantee and signs of drift, from rows that were not seen
-- ``training``: objectives, gradients, optimisers, checkpoints
-- ``recipe``: the default ensemble
+- ``surrogate``: models of few rows for optimisation
 - ``tables``: Parquet, CSV and Arrow
 - ``estimator``: ``SSWIMRegressor``, model files, evaluation
 - ``maps``: predictions on grids, their files, errors of blocks
 - ``plotting``: figures and pages
 - ``report``: one page about a model and rows with known targets
 - ``integrations``: sswim inside other libraries
-- ``lab``: peers, data sets by name, benches, the paper's tables and figures
 - ``cli``: the command line
 
 Names are imported on first use, so that ``import sswim`` and ``sswim --version`` are fast.
@@ -49,24 +51,49 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "base.cholesky": ("FactorisationError",),
-    "estimator.evaluation": ("Scores", "evaluate"),
+    "ensemble.noise_learning": ("learn_noise",),
+    "ensemble.plan": ("Recipe",),
+    "ensemble.scores": (
+        "mnlp",
+        "rmse",
+    ),
+    "estimator.evaluation": (
+        "Scores",
+        "evaluate",
+    ),
     "estimator.regressor": ("SSWIMRegressor",),
-    "model.architecture": ("Architecture",),
-    "model.start": ("enrich", "start"),
-    "model.sswim": ("SSWIM",),
-    "posterior.conditioning": ("condition",),
-    "posterior.metrics": ("mnlp", "rmse"),
-    "posterior.prediction": ("Prediction",),
-    "posterior.predictor": ("Predictor",),
-    "recipe.recipe": ("Recipe",),
-    "rows.measure": ("Measure",),
-    "rows.rows": ("Rows", "as_measure", "as_rows"),
-    "training.checkpoints": ("Checkpoints",),
-    "training.history": ("Step", "Stopping", "Training"),
-    "training.noise_learning": ("learn_noise",),
-    "training.objective": ("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "Objective"),
-    "training.optimisers": ("LBFGS", "Adam"),
-    "training.training": ("train",),
+    "members.architecture": ("Architecture",),
+    "members.checkpoints": ("Checkpoints",),
+    "members.feature_predictor": ("condition",),
+    "members.history": (
+        "Step",
+        "Stopping",
+        "Training",
+    ),
+    "members.linear_regression": ("Prediction",),
+    "members.model": ("SSWIM",),
+    "members.objective": (
+        "EVIDENCE",
+        "LEAVE_ONE_OUT",
+        "MAP",
+        "Objective",
+    ),
+    "members.predictor": ("Predictor",),
+    "members.start": (
+        "enrich",
+        "start",
+    ),
+    "members.training": (
+        "Adam",
+        "LBFGS",
+        "train",
+    ),
+    "rows.rows": (
+        "Measure",
+        "Rows",
+        "as_measure",
+        "as_rows",
+    ),
 }
 """The module that defines each public name."""
 
