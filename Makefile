@@ -21,17 +21,17 @@ test-slow: $(READY)
 # hours of one core. Shapes are checked by `make test`.
 SCALE ?= 0.03
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 SSWIM_FUZZ_SCALE=$(SCALE) SSWIM_FUZZ_RESULTS=results/fuzz.jsonl \
+	OMP_NUM_THREADS=1 SSWIM_FUZZ_SCALE=$(SCALE) SSWIM_FUZZ_RESULTS=lab/results/fuzz.jsonl \
 		$(BIN)/python -m pytest tests/fuzz -o addopts=-ra --numprocesses auto --dist worksteal
 
 # Line coverage of the fast tests.
 coverage: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal \
-		--cov=sswim --cov-report=term:skip-covered
+		--cov=sswim --cov=sswim_lab --cov-report=term:skip-covered
 
 # Training on two hosts, which are network namespaces of this machine; only root can make them.
 two-hosts: $(READY)
-	$(BIN)/python benchmarks/two_hosts.py
+	$(BIN)/python lab/benchmarks/two_hosts.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -54,17 +54,20 @@ docs: $(DOCS_READY)
 		--warning-file docs/_build/warnings.txt docs $(SITE)
 	$(BIN)/python scripts/check_site.py $(SITE) docs/_build/warnings.txt
 
-# Builds the wheel, installs it into an empty environment and runs the README's lines there.
+# Builds the wheels of the library and of the lab, installs the library's alone into an empty environment,
+# runs the README's lines there, and then adds the lab's.
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --outdir dist
+	$(BIN)/python -m build --wheel --outdir dist lab
 	$(PYTHON) scripts/check_wheel.py dist
 
 clean:
 	rm -rf $(VENV) docs/_build docs/gallery docs/reference
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev,peers,maps,ax,optuna]"
+	$(BIN)/pip install --quiet --constraint constraints.txt \
+		--editable ".[dev,maps,ax,optuna]" --editable "./lab[peers]"
 	touch $@
 
 $(DOCS_READY): $(READY)

@@ -310,7 +310,10 @@ def main() -> None:
         "--out", type=Path, default=Path("docs/images"), help="folder of the pictures"
     )
     parser.add_argument(
-        "--results", type=Path, default=Path("results/densities-examples.json"), help="result file"
+        "--results",
+        type=Path,
+        default=Path("results/densities-examples.json"),
+        help="result file",
     )
     arguments = parser.parse_args()
     pictures = {

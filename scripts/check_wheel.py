@@ -1,9 +1,9 @@
-"""Install the newest wheel of a folder into an empty environment, and use it there as a user would.
+"""Install the newest wheels of a folder into an empty environment, and use them as a user would.
 
     python scripts/check_wheel.py dist
 
-The environment has the wheel and its dependencies, but none of the development packages. The
-Python lines of the README and ``sswim demo`` must run in it.
+The environment first has the library's wheel and its dependencies alone: the Python lines of the
+README and ``sswim demo`` must run in it. Then the lab's wheel adds ``sswim datasets``.
 """
 
 from __future__ import annotations
@@ -42,14 +42,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path, help="the folder with the wheel")
     folder = parser.parse_args().folder.resolve()
-    wheels = sorted(folder.glob("sswim-*.whl"), key=os.path.getmtime)
-    if not wheels:
-        parser.error(f"there is no wheel in {folder}; build one with `python -m build --wheel`")
-    wheel = wheels[-1]
-    print(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KiB")
+    wheel, lab = (_newest(folder, name, parser) for name in ("sswim", "sswim_lab"))
     with tempfile.TemporaryDirectory() as place:
         began = time.perf_counter()
-        python = _install(wheel, Path(place) / "environment")
+        python = _make_environment(Path(place) / "environment")
+        _install(python, wheel, place)
         print(f"Installed in {time.perf_counter() - began:.0f} s")
         _run(python, "-c", PREPARATION + _readme_lines() + CHECKS, place=place)
         print("The README's lines run")
@@ -57,16 +54,37 @@ def main() -> int:
         _run(python, "-m", "sswim", "demo", "--out", "demo", place=place)
         written = sorted(path.name for path in (Path(place) / "demo").iterdir())
         print(f"`sswim demo` wrote {', '.join(written)}")
+        installed = _run(python, "-m", "pip", "list", place=place).lower()
+        assert not {"pooch", "sswim-lab"} & set(installed.split()), installed
+        command = [str(python), "-m", "sswim", "datasets"]
+        refused = subprocess.run(command, check=False, capture_output=True, text=True, cwd=place)
+        assert refused.returncode == 2, refused
+        assert "pip install sswim-lab" in refused.stderr, refused
+        _install(python, lab, place)
+        assert "airfoil" in _run(python, "-m", "sswim", "datasets", place=place)
+        print("`sswim datasets` comes with the lab's wheel")
     return 0
 
 
-def _install(wheel: Path, folder: Path) -> Path:
-    """Install a wheel into a new environment, and return the environment's Python."""
+def _newest(folder: Path, name: str, parser: argparse.ArgumentParser) -> Path:
+    """Return the newest wheel of a distribution, and print its size."""
+    wheels = sorted(folder.glob(f"{name}-*.whl"), key=os.path.getmtime)
+    if not wheels:
+        parser.error(f"there is no wheel of {name} in {folder}; build it with `make wheel`")
+    print(f"{wheels[-1].name}: {wheels[-1].stat().st_size / 1024:.0f} KiB")
+    return wheels[-1]
+
+
+def _make_environment(folder: Path) -> Path:
+    """Make an empty environment, and return its Python."""
     venv.create(folder, with_pip=True)
-    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    return folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+
+
+def _install(python: Path, wheel: Path, place: str) -> None:
+    """Install a wheel with its dependencies, at their pinned versions."""
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    _run(python, "-m", "pip", "install", "--quiet", *constraints, str(wheel), place=folder)
-    return python
+    _run(python, "-m", "pip", "install", "--quiet", *constraints, str(wheel), place=place)
 
 
 def _readme_lines() -> str:
@@ -77,10 +95,18 @@ def _readme_lines() -> str:
     return match.group(1)
 
 
-def _run(python: Path, *arguments: str, place: str | Path) -> None:
-    """Run Python away from the checkout, so that only the environment's sswim can be imported."""
+def _run(python: Path, *arguments: str, place: str) -> str:
+    """Run Python away from the checkout, with the environment's packages alone.
+
+    Returns:
+        What it printed.
+    """
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run([str(python), *arguments], check=True, cwd=place, env=environment)
+    command = [str(python), *arguments]
+    done = subprocess.run(
+        command, check=True, cwd=place, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class Room:
 def room_order() -> list[str]:
     """Return the rooms from the first to the last, as the import contract has them."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    [contract] = content["tool"]["importlinter"]["contracts"]
+    contract = content["tool"]["importlinter"]["contracts"][0]
     return list(reversed(contract["layers"]))
 
 

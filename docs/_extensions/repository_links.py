@@ -10,7 +10,7 @@ PAGES = {
     "../CONTRIBUTING.md": "site/contributing.md",
     "../CHANGELOG.md": "site/changes.md",
     "../README.md": "index.md",
-    "../results/paper/table-": "site/table-",
+    "../lab/results/paper/table-": "site/table-",
 }
 EXAMPLE = re.compile(r"\]\(\.\./examples/gallery/(?:(\w+)\.py|)\)")
 

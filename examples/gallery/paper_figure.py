@@ -11,9 +11,9 @@ lists the other figures and tables.
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from sswim_lab.datasets import nonstationary_signal
 
 from sswim import SSWIMRegressor
+from sswim.cli.demo import nonstationary_signal
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps
 
 n_rows, settings = 600, {"n_components": 256, "n_pseudo": 64}

@@ -8,10 +8,10 @@ import jaxtyping
 import pytest
 import torch
 from beartype import beartype
-from conftest import CHECKED_CALLS
 from jaxtyping import Float
 from torch import Tensor
 
+from conftest import CHECKED_CALLS
 from sswim.rows.rows import full_covariance
 
 MEAN, VARIANCE = torch.zeros(3, 2), torch.ones(4, 5, 6)

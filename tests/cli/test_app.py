@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
 import pytest
 from builders.commands import invoke, run_command, run_python
 
 from sswim.base.version import __version__
+from sswim.cli import app
+from sswim.cli.app import GROUP
 
 HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "scipy", "sswim_lab")
 
@@ -22,10 +28,7 @@ for line in sys.argv[1:]:
 
 COMMANDS = [
     [],
-    *([name] for name in ("fit", "predict", "evaluate", "info", "demo", "datasets", "reproduce")),
-    ["bench"],
-    ["bench", "accuracy"],
-    ["bench", "table"],
+    *([name] for name in ("fit", "predict", "evaluate", "info", "demo")),
 ]
 
 
@@ -50,3 +53,36 @@ def test_version_and_help_load_nothing_heavy() -> None:
     result = run_python("-c", PROGRAM, *lines)
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [f"after {line} code 0 loaded" for line in lines]
+
+
+def test_other_distributions_add_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The module of a command is imported when it is used, and neither by help nor by others."""
+    (tmp_path / "added.py").write_text("def greet(name: str) -> None:\n    print('Hello', name)\n")
+    plug_ins = {
+        name: EntryPoint(name, value, GROUP)
+        for name, value in {"greet": "added:greet", "broken": "added:nothing"}.items()
+    }
+    monkeypatch.setattr(app, "_plug_ins", lambda: plug_ins)
+    monkeypatch.syspath_prepend(tmp_path)
+    listed = invoke("--help").output
+    assert "greet" in listed
+    assert "broken" in listed
+    assert invoke("info", "--help").exit_code == 0
+    assert "added" not in sys.modules
+    assert invoke("greet", "you").output == "Hello you\n"
+    result = invoke("broken")
+    assert result.exit_code == 1
+    assert result.output.startswith("Cannot load the command 'broken' from added:nothing: ")
+    del sys.modules["added"]
+
+
+@pytest.mark.parametrize("name", app.LAB_COMMANDS)
+def test_commands_of_the_lab_name_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_plug_ins", dict)
+    result = invoke(name)
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "pip install sswim-lab" in result.output
+
+
+def test_an_unknown_command_is_refused() -> None:
+    assert "No such command 'fti'. Did you mean 'fit'?" in invoke("fti").output

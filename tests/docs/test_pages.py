@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from sswim.cli.app import app
 
@@ -21,7 +23,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON_NAME = re.compile(r"(?<![\w./])sswim(?:\.[A-Za-z_]\w*)+")
-SCRIPT = re.compile(r"\b(?:benchmarks|examples)/\w+\.py\b")
+SCRIPT = re.compile(r"\b(?:lab/benchmarks|scripts|examples)/\w+\.py\b")
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(?<![\w./-])sswim ((?:[a-z][a-z-]* )+)(.*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
@@ -122,13 +124,13 @@ def test_scripts_exist(page: Path) -> None:
 @pages
 def test_commands_and_their_options_exist(page: Path) -> None:
     missing = []
+    context: Any = None
     for words, options in commands(read(page)):
-        command = typer.main.get_command(app)
+        command: Any = typer.main.get_command(app)
         for word in words:
-            found = getattr(command, "commands", {}).get(word)
-            if found is None:
+            if not isinstance(command, TyperGroup) or word not in command.list_commands(context):
                 break
-            command = found
+            command = command.resolve_command(context, [word])[1]
         known = {"--help"} | {
             name for each in command.params for name in (*each.opts, *each.secondary_opts)
         }

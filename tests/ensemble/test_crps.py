@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.peers import Array, integrated_crps
+from builders.crps import Array, integrated_crps
 from scipy import stats
 
 from sswim.ensemble.scores import LEVEL_WEIGHTS, LEVELS, gaussian_crps, mixture_crps

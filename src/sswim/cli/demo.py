@@ -1,26 +1,21 @@
-"""The demonstration of ``sswim demo``: models with and without warps on a 1-D signal.
-
-The command ``sswim demo``.
-"""
+"""The demonstration of ``sswim demo``: models with and without warps on a 1-D signal."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import torch
-import typer
 from jaxtyping import Float64
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from rich.console import Console
 from rich.table import Table
-from sswim_lab.datasets import nonstationary_signal
+from torch import Tensor
 
-from sswim.cli.console import output, user_errors
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
@@ -141,6 +136,17 @@ def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
     )
 
 
+def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
+    """Return a 1-D signal on [0, 3): abrupt steps, then a slow wave, then a chirp.
+
+    It resembles the signal with which the paper explains its warps.
+    """
+    steps = torch.where((3 * x).floor() % 2 == 0, -1.0, 1.0)
+    wave = (2 * math.pi * (x - 1)).sin()
+    chirp = (2 * math.pi * (x - 2) * (1 + 5 * (x - 2))).sin()
+    return torch.where(x < 1, steps, torch.where(x < 2, wave, chirp))
+
+
 def draw_rows(
     n: int, generator: torch.Generator
 ) -> tuple[Float64[np.ndarray, "n 1"], Float64[np.ndarray, " n"]]:
@@ -199,14 +205,3 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
             report.Code(OWN_TABLE_CODE),
         ],
     )
-
-
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the page.")] = Path("demo"),
-) -> None:
-    """Show what warps add on a signal with steps, a wave and a chirp."""
-    from sswim.cli.demo import run_demo
-
-    with user_errors():
-        out.mkdir(parents=True, exist_ok=True)
-        run_demo(out, output)

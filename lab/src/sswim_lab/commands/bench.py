@@ -33,7 +33,7 @@ def accuracy(
     retry: Retry = False,
 ) -> None:
     """Fit methods to repeated splits of data sets, and score their predictions."""
-    from sswim_lab.bench.runner import Bench, make_plan, run  # noqa: PLC0415
+    from sswim_lab.bench.runner import Bench, make_plan, run
 
     folder = None if data is None else str(data)
     with user_errors():
@@ -78,9 +78,9 @@ def _print_table(
     compact: bool = False,
     repeat: int | None = None,
 ) -> None:
-    from sswim_lab.bench.results import read_results  # noqa: PLC0415
-    from sswim_lab.bench.summary import summarise  # noqa: PLC0415
-    from sswim_lab.bench.table import compact_markdown, describe_wins, markdown, rich_table  # noqa: PLC0415
+    from sswim_lab.bench.results import read_results
+    from sswim_lab.bench.summary import summarise
+    from sswim_lab.bench.table import compact_markdown, describe_wins, markdown, rich_table
 
     rows = [row for file in files for row in read_results(file)]
     summary = summarise(row for row in rows if repeat is None or row.repeat == repeat)

@@ -20,7 +20,7 @@ def datasets(
     data: DataFolder = None,
 ) -> None:
     """List the named data sets, and show which are available."""
-    from sswim_lab.datasets.catalogue import DATA_SETS, data_set  # noqa: PLC0415
+    from sswim_lab.datasets.catalogue import DATA_SETS, data_set
 
     with user_errors():
         if name:
@@ -30,9 +30,9 @@ def datasets(
 
 
 def _print_all(sets: Iterable[DataSet], data: Path | None) -> None:
-    from rich.box import SIMPLE  # noqa: PLC0415
-    from rich.markup import escape  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.box import SIMPLE
+    from rich.markup import escape
+    from rich.table import Table
 
     table = Table(box=SIMPLE, pad_edge=False)  # narrow, because there are many columns
     table.add_column("name", no_wrap=True)
@@ -72,10 +72,10 @@ def _print_one(each: DataSet, data: Path | None) -> None:
 
 def _availability(each: DataSet, data: Path | None) -> tuple[Path | None, str]:
     """Return the folder of a data set's file, and whether the file is as expected."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    from sswim_lab.datasets.folders import find  # noqa: PLC0415
+    from sswim_lab.datasets.folders import find
 
     path = find(each.name, data)
     if path is None:

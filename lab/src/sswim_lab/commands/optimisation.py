@@ -28,7 +28,7 @@ def optimisation(
     retry: Retry = False,
 ) -> None:
     """Minimise expensive functions, and store how fast every method does."""
-    from sswim_lab.optimisation.runner import (  # noqa: PLC0415
+    from sswim_lab.optimisation.runner import (
         Bench,
         do_runs,
         method_names,
@@ -80,11 +80,11 @@ def optimisation_table(
 def _print_tables(
     files: Sequence[Path], evaluations: int, *, as_markdown: bool, plots: Path | None
 ) -> None:
-    from sswim.base.validation import UserError  # noqa: PLC0415
-    from sswim_lab.optimisation.plots import save_plots  # noqa: PLC0415
-    from sswim_lab.optimisation.results import read_runs  # noqa: PLC0415
-    from sswim_lab.optimisation.summary import summarise  # noqa: PLC0415
-    from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables  # noqa: PLC0415
+    from sswim.base.validation import UserError
+    from sswim_lab.optimisation.plots import save_plots
+    from sswim_lab.optimisation.results import read_runs
+    from sswim_lab.optimisation.summary import summarise
+    from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables
 
     summary = summarise((run for file in files for run in read_runs(file)), evaluations)
     if not summary.problems:

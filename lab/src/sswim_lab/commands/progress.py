@@ -24,7 +24,7 @@ def show_fits(n_fits: int) -> Iterator[Callable[[Done], None]]:
     Yields:
         A function to call with the result of each finished fit.
     """
-    from rich.progress import (  # noqa: PLC0415
+    from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,

@@ -36,9 +36,9 @@ def reproduce(
     ] = False,
 ) -> None:
     """Reproduce the paper's tables and figures, beside the published numbers."""
-    from sswim_lab.bench.runner import split_names  # noqa: PLC0415
-    from sswim_lab.paper import command  # noqa: PLC0415
-    from sswim_lab.paper.request import Request  # noqa: PLC0415
+    from sswim_lab.bench.runner import split_names
+    from sswim_lab.paper import command
+    from sswim_lab.paper.request import Request
 
     if not name:
         for line in command.listing():

@@ -3,7 +3,6 @@
 from sswim_lab.datasets.catalogue import DATA_SETS, DataSet
 from sswim_lab.datasets.folders import FOLDER_VARIABLE, find
 from sswim_lab.datasets.loading import Split, Table, load, split
-from sswim_lab.datasets.synthetic import nonstationary_signal
 
 __all__ = [
     "DATA_SETS",
@@ -13,6 +12,5 @@ __all__ = [
     "Table",
     "find",
     "load",
-    "nonstationary_signal",
     "split",
 ]

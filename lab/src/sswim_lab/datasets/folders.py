@@ -35,8 +35,8 @@ def folders() -> list[Path]:
 
 def checkout_folder() -> Path | None:
     """Return the folder shared/data beside the checkout, or None for an installed package."""
-    source = Path(__file__).resolve().parents[3]
-    return source.parent.parent / "shared" / "data" if source.name == "src" else None
+    lab = Path(__file__).resolve().parents[3]
+    return lab.parents[1] / "shared" / "data" if lab.name == "lab" else None
 
 
 def cache_folder() -> Path | None:

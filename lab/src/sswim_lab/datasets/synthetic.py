@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-import torch
 from jaxtyping import Float64
 from torch import Tensor
-
-
-def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
-    """Return a 1-D signal on [0, 3): abrupt steps, then a slow wave, then a chirp.
-
-    It resembles the signal with which the paper explains its warps.
-    """
-    steps = torch.where((3 * x).floor() % 2 == 0, -1.0, 1.0)
-    wave = (2 * math.pi * (x - 1)).sin()
-    chirp = (2 * math.pi * (x - 2) * (1 + 5 * (x - 2))).sin()
-    return torch.where(x < 1, steps, torch.where(x < 2, wave, chirp))
 
 
 def gramacy_surface(x: Float64[Tensor, "*N 2"]) -> Float64[Tensor, "*N"]:

@@ -123,7 +123,7 @@ OPTIMA: dict[str, Optimum] = {
         (0.3333333333198185, 0.33333333332167625, 0.33333333331846204, 0.33333333334817977),
     ),
 }
-"""By name of a problem; from ``benchmarks/optimisation_optima.py``, which searches long.
+"""By name of a problem; from ``lab/benchmarks/optimisation_optima.py``, which searches long.
 
 That of Michalewicz's function, a sum over the inputs, began with the minimum of each input.
 """

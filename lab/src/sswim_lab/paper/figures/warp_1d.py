@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 
-from sswim.cli.demo import SEED, demo_regressor, draw_rows, four_panels
+from sswim.cli.demo import SEED, demo_regressor, draw_rows, four_panels, nonstationary_signal
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim_lab.bench.dataclass_csv import write_rows
-from sswim_lab.datasets import nonstationary_signal
 from sswim_lab.paper.figures.figure_files import write_figure
 from sswim_lab.paper.figures.validation import require_defaults
 from sswim_lab.paper.request import Request

@@ -1,0 +1,112 @@
+"""Time searches for nearest points by a k-d tree, by blocks of products, and by FAISS.
+
+    python lab/benchmarks/neighbour_search.py [--dimensions 2 6 10] [--points 1000 100000]
+
+The points are uniform or in 50 clusters of correlated columns; queries come from the same
+distribution. Times are microseconds of a query, without the building of the search. FAISS is timed
+in ten dimensions with at most 100,000 points, and only if it is installed. The results are stored
+after every set of points.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import torch
+from arguments import add_device, add_out, result_path, script_parser
+from timing import Rounds, Workload, compare, machine
+from torch import Tensor
+
+from sswim.base.devices import resolve_device
+from sswim.search.nearest import Search
+from sswim.search.search import Method, make_search
+
+DIMENSIONS = (1, 2, 4, 6, 7, 8, 10, 12)
+POINTS = (1_000, 10_000, 100_000, 1_000_000)
+KINDS = ("uniform", "clusters")
+N_CLUSTERS = 50
+MAX_FAISS_POINTS, FAISS_DIMENSION = 100_000, 10
+
+
+def draw(kind: str, n: int, dimension: int) -> Tensor:
+    """Return rows that are uniform, or in clusters of correlated columns."""
+    generator = torch.Generator().manual_seed(0)
+    if kind == "uniform":
+        return torch.rand(n, dimension, dtype=torch.float64, generator=generator)
+    options: dict[str, Any] = {"dtype": torch.float64, "generator": generator}
+    centres = 3 * torch.randn(N_CLUSTERS, dimension, **options)
+    factors = torch.randn(dimension, dimension, **options)
+    rows = torch.randn(n, dimension, **options) @ factors / dimension**0.5
+    return centres[torch.randint(N_CLUSTERS, (n,), generator=generator)] + rows
+
+
+def search(made: Search, queries: Tensor, k: int) -> None:
+    """Search for the nearest points of all queries."""
+    made.nearest(queries, k)
+
+
+def methods(n_points: int, dimension: int, device: torch.device) -> Iterator[Method]:
+    """Yield the methods to time."""
+    yield "blocks"
+    if device.type == "cpu":
+        yield "tree"
+        timed = n_points <= MAX_FAISS_POINTS and dimension == FAISS_DIMENSION
+        if timed and find_spec("faiss") is not None:
+            yield "faiss"
+
+
+def measure(
+    kind: str, n_points: int, dimension: int, n_queries: int, k: int, device: torch.device
+) -> dict[str, Any]:
+    """Return microseconds of a query by every method, for one set of points."""
+    rows = draw(kind, n_points + n_queries, dimension).to(device)
+    points, queries = rows[:n_points], rows[n_points:]
+    workloads: dict[str, Workload] = {
+        method: partial(search, make_search(points, method), queries, k)
+        for method in methods(n_points, dimension, device)
+    }
+    comparison = compare(workloads, device, Rounds(3, 3, 0.0, 2, 10.0))
+    microseconds = {
+        name: round(1e6 * timing.seconds / n_queries, 2)
+        for name, timing in comparison.timings.items()
+    }
+    return {"kind": kind, "points": n_points, "dimension": dimension, "microseconds": microseconds}
+
+
+def main() -> None:
+    """Measure, print and store the results."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=DIMENSIONS, help="dimensions")
+    parser.add_argument("--points", type=int, nargs="+", default=POINTS, help="numbers of points")
+    parser.add_argument("--queries", type=int, default=4096, help="number of queries")
+    parser.add_argument("--neighbours", type=int, default=32, help="number of neighbours")
+    add_device(parser)
+    add_out(parser, "results/neighbour-search.json")
+    asked = parser.parse_args()
+    device = resolve_device(asked.device)
+    cases: list[dict[str, Any]] = []
+    result = {
+        "command": "python lab/benchmarks/neighbour_search.py",
+        **machine(device, ("scipy", "faiss-cpu")),
+        "queries": asked.queries,
+        "neighbours": asked.neighbours,
+        "unit": "median microseconds of a query",
+        "cases": cases,
+    }
+    print("| points | dimension | kind | blocks | tree | FAISS |\n|---|---|---|---|---|---|")
+    for n_points, dimension, kind in product(asked.points, asked.dimensions, KINDS):
+        case = measure(kind, n_points, dimension, asked.queries, asked.neighbours, device)
+        cases.append(case)
+        cells = [str(case["microseconds"].get(name, "")) for name in ("blocks", "tree", "faiss")]
+        print(f"| {n_points} | {dimension} | {kind} | {' | '.join(cells)} |", flush=True)
+        text = json.dumps(result, indent=2)
+        result_path(asked.out, device.type).write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Rank the inputs of synthetic tables, of which ten in thirty matter, in several ways.
+
+    python lab/benchmarks/relevance.py --seeds 2
+    python lab/benchmarks/relevance.py --table
+    python lab/benchmarks/relevance.py --picture docs/images/relevance-ways.png
+
+The ways are ``SSWIMRegressor.relevance``, two others that were tried for it (mean squared slopes of
+the posterior mean, and the mean local metric of the warps), and permutation importance, that of
+sswim and that of LightGBM. One line is written for every table, with the values of all inputs and
+what they are worth:
+
+- ``error``: share of the true ten that are not among the ten highest.
+- ``precision``: average precision of the ranking.
+- ``irrelevant``: share of the twenty inputs that do not matter, in the sum of all.
+- ``distance``: half the sum of absolute differences between the shares and those of the true
+  function's total effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from arguments import add_results, script_parser
+from json_lines import append_line, read_lines
+from markdown_tables import table_line
+from relevance_rows import FUNCTIONS, N_RELEVANT, Array, Case, Table, make_table
+from sklearn.metrics import average_precision_score
+from sswim_lab.peers.trees import LightGBM
+
+from sswim import SSWIMRegressor
+from sswim.plotting import CYCLE
+from sswim.plotting.style import axes
+
+SIZES = (500, 1000)
+SLOPE_ROWS = 200
+"""Number of rows at which slopes and metrics are computed."""
+PERMUTED_ROWS = 200
+"""Number of test rows among which columns are shuffled."""
+N_REPEATS = 2
+"""Number of times that each column is shuffled."""
+
+SCORES = ("error", "precision", "irrelevant", "distance")
+
+
+def relevance(model: SSWIMRegressor, table: Table) -> Array:
+    """Return the relevance of inputs."""
+    return model.relevance().relevance
+
+
+def squared_slopes(model: SSWIMRegressor, table: Table) -> Array:
+    """Return the mean squared slopes of the posterior mean, in units of the inputs' spreads."""
+    points = torch.from_numpy(table.train_x[:SLOPE_ROWS])[:, None].requires_grad_()
+    model.posterior(points).mean.sum().backward()
+    assert points.grad is not None
+    slopes = points.grad[:, 0].numpy() * table.train_x.std(0)
+    return np.square(slopes).mean(0)
+
+
+def mean_metric(model: SSWIMRegressor, table: Table) -> Array:
+    """Return the mean diagonal of the local metric, in units of the inputs' spreads."""
+    metric = model.local_metric(table.train_x[:SLOPE_ROWS]).metric
+    return np.diagonal(metric, axis1=1, axis2=2).mean(0) * table.train_x.var(0)
+
+
+def permutation(model: SSWIMRegressor, table: Table) -> Array:
+    """Return the rise of the RMSE when an input is shuffled among test rows."""
+    x, y = table.test_x[:PERMUTED_ROWS], table.test_y[:PERMUTED_ROWS]
+    found = model.permutation_importance(x, y, n_repeats=N_REPEATS).columns
+    return np.array([each.rmse.mean for each in sorted(found, key=lambda each: int(each.name[1:]))])
+
+
+WAYS: dict[str, Callable[[SSWIMRegressor, Table], Array]] = {
+    "relevance": relevance,
+    "squared slopes": squared_slopes,
+    "local metric": mean_metric,
+    "permutation": permutation,
+}
+
+
+def tree_permutation(predict: Callable[[Array], Array], table: Table) -> Array:
+    """Return the rise of LightGBM's RMSE when an input is shuffled among test rows."""
+    x, y = table.test_x[:PERMUTED_ROWS], table.test_y[:PERMUTED_ROWS]
+    before = rmse(predict(x) - y)
+    rises = np.zeros((N_REPEATS, x.shape[1]))
+    for repeat, place in np.ndindex(*rises.shape):
+        changed = x.copy()
+        order = np.random.default_rng([0, place, repeat]).permutation(len(x))
+        changed[:, place] = x[order, place]
+        rises[repeat, place] = rmse(predict(changed) - y) - before
+    return rises.mean(0)
+
+
+def rmse(errors: Array) -> float:
+    """Return the root of the mean square of errors."""
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def score(values: Array, table: Table) -> dict[str, float]:
+    """Return what the values of inputs are worth; see the top of this script."""
+    highest = np.argsort(-values, kind="stable")[:N_RELEVANT]
+    shares = np.maximum(values, 0) / np.maximum(values, 0).sum()
+    return {
+        "error": 1 - float(table.relevant[highest].mean()),
+        "precision": float(average_precision_score(table.relevant, values)),
+        "irrelevant": float(shares[~table.relevant].sum()),
+        "distance": 0.5 * float(np.abs(shares - table.shares).sum()),
+    }
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Return what each way is worth on one table."""
+    table = make_table(case)
+    model = SSWIMRegressor(random_state=case.seed).fit(table.train_x, table.train_y)
+    line: dict[str, Any] = asdict(case)
+    trees = LightGBM().fit(table.train_x, table.train_y, case.seed, "cpu")
+    spread = table.test_y.std()
+    line["rmse"] = rmse(np.asarray(model.predict(table.test_x)) - table.test_y) / spread
+    line["tree_rmse"] = rmse(trees.predict(table.test_x).mean - table.test_y) / spread
+    line["relevant"] = np.flatnonzero(table.relevant).tolist()
+    line["ways"] = {}
+    for name, way in WAYS.items():
+        started = process_time()
+        values = way(model, table)
+        seconds = process_time() - started
+        line["ways"][name] = _found(values, table, seconds)
+    started = process_time()
+    values = tree_permutation(lambda x: trees.predict(x).mean, table)
+    line["ways"]["permutation, LightGBM"] = _found(values, table, process_time() - started)
+    return line
+
+
+def _found(values: Array, table: Table, seconds: float) -> dict[str, Any]:
+    rounded = [float(f"{value:.4g}") for value in values]
+    return {"values": rounded, "seconds": seconds, **score(values, table)}
+
+
+def table_of(found: Sequence[dict[str, Any]]) -> str:
+    """Return the means over all tables, and the errors for each function, as a Markdown table."""
+    names = list(FUNCTIONS)
+    heads = ["way", *(f"error, {name}" for name in names), "error, all", "average precision"]
+    heads += ["irrelevant share", "distance", "CPU seconds"]
+    lines = [table_line(heads), "|---|" + "---|" * (len(heads) - 1)]
+    for way in found[0]["ways"]:
+        cells = []
+        for name in names:
+            part = [each["ways"][way]["error"] for each in found if each["function"] == name]
+            cells.append(f"{np.mean(part):.3f}" if part else "–")
+        mean = {
+            key: float(np.mean([each["ways"][way][key] for each in found]))
+            for key in (*SCORES, "seconds")
+        }
+        cells += [f"{mean['error']:.3f}", f"{mean['precision']:.3f}", f"{mean['irrelevant']:.1%}"]
+        cells += [f"{mean['distance']:.2f}", f"{mean['seconds']:.1f}"]
+        lines.append(table_line([way, *cells]))
+    rows = ", ".join(str(size) for size in sorted({each["n_rows"] for each in found}))
+    errors = [np.mean([each[key] for each in found]) for key in ("rmse", "tree_rmse")]
+    lines.append("")
+    lines.append(
+        f"{len(found)} tables of {rows} rows. Mean RMSE on test rows over the target's spread: "
+        f"sswim {errors[0]:.3f}, LightGBM {errors[1]:.3f}."
+    )
+    return "\n".join(lines)
+
+
+def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw the shares of inputs that matter, and of those that do not, for each way."""
+    ways = list(found[0]["ways"])
+    figure, panels = plt.subplots(
+        1, len(ways), figsize=(11, 3.2), sharey=True, layout="constrained"
+    )
+    for ax, way in zip(panels, ways, strict=True):
+        axes(ax)
+        shares = np.stack([_sorted_shares(each, way) for each in found])
+        places = np.arange(1, shares.shape[1] + 1)
+        for row in shares:
+            ax.plot(places, row, color="#404040", lw=0.4, alpha=0.25)
+        mean = shares.mean(0)
+        ax.bar(places[:N_RELEVANT], mean[:N_RELEVANT], color=CYCLE[0], lw=0, label="matter")
+        ax.bar(places[N_RELEVANT:], mean[N_RELEVANT:], color=CYCLE[1], lw=0, label="do not")
+        ax.set(title=way, xlabel="input, by rank in its group", ylim=(0, 0.35))
+    panels[0].set_ylabel("share")
+    panels[0].legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _sorted_shares(line: dict[str, Any], way: str) -> Array:
+    """Return the shares of inputs that matter from high to low, then those of the others."""
+    values = np.maximum(np.array(line["ways"][way]["values"]), 0)
+    shares = values / values.sum()
+    matters = np.isin(np.arange(len(shares)), line["relevant"])
+    return np.concatenate([-np.sort(-shares[matters]), -np.sort(-shares[~matters])])
+
+
+def main() -> None:
+    """Measure the tables that the results lack, or show what was found."""
+    parser = script_parser(__doc__)
+    parser.add_argument("--seeds", type=int, default=2, help="number of tables of each kind")
+    add_results(parser, "results/relevance.jsonl")
+    arguments = parser.parse_args()
+    found = read_lines(arguments.out)
+    if arguments.table:
+        print(table_of(found))
+        return
+    if arguments.picture is not None:
+        draw(found, arguments.picture)
+        return
+    keys = ("function", "correlated", "n_rows", "seed")
+    done = {tuple(each[key] for key in keys) for each in found}
+    for seed in range(arguments.seeds):
+        for n_rows in SIZES:
+            for correlated in (False, True):
+                for function in FUNCTIONS:
+                    if (function, correlated, n_rows, seed) not in done:
+                        case = Case(function, correlated, n_rows, seed)
+                        append_line(arguments.out, measure(case))
+
+
+if __name__ == "__main__":
+    main()

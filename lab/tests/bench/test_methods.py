@@ -1,0 +1,71 @@
+"""Methods by their names: settings, versions and libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from lab_builders.peers import skip_without_libraries
+from sswim_lab.bench.methods import ABLATIONS, METHODS, NEIGHBOURS, require_method, versions
+from sswim_lab.peers.protocol import Method
+from sswim_lab.peers.sswim_method import SSWIM
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_have_settings_and_versions(name: str) -> None:
+    skip_without_libraries(name)
+    method = require_method(name)
+    assert isinstance(method, Method)
+    assert method.device("cpu") == "cpu"
+    if name in NEIGHBOURS:
+        assert method.settings()["n_neighbors"] in (64, 128)
+        assert f"neighbours{method.settings()['depth']}" in name
+    elif isinstance(method, SSWIM):
+        assert len(method.settings()) == (1 if name in ABLATIONS else 0)
+    else:
+        assert method.settings()
+    assert all(library in versions(method) for library in ("sswim 0", *method.libraries))
+    most = {"exact-gp": 5000, "exact-gp-well-trained": 10_000}
+    most |= dict.fromkeys(("gp", "bwgp", "mlwgp3", "mlwgp20"), 5000)
+    assert method.max_rows == most.get(name)
+
+
+def test_an_unknown_method_raises() -> None:
+    with pytest.raises(ValueError, match=r"must be one of sswim, .*mlwgp20\. Got 'xgboost'"):
+        require_method("xgboost")
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        *((name, "peers") for name in ("lightgbm", "catboost", "exact-gp", "gpboost-vecchia")),
+        *((name, "strong-peers") for name in ("lgbm-td", "realmlp-td", "ngboost", "tabm-d")),
+    ],
+)
+def test_a_missing_library_raises(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = METHODS[name].libraries[0]
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[{extra}\]"):
+        require_method(name)
+
+
+def test_variants_of_neighbours_differ_in_what_their_names_say() -> None:
+    variants = {
+        "scores": {"inputs": "normal-scores"},
+        "gaussian": {"local_amplitude": False},
+        "expected": {"expected_kernel": True},
+        "warp-output": {"output_warp": "sinh-arcsinh"},
+        "matern12": {"kernel": "matern12"},
+        "scores-128": {"inputs": "normal-scores", "n_neighbors": 128},
+    }
+    for name, method in NEIGHBOURS.items():
+        plain, _, variant = name.partition("-")
+        difference = method.settings().items() - NEIGHBOURS[plain].settings().items()
+        assert dict(difference) == variants.get(variant, {})
+
+
+def test_no_library_of_a_peer_is_imported_before_a_fit() -> None:
+    libraries = ("catboost", "gpboost", "gpytorch", "lightgbm", "ngboost", "pytabkit", "xrfm")
+    code = f"import sys, sswim_lab.bench.methods; assert not {{*{libraries}}} & {{*sys.modules}}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,147 @@
+"""Downloads from a local server; no test contacts the public sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import sswim_lab.datasets.folders
+from lab_builders.datasets import STORED, publish, serve, stored_table
+from sswim_lab.datasets import load, split
+from sswim_lab.datasets.catalogue import DATA_SETS
+from sswim_lab.datasets.download import download
+from sswim_lab.datasets.folders import FOLDER_VARIABLE
+
+# Pooch does not close the connection of an error response.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an empty cache, and hide all other folders."""
+    folder = tmp_path / "home" / "cache"
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    monkeypatch.setattr(sswim_lab.datasets.folders, "checkout_folder", lambda: None)
+    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """Serve the folder ``public``, and return its address."""
+    with serve(tmp_path / "public") as address:
+        yield address
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, name: str, url: str, n_rows: int = 6) -> None:
+    """Give a data set another address, and the number of rows of the small tables."""
+    wanted = DATA_SETS[name]
+    assert wanted.original is not None
+    n_rows = 4 if wanted.n_left_out else n_rows
+    small = replace(wanted, original=replace(wanted.original, url=url), n_rows=n_rows)
+    monkeypatch.setitem(DATA_SETS, name, small)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_download_is_kept(
+    tmp_path: Path, cache: Path, server: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    file = publish(name, stored_table(name), tmp_path / "public")
+    offer(monkeypatch, name, f"{server}/{file.name}")
+    first = load(name)
+    file.unlink()
+    second = load(name)
+    assert first.x.shape == (DATA_SETS[name].n_rows, DATA_SETS[name].n_inputs)
+    assert np.array_equal(first.x, second.x)
+    assert np.array_equal(first.y, second.y)
+    assert [path.name for path in cache.iterdir()] == [f"{name}.parquet"]
+    assert pq.read_table(cache / f"{name}.parquet").column_names == list(STORED[name])
+
+
+def test_an_available_data_set_is_not_downloaded(tmp_path: Path, cache: Path) -> None:
+    pq.write_table(stored_table("airfoil"), tmp_path / "airfoil.parquet")
+    assert len(split("airfoil", 0, tmp_path).train_y) == 4
+    with pytest.raises(FileNotFoundError, match=r"song\.parquet does not exist"):
+        load("song", tmp_path)
+    assert not cache.exists()
+
+
+def test_a_missing_public_file_raises_an_error(
+    cache: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, "song", f"{server}/gone.zip")
+    with pytest.raises(FileNotFoundError) as caught:
+        load("song")
+    message = str(caught.value)
+    assert (
+        f"song is not available and could not be downloaded from {server}/gone.zip: 404" in message
+    )
+    assert f"put it into {str(cache)!r} under the name song.zip" in message
+    assert f"If you have song.parquet, put it into {str(cache)!r}" in message
+    assert FOLDER_VARIABLE in message
+    assert list(cache.iterdir()) == []
+
+
+def test_a_missing_network_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "creep", "http://127.0.0.1:9/creep.tar")  # where nothing listens
+    with pytest.raises(FileNotFoundError, match=r"could not be downloaded from http://127\.0"):
+        load("creep")
+
+
+def test_an_original_put_there_by_hand_is_read(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir(parents=True)
+    file = publish("buzz", stored_table("buzz"), cache)
+    offer(monkeypatch, "buzz", "http://127.0.0.1:9/buzz+in+social+media.zip")
+    assert load("buzz").x.shape == (6, 77)
+    assert file.exists()
+    assert (cache / "buzz.parquet").exists()
+
+
+@pytest.mark.parametrize("damage", ["a page", "cut short", "emptied"])
+@pytest.mark.parametrize("name", ["airfoil", "elevators", "creep", "nycflights13"])
+def test_a_file_that_is_not_the_original_raises_an_error(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
+) -> None:
+    cache.mkdir(parents=True)
+    file = publish(name, stored_table(name), cache)
+    content = file.read_bytes()
+    cut = content[: 2 * len(content) // 3 if name != "creep" else 700]
+    file.write_bytes({"a page": b"<html>Not here</html>", "cut short": cut, "emptied": b""}[damage])
+    offer(monkeypatch, name, f"http://127.0.0.1:9/{file.name}")
+    with pytest.raises(ValueError, match=f"{file.name} must be the original of {name}, from http"):
+        load(name)
+    assert list(cache.iterdir()) == [file]
+
+
+def test_an_original_with_other_rows_raises_an_error(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.mkdir(parents=True)
+    publish("airfoil", stored_table("airfoil"), cache)
+    offer(monkeypatch, "airfoil", "http://127.0.0.1:9/airfoil.zip", n_rows=1503)
+    with pytest.raises(ValueError, match=r"with 1503 rows of 5 inputs\. Got 6 rows of 5"):
+        load("airfoil")
+
+
+def test_a_set_without_a_public_file_raises_an_error(cache: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no public file to make it from") as e:
+        load("prism_elevation")
+    assert f"put it into {str(cache)!r}" in str(e.value)
+    assert "cran.r-project.org" in str(e.value)
+
+
+def test_a_missing_package_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    monkeypatch.delitem(sys.modules, "sswim_lab.datasets.file_download", raising=False)
+    with pytest.raises(FileNotFoundError, match="downloads need the package pooch"):
+        download("song")
+    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: None)
+    with pytest.raises(FileNotFoundError, match=r"need the package.*into the folder that the"):
+        download("song")

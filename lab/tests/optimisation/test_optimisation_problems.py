@@ -1,0 +1,105 @@
+"""The problems: their bounds, and their stored optima, which no search beats."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from lab_builders.datasets import available_file
+from lab_builders.optimisation import skip_without_libraries
+from scipy.special import betaincinv
+from sswim_lab.optimisation.brusselator import solve
+from sswim_lab.optimisation.cart_pole import swing_up_cost
+from sswim_lab.optimisation.first_points import sobol_points
+from sswim_lab.optimisation.formulas import WARPS
+from sswim_lab.optimisation.problem import Problem
+from sswim_lab.optimisation.problems import PROBLEMS, problem_named
+from sswim_lab.optimisation.reference_search import search
+
+from sswim.base.validation import UserError
+
+SLOW = {"cartpole": (50, 1, 30), "pde": (8, 0, 5)}
+"""Points, descents and steps of a search, where an evaluation takes milliseconds."""
+BOOSTED = (3, 0, 2)
+
+
+@pytest.fixture(params=list(PROBLEMS))
+def problem(request: pytest.FixtureRequest) -> Problem:
+    found = problem_named(request.param)
+    skip_without_libraries(found)
+    if found.name.startswith("lightgbm"):
+        available_file(found.name.removeprefix("lightgbm-"))
+    return found
+
+
+def test_the_corners_of_the_cube_are_those_of_the_box(problem: Problem) -> None:
+    for position, corner in enumerate((np.zeros, np.ones)):
+        ends = [each[position] for each in problem.bounds]
+        np.testing.assert_allclose(problem.scale(corner(problem.dimension)), ends)
+
+
+def test_the_optimum_is_attained_and_no_search_beats_it(problem: Problem) -> None:
+    known = problem.optimum
+    boosted = problem.name.startswith("lightgbm")
+    # Sums of trees depend on the processor a little.
+    tolerance = 1e-3 if boosted else 1e-6
+    assert problem(np.array(known.point)) == pytest.approx(known.value, abs=tolerance)
+    found = search(
+        problem, *(BOOSTED if boosted else SLOW.get(problem.name, (500, 3, 300))), seed=3
+    )
+    assert found.value == pytest.approx(known.value, abs=tolerance)
+
+
+def test_values_are_finite_and_repeatable(problem: Problem) -> None:
+    points = sobol_points(problem.dimension, 3, seed=1)
+    values = [problem(point) for point in points]
+    assert np.isfinite(values).all()
+    assert [problem(point) for point in points] == values
+
+
+def test_the_controls_are_stationary() -> None:
+    assert {each.name for each in PROBLEMS.values() if not each.nonstationary} == {
+        "hartmann6",
+        "gp-draw",
+        "hartmann3",
+        "styblinski-tang",
+    }
+
+
+def test_the_chirp_is_best_in_its_fast_part() -> None:
+    chirp = problem_named("chirp-step")
+    grid = np.linspace(0, 1, 20_001)
+    values = np.array([chirp(np.array([each])) for each in grid])
+    assert grid[values.argmin()] == pytest.approx(chirp.optimum.point[0], abs=1e-4)
+    assert values[grid < 0.7].min() > values.min() + 0.15
+    assert chirp.function(np.array([0.45])) < chirp.function(np.array([0.4501])) - 0.3
+
+
+def test_branin_has_three_equal_minima() -> None:
+    warped = problem_named("warped-branin")
+    for x1, x2 in ((-math.pi, 12.275), (math.pi, 2.275), (3 * math.pi, 2.475)):
+        inputs = ((x1 + 5) / 15, x2 / 15)
+        point = [betaincinv(*shape, each) for shape, each in zip(WARPS, inputs, strict=True)]
+        assert warped(np.array(point)) == pytest.approx(0.397887, abs=1e-6)
+
+
+def test_the_pole_needs_a_good_policy() -> None:
+    assert swing_up_cost(np.zeros(6)) == pytest.approx(1 - math.exp(-8), abs=1e-4)  # hangs down
+    assert problem_named("cartpole").optimum.value < 0.25
+
+
+def test_the_brusselator_rests_where_it_is_stable_and_jumps_where_it_is_not() -> None:
+    u, v = solve(2.0, 1.0, 1.0, 1.0)
+    np.testing.assert_allclose(u, 2.0, atol=1e-3)
+    np.testing.assert_allclose(v, 0.5, atol=1e-3)
+    for corner in ((0.1, 5.0, 0.01, 0.01), (5.0, 5.0, 5.0, 0.01), (0.1, 5.0, 5.0, 5.0)):
+        u, v = solve(*corner)
+        assert (u > 0).all()
+        assert (v > 0).all()
+        assert max(u.max(), v.max()) < 100
+
+
+def test_an_unknown_problem_is_refused() -> None:
+    with pytest.raises(UserError, match=r"one of gramacy, .*'nothing'"):
+        problem_named("nothing")

@@ -1,0 +1,123 @@
+"""Runs: they start from the same points, are stored one by one and never repeated."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_builders.optimisation import fail, made_up_run, skip_without_libraries
+from sswim_lab.optimisation.methods import METHODS, Method
+from sswim_lab.optimisation.results import append_run, read_runs
+from sswim_lab.optimisation.run import Job, Run, do_run
+from sswim_lab.optimisation.runner import (
+    Bench,
+    do_run_in_time,
+    do_runs,
+    method_names,
+    missing_runs,
+    problem_names,
+)
+
+from sswim.base.validation import UserError
+
+
+def make_bench(folder: Path, **others: Any) -> Bench:
+    settings: dict[str, Any] = {"seeds": 2, "evaluations": 8, "out": folder / "new" / "o.jsonl"}
+    return Bench(("gramacy", "chirp-step"), ("sobol",), **(settings | others))
+
+
+def ignore(run: Run) -> None:
+    pass
+
+
+def test_a_tiny_run_of_a_gp_starts_with_the_points_of_sobol() -> None:
+    skip_without_libraries(METHODS["gp-nei"])
+    gp, sobol = (do_run(Job("gramacy", name, 0, 8)) for name in ("gp-nei", "sobol"))
+    assert gp.failure == sobol.failure == ""
+    assert gp.n_first == 5
+    assert gp.values[:5] == sobol.values[:5]
+    assert gp.values[5:] != sobol.values[5:]
+    for run in (gp, sobol):
+        assert len(run.values) == 8
+        assert len(run.seconds) == 3
+    assert gp.settings["samples"] == 128
+    assert "botorch" in gp.versions
+
+
+def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path)
+    jobs = missing_runs(bench)
+    assert [(job.seed, job.problem) for job in jobs] == [
+        (0, "gramacy"),
+        (0, "chirp-step"),
+        (1, "gramacy"),
+        (1, "chirp-step"),
+    ]
+    counts: list[int] = []
+    assert do_runs(bench, jobs[:3], lambda run: counts.append(len(read_runs(bench.out)))) == []
+    assert counts == [1, 2, 3]
+    assert missing_runs(bench) == jobs[3:]
+    do_runs(bench, jobs[3:], ignore)
+    assert [run.job for run in read_runs(bench.out)] == list(jobs)
+    assert read_runs(bench.out)[0].values == do_run(jobs[0]).values
+
+
+def test_methods_of_a_problem_come_close_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "other", Method("other", fail))
+    bench = Bench(("gramacy", "chirp-step"), ("sobol", "other"), tmp_path / "o.jsonl", seeds=1)
+    assert [job.method for job in missing_runs(bench)] == ["sobol", "other"] * 2
+
+
+def test_a_run_can_be_sent_to_a_process() -> None:
+    job = Job("gramacy", "sobol", 1, 8)
+    send = pickle.dumps((partial(do_run_in_time, deadline=math.inf), job))
+    do, sent = pickle.loads(send)
+    run = pickle.loads(pickle.dumps(do(sent)))
+    assert run.values == do_run(job).values
+
+
+def test_no_run_starts_after_the_time_limit(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, time_limit=0.0)
+    assert do_runs(bench, missing_runs(bench), ignore) == []
+    assert len(missing_runs(bench)) == 4
+
+
+def test_a_failure_is_stored_with_the_values_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "sobol", Method("sobol", fail))
+    bench = make_bench(tmp_path)
+    failures = do_runs(bench, missing_runs(bench), ignore)
+    assert len(failures) == 4
+    assert read_runs(bench.out)[0].failure == "RuntimeError: no luck"
+    assert len(read_runs(bench.out)[0].values) == 6
+    assert missing_runs(bench) == ()
+    assert len(missing_runs(make_bench(tmp_path, retry=True))) == 4
+
+
+@pytest.mark.parametrize("name", ["seeds", "evaluations", "workers"])
+def test_counts_must_be_positive(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} must be at least 1"):
+        make_bench(tmp_path, **{name: 0})
+
+
+def test_names_are_all_by_default() -> None:
+    assert "pde" in problem_names("")
+    assert method_names("sobol, gp-ts,sobol") == ("sobol", "gp-ts")
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "o.jsonl"
+    run = made_up_run("gramacy", "sobol", [1.0, 0.5, 0.25])
+    append_run(path, run)
+    assert read_runs(path) == [run]
+    path.write_text(path.read_text() + '{"problem": "gramacy"}\n')
+    with pytest.raises(UserError, match=r"Line 2 of .* is not a run"):
+        read_runs(path)
+    assert read_runs(tmp_path / "none.jsonl") == []

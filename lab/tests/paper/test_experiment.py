@@ -1,0 +1,86 @@
+"""Tables of the paper: their files, and the fits that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_builders.bench import MeanOnly, experiment_folder, make_request
+from sswim_lab.bench.methods import METHODS
+from sswim_lab.bench.results import read_results
+from sswim_lab.paper.catalogue import MAIN_METHODS
+from sswim_lab.paper.command import reproduce
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return experiment_folder(tmp_path, monkeypatch)
+
+
+def test_a_table_from_beginning_to_end(folder: Path) -> None:
+    request, said = make_request(folder)
+    assert reproduce("table-main", request) == 0  # a failure is a result
+    out = folder / "out"
+    assert {path.name for path in out.iterdir()} == {
+        *("fits.csv", "table-main.csv", "table-main.md", "table-main.tex")
+    }
+    rows = read_results(out / "fits.csv")
+    assert len(rows) == 2 * 2 * len(MAIN_METHODS)
+    assert {row.failure for row in rows if row.method == "dkl" and row.repeat == 1} == {
+        "RuntimeError: no luck"
+    }
+    assert {row.failure for row in rows if row.method == "svgp"} == {
+        "left out: 733 training rows are more than the 700 it is meant for"
+    }
+    text = (out / "table-main.md").read_text()
+    assert "Of parkinsons, bikeshare, ct_slice, protein, buzz, song there is only what" in text
+    assert "| SVGP | left out | 0.332 ± 0.026 |" in text
+    assert "| 1 of 2 |" in text
+    assert any(
+        line.startswith("Left out, because") and line.endswith("ct_slice,protein,buzz,song.")
+        for line in said
+    )
+    assert "svgp is left out on concrete: 733 training rows" in "\n".join(said)
+    assert said[-4].startswith("Wrote ")
+    assert said[-3] == "Failed: dkl on concrete, repeat 1: RuntimeError: no luck"
+    assert said[-1].endswith("--retry runs these fits again.")
+
+
+def test_tables_share_their_fits(folder: Path) -> None:
+    request, _ = make_request(folder, repeats=1)
+    reproduce("table-main", request)
+    content = (folder / "out" / "fits.csv").read_bytes()
+    again, said = make_request(folder, repeats=1)
+    reproduce("table-complete", again)
+    assert "0 fits to do, 16 done before." in said
+    assert (folder / "out" / "fits.csv").read_bytes() == content
+    assert "## airfoil" in (folder / "out" / "table-complete.md").read_text()
+
+
+def test_a_partial_request_keeps_the_whole_table(folder: Path) -> None:
+    reproduce("table-main", make_request(folder, repeats=1)[0])
+    part, said = make_request(folder, repeats=2, sets=("concrete",), methods=("rffs",))
+    reproduce("table-main", part)
+    assert "1 fits to do, 1 done before." in said
+    text = (folder / "out" / "table-main.md").read_text()
+    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
+    assert "## supercond" in text
+    assert "supercond there is only" not in text
+    assert "Of parkinsons" in text  # also when it was not asked for
+
+
+def test_other_methods_have_rows_of_their_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
+    request, _ = make_request(folder, sets=("concrete",), methods=("lightgbm",))
+    reproduce("table-main", request)
+    lines = (folder / "out" / "table-main.md").read_text().splitlines()
+    assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
+
+
+def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
+    request, _ = make_request(folder, folder=str(folder / "nowhere"))
+    assert reproduce("table-output-warp", request) == 0
+    text = (folder / "out" / "table-output-warp.md").read_text()
+    assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
