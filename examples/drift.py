@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from sswim import SSWIMRegressor
-from sswim.conformal.monitoring import MonitorReport
+from sswim.conformal import MonitorReport
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import plot_monitor, png
 

@@ -37,7 +37,7 @@ RETURNED = (
     "sswim.insight.effect.Effect",
     "sswim.insight.local_metric.LocalMetric",
     "sswim.estimator.permutation.Importance",
-    "sswim.conformal.monitoring.MonitorReport",
+    "sswim.conformal.MonitorReport",
     "sswim.ensemble.plan.FittedKind",
     "sswim.estimator.prediction_methods.Member",
     "sswim.rows.scaling.Scaling",

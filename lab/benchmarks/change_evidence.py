@@ -25,9 +25,7 @@ from markdown_tables import table_line
 from torch import Tensor
 
 from sswim.conformal import change_evidence
-from sswim.conformal import scoring as input_distance
-from sswim.conformal.change_evidence import log_evidence
-from sswim.conformal.monitoring import p_values
+from sswim.conformal.change_evidence import log_evidence, p_values
 from sswim.rows.rows import as_rows
 
 RESULTS = Path("results/change-evidence.jsonl")
@@ -154,8 +152,8 @@ def input_alarm(shape: str, n_inputs: int, size: float, nearest: int, seed: int)
     # The distance from the centre needs inputs whose centre is zero.
     centre = 0.5 if shape == "uniform" else 0.0
     rows = as_rows(seen - centre, torch.zeros(len(seen))) if nearest else None
-    with patch.object(input_distance, "NEAREST", nearest):
-        old, now = (input_distance.input_distance(x - centre, rows) for x in (reference, new))
+    with patch.object(conformity_scores, "NEAREST", nearest):
+        old, now = (conformity_scores.input_distance(x - centre, rows) for x in (reference, new))
     return first_alarm(log_evidence(p_values(old, torch.ones_like(old), now, generator)))
 
 

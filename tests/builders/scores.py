@@ -1,13 +1,13 @@
-"""Scored rows of a made-up model, for tests of monitoring."""
+"""ConformityScores rows of a made-up model, for tests of monitoring."""
 
 from __future__ import annotations
 
 import torch
 
-from sswim.conformal.scoring import Scored
+from sswim.conformal import ConformityScores
 
 
-def draw_scored(
+def draw_scores(
     n: int,
     seed: int = 0,
     *,
@@ -18,7 +18,7 @@ def draw_scored(
     farther: float = 0.0,
     higher: float = 0.0,
     since: int = 0,
-) -> Scored:
+) -> ConformityScores:
     """Return rows with standard normal scores, changed from row ``since`` on."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(n, n_targets, generator=generator, dtype=torch.float64)
@@ -30,4 +30,4 @@ def draw_scored(
     pit = torch.special.ndtr(scores)
     median = torch.randn(n, n_targets, generator=generator, dtype=torch.float64)
     median[since:] += higher
-    return Scored(scores, pit, median, distance, fold, torch.zeros_like(fold), weight)
+    return ConformityScores(scores, pit, median, distance, fold, torch.zeros_like(fold), weight)

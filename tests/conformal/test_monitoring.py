@@ -6,25 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from builders.scores import draw_scored
+from builders.scores import draw_scores
 
 from sswim.base.validation import UserError
-from sswim.conformal.monitoring import MonitorReport, monitor_rows
-from sswim.conformal.scoring import Scored
+from sswim.conformal import ConformityScores, MonitorReport, monitor_rows
 
 
-def monitor(new: Scored, *, false_alarm: float = 0.01, seed: int = 0) -> MonitorReport:
+def monitor(new: ConformityScores, *, false_alarm: float = 0.01, seed: int = 0) -> MonitorReport:
     generator = torch.Generator().manual_seed(seed)
-    reference = draw_scored(900, 99, n_targets=max(1, new.scores.shape[1]))
+    reference = draw_scores(900, 99, n_targets=max(1, new.scores.shape[1]))
     return monitor_rows(reference, new, generator, false_alarm=false_alarm)
 
 
-def without_targets(rows: Scored) -> Scored:
-    return replace(rows, scores=rows.scores[:, :0], pit=rows.pit[:, :0])
-
-
 def test_no_drift_is_no_alarm() -> None:
-    report = monitor(draw_scored(600))
+    report = monitor(draw_scores(600))
     assert report.says == "No sign of drift in 600 rows."
     assert (report.alarms, report.alarm_row, report.change_row) == ((), None, None)
     assert report.log_evidence.max() < math.log(100)
@@ -39,8 +34,8 @@ def test_no_drift_is_no_alarm() -> None:
 
 @pytest.mark.parametrize("n_folds", [1, 3])
 def test_drifting_targets_are_noticed(n_folds: int) -> None:
-    new = draw_scored(600, shift=1.0, since=300)
-    reference = draw_scored(900, 99, n_folds=n_folds)
+    new = draw_scores(600, shift=1.0, since=300)
+    reference = draw_scores(900, 99, n_folds=n_folds)
     new = replace(new, fold=new.fold % n_folds)
     report = monitor_rows(reference, new, torch.Generator().manual_seed(0))
     (alarm,) = report.alarms
@@ -57,7 +52,7 @@ def test_drifting_targets_are_noticed(n_folds: int) -> None:
 
 
 def test_the_first_alarm_is_where_the_evidence_reaches_the_threshold() -> None:
-    report = monitor(draw_scored(600, scale=2.0, since=100), false_alarm=0.05)
+    report = monitor(draw_scores(600, scale=2.0, since=100), false_alarm=0.05)
     reached = np.flatnonzero(report.log_evidence >= -math.log(0.05))
     assert report.alarm_row == reached[0]
     assert report.target_log_evidence is not None
@@ -66,7 +61,7 @@ def test_the_first_alarm_is_where_the_evidence_reaches_the_threshold() -> None:
 
 
 def test_drifting_inputs_are_noticed_without_targets() -> None:
-    report = monitor(without_targets(draw_scored(400, farther=0.8, since=200)))
+    report = monitor(draw_scores(400, farther=0.8, since=200).without_targets())
     (alarm,) = report.alarms
     assert (alarm.part, alarm.change) == ("distances", "higher")
     assert report.says.startswith("The inputs drifted (farther from the rows seen): noticed at")
@@ -76,9 +71,9 @@ def test_drifting_inputs_are_noticed_without_targets() -> None:
 
 
 def test_inputs_with_other_predictions_are_noticed_with_and_without_targets() -> None:
-    new = draw_scored(600, higher=1.0, since=200)
-    for each in (new, without_targets(new)):
-        report = monitor(each)
+    new = draw_scores(600, higher=1.0, since=200)
+    for rows in (new, new.without_targets()):
+        report = monitor(rows)
         (alarm,) = report.alarms
         assert (alarm.part, alarm.change) == ("predictions", "higher")
         assert report.says.startswith("The inputs drifted (more of those with high predictions)")
@@ -86,14 +81,14 @@ def test_inputs_with_other_predictions_are_noticed_with_and_without_targets() ->
 
 
 def test_both_drifts_are_told_the_first_noticed_first() -> None:
-    report = monitor(draw_scored(600, shift=0.6, farther=2.0, since=200))
+    report = monitor(draw_scores(600, shift=0.6, farther=2.0, since=200))
     assert [alarm.part for alarm in report.alarms] == ["distances", "targets"]
     assert report.alarms[0].row < report.alarms[1].row
     assert report.says.count("drifted") == 2
 
 
 def test_the_target_that_drifted_is_named() -> None:
-    new = draw_scored(500, n_targets=3)
+    new = draw_scores(500, n_targets=3)
     new.scores[200:, 1] -= 1.5
     report = monitor(new)
     (alarm,) = report.alarms
@@ -104,18 +99,18 @@ def test_the_target_that_drifted_is_named() -> None:
 
 
 def test_far_rows_are_named_and_counted() -> None:
-    new = draw_scored(100)
+    new = draw_scores(100)
     new.distance[[70, 30]] = torch.tensor([9.0, 8.0], dtype=torch.float64)
     report = monitor(new)
     assert report.farthest_rows[:2].tolist() == [70, 30]
     assert len(report.farthest_rows) == 10
     assert report.distance_95 == pytest.approx(0.95, abs=0.02)
     assert report.distance_99 == pytest.approx(0.99, abs=0.01)
-    assert monitor(draw_scored(1)).says == "No sign of drift in 1 row."
+    assert monitor(draw_scores(1)).says == "No sign of drift in 1 row."
 
 
 def test_coverage_counts_targets_within_central_intervals() -> None:
-    new = draw_scored(200)
+    new = draw_scores(200)
     coverage = monitor(new).coverage
     assert coverage is not None
     pit = new.pit[:, 0].numpy()
@@ -130,7 +125,7 @@ def test_false_alarms_stay_rare_with_small_folds() -> None:
     found = []
     for seed in range(50):
         generator = torch.Generator().manual_seed(seed)
-        reference, new = draw_scored(30, 1000 + seed), draw_scored(200, 2000 + seed)
+        reference, new = draw_scores(30, 1000 + seed), draw_scores(200, 2000 + seed)
         found.append(monitor_rows(reference, new, generator, false_alarm=0.1).alarm_row)
     assert sum(row is not None for row in found) <= 11  # three standard deviations above five
 
@@ -138,4 +133,4 @@ def test_false_alarms_stay_rare_with_small_folds() -> None:
 @pytest.mark.parametrize("false_alarm", [0.0, 1.0, -0.1, float("nan")])
 def test_a_false_alarm_rate_is_a_probability(false_alarm: float) -> None:
     with pytest.raises(UserError, match="false_alarm must lie between 0 and 1"):
-        monitor(draw_scored(10), false_alarm=false_alarm)
+        monitor(draw_scores(10), false_alarm=false_alarm)

@@ -10,12 +10,12 @@ from builders.estimators import make_rows
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors
 
 from sswim import Recipe, SSWIMRegressor
-from sswim.conformal.scoring import Scored
+from sswim.conformal import ConformityScores
 from sswim.ensemble.ensemble import HeldOutFolds
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 FOLDS = [f"folds.{each.name}" for each in fields(HeldOutFolds)]
-HELD_OUT = [f"held_out.{each.name}" for each in fields(Scored)]
+HELD_OUT = [f"held_out.{each.name}" for each in fields(ConformityScores)]
 Content = tuple[dict[str, torch.Tensor], dict[str, Any]]
 
 

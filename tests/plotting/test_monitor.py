@@ -8,18 +8,17 @@ from builders.figures import (
     legend_labels,
     matplotlib_left_alone,  # noqa: F401 (for every test here)
 )
-from builders.scores import draw_scored
+from builders.scores import draw_scores
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
-from sswim.conformal.monitoring import MonitorReport, monitor_rows
-from sswim.conformal.scoring import Scored
+from sswim.conformal import ConformityScores, MonitorReport, monitor_rows
 from sswim.plotting import plot_monitor
 
 
-def make_report(new: Scored) -> MonitorReport:
-    reference = draw_scored(300, 99, n_targets=max(1, new.scores.shape[1]))
+def make_report(new: ConformityScores) -> MonitorReport:
+    reference = draw_scores(300, 99, n_targets=max(1, new.scores.shape[1]))
     return monitor_rows(reference, new, torch.Generator().manual_seed(0))
 
 
@@ -32,7 +31,7 @@ def lines(ax: Axes) -> dict[str, list[float]]:
 
 
 def test_the_panels_show_what_the_report_says() -> None:
-    report = make_report(draw_scored(200, shift=1.0, since=100))
+    report = make_report(draw_scores(200, shift=1.0, since=100))
     assert report.pit is not None
     assert report.coverage is not None
     assert report.target_log_evidence is not None
@@ -55,7 +54,7 @@ def test_the_panels_show_what_the_report_says() -> None:
 
 
 def test_without_targets_two_panels_are_left() -> None:
-    new = draw_scored(50)
+    new = draw_scores(50)
     new = replace(new, scores=new.scores[:, :0], pit=new.pit[:, :0])
     evidence, distances = panels(make_report(new))
     assert legend_labels(evidence) == ["inputs", "alarm"]
@@ -63,13 +62,13 @@ def test_without_targets_two_panels_are_left() -> None:
 
 
 def test_several_targets_have_their_own_lines() -> None:
-    pit, _, evidence, _ = panels(make_report(draw_scored(50, n_targets=2)))
+    pit, _, evidence, _ = panels(make_report(draw_scores(50, n_targets=2)))
     assert legend_labels(pit) == ["target 0", "target 1", "95 % by chance"]
     assert legend_labels(evidence) == ["inputs", "target 0", "target 1", "alarm"]
 
 
 def test_a_wild_row_does_not_hide_the_others() -> None:
-    new = draw_scored(50)
+    new = draw_scores(50)
     new.distance[3] = 1e90
     *_, distances = panels(make_report(new))
     assert distances.get_yscale() == "symlog"

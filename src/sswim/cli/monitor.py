@@ -12,7 +12,7 @@ from sswim.cli.options import ModelPath, TablePath, load_model
 from sswim.files.output_files import check_output_file
 
 if TYPE_CHECKING:
-    from sswim.conformal.monitoring import MonitorReport
+    from sswim.conformal import MonitorReport
 
 DRIFTED = 4
 """Exit code if rows have drifted."""

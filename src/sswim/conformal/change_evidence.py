@@ -1,6 +1,15 @@
-"""Evidence that p-values stopped being uniform at some unknown row: a test martingale.
+"""Evidence that scores have changed at some unknown row: conformal p-values and a test martingale.
 
-A strategy bets on uniform p-values u by a density f on (0, 1): its capital is multiplied by
+The p-value of a new score is its rank among all scores before it. With n reference scores and
+t − 1 earlier new ones,
+
+    u_t = (#{s_i < s_t} + τ_t #{s_i = s_t}) / (n + t),    τ_t uniform on (0, 1),
+
+where i runs over all of these scores and s_t itself. If all scores are exchangeable, the u_t are
+independent and uniform on (0, 1), exactly and for any number of rows (Vovk, Gammerman and Shafer,
+Algorithmic Learning in a Random World, 2005). A reference score of weight w counts as w scores.
+
+A strategy bets on uniform p-values by a density f on (0, 1): its capital is multiplied by
 e_t = f(u_t), whose expectation is one as long as nothing has changed. It starts at an unknown row
 with prior weights w_t, which leave R_t = (1 + t)^{−1/4} for later rows:
 
@@ -9,7 +18,7 @@ with prior weights w_t, which leave R_t = (1 + t)^{−1/4} for later rows:
 where the average is over strategies. The evidence starts at one, and without a change its
 expectation stays one. By Ville's inequality the probability that it *ever* reaches 1/α is at most
 α. The heavy tail of the prior keeps the cost of a late change small: 1.25 log t. Strategies and
-prior are the quickest of those that ``benchmarks/change_evidence.py`` compares.
+prior are the quickest of those that docs/conformal.md compares.
 """
 
 from __future__ import annotations
@@ -19,13 +28,64 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 TAIL = 0.25
 """Exponent of the prior over the row of the change."""
 
-Bet = Callable[[Float64[Tensor, " m"]], Float64[Tensor, " m"]]
+_SMALLEST = 1e-15
+"""Smallest p-value: 1 − u is not resolved any better."""
+
+
+def p_values(
+    reference: Float64[Tensor, " n"],
+    weight: Float64[Tensor, " n"],
+    new: Float64[Tensor, " m"],
+    generator: torch.Generator,
+) -> Float64[Tensor, " m"]:
+    """Return the p-values of new scores in their order; large scores have p-values near one.
+
+    Args:
+        reference: Scores of rows that were held out.
+        weight: How many times each of these scores counts.
+        new: Scores of new rows, in the order of time.
+        generator: Breaks ties.
+    """
+    ordered, order = reference.sort()
+    before = torch.nn.functional.pad(weight[order].cumsum(0), (1, 0))
+    below = before[torch.searchsorted(ordered, new)]
+    up_to = before[torch.searchsorted(ordered, new, right=True)]
+    earlier_below, earlier_equal = _count_earlier(new)
+    tau = torch.rand(len(new), generator=generator, dtype=torch.float64)
+    places = below + earlier_below + tau * (up_to - below + earlier_equal + 1)
+    return places / (before[-1] + torch.arange(1, len(new) + 1))
+
+
+def _count_earlier(
+    values: Float64[Tensor, " m"],
+) -> tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]:
+    """Return how many earlier values are below each value, and how many are equal to it.
+
+    Neighbouring runs of 1, 2, 4, … values are compared, as in a merge sort: each value of the right
+    run of a pair is looked up in the sorted left run. All pairs of one length are looked up at
+    once, in keys that order values by their pair first. The cost is O(m log² m).
+    """
+    distinct, rank = values.unique(return_inverse=True)
+    place = torch.arange(len(values))
+    below, equal = torch.zeros_like(place), torch.zeros_like(place)
+    length = 1
+    while length < len(values):
+        first_key = place // (2 * length) * len(distinct)
+        is_right = place // length % 2 == 1
+        keys = first_key + rank
+        left, right = keys[~is_right].sort().values, keys[is_right]
+        start = torch.searchsorted(left, first_key[is_right])
+        end = torch.searchsorted(left, right)
+        below[is_right] += end - start
+        equal[is_right] += torch.searchsorted(left, right, right=True) - end
+        length *= 2
+    return below, equal
 
 
 @dataclass(frozen=True)
@@ -34,18 +94,8 @@ class Strategy:
 
     change: str
     """What it bets on: ``"higher"``, ``"lower"``, ``"wider"``, ``"narrower"`` or ``"tails"``."""
-    log_bet: Bet
+    log_bet: Callable[[Float64[Tensor, " m"]], Float64[Tensor, " m"]]
     """log f(u)"""
-
-
-@dataclass(frozen=True)
-class ChangePoint:
-    """The best explanation of the evidence at some row."""
-
-    row: int
-    """Row of the change, counted from 0."""
-    change: str
-    """What changed, as in ``Strategy``."""
 
 
 def shift(size: float) -> Strategy:
@@ -80,9 +130,6 @@ STRATEGIES = (
     tails(0.1, 0.2),
 )
 
-_SMALLEST = 1e-15
-"""Smallest p-value: 1 − u is not resolved any better."""
-
 
 def log_evidence(u: Float64[Tensor, " m"]) -> Float64[Tensor, " m"]:
     """Return the logarithm of the evidence after every p-value."""
@@ -94,13 +141,16 @@ def log_evidence(u: Float64[Tensor, " m"]) -> Float64[Tensor, " m"]:
     return torch.logaddexp(started.logsumexp(0) - math.log(len(STRATEGIES)), log_left)
 
 
-def find_change(u: Float64[Tensor, " m"]) -> ChangePoint:
-    """Return the start and the strategy that contribute most to the evidence after all p-values."""
+def find_change(u: Float64[Tensor, " m"]) -> tuple[int, str]:
+    """Return the row and the change that explain the evidence after all p-values best.
+
+    They are those of the start and the strategy that contribute most to it.
+    """
     log_weight, _ = _log_prior(len(u))
     log_bets = _log_bets(u)
     from_here = log_bets.flip(1).cumsum(1).flip(1)  # log Π_{i ≥ j} e_i
     strategy, row = divmod(int((log_weight + from_here).argmax()), len(u))
-    return ChangePoint(row, STRATEGIES[strategy].change)
+    return row, STRATEGIES[strategy].change
 
 
 def _log_bets(u: Float64[Tensor, " m"]) -> Float64[Tensor, "S m"]:

@@ -7,18 +7,6 @@ distances a quarter and the medians a quarter, so that any false alarm has at mo
 (the union bound). An average of the parts' evidences would not do: p-values of different parts
 depend on each other, and a martingale in the history of one part need not be one in the history of
 all.
-
-Online conformal p-values: the rank of every new score among all scores before it.
-
-With n reference scores and t − 1 earlier new ones,
-
-    u_t = (#{s_i < s_t} + τ_t #{s_i = s_t}) / (n + t),    τ_t uniform on (0, 1),
-
-where i runs over all of these scores and s_t itself. If all scores are exchangeable, the u_t are
-independent and uniform on (0, 1), exactly and for any number of rows (Vovk, Gammerman and Shafer,
-Algorithmic Learning in a Random World, 2005). A reference score of weight w counts as w scores.
-
-What a monitor found out about new rows.
 """
 
 from __future__ import annotations
@@ -35,59 +23,8 @@ from scipy import stats
 from torch import Tensor
 
 from sswim.base.validation import UserError
-from sswim.conformal.change_evidence import find_change, log_evidence
-from sswim.conformal.scoring import Scored
-
-
-def p_values(
-    reference: Float64[Tensor, " n"],
-    weight: Float64[Tensor, " n"],
-    new: Float64[Tensor, " m"],
-    generator: torch.Generator,
-) -> Float64[Tensor, " m"]:
-    """Return the p-values of new scores in their order; large scores have p-values near one.
-
-    Args:
-        reference: Scores of rows that were held out.
-        weight: How many times each of these scores counts.
-        new: Scores of new rows, in the order of time.
-        generator: Breaks ties.
-    """
-    ordered, order = reference.sort()
-    before = torch.nn.functional.pad(weight[order].cumsum(0), (1, 0))
-    below = before[torch.searchsorted(ordered, new)]
-    up_to = before[torch.searchsorted(ordered, new, right=True)]
-    earlier_below, earlier_equal = count_earlier(new)
-    tau = torch.rand(len(new), generator=generator, dtype=torch.float64)
-    places = below + earlier_below + tau * (up_to - below + earlier_equal + 1)
-    return places / (before[-1] + torch.arange(1, len(new) + 1))
-
-
-def count_earlier(
-    values: Float64[Tensor, " m"],
-) -> tuple[Int64[Tensor, " m"], Int64[Tensor, " m"]]:
-    """Return how many earlier values are below each value, and how many are equal to it.
-
-    Neighbouring runs of 1, 2, 4, … values are compared, as in a merge sort: each value of the right
-    run of a pair is looked up in the sorted left run. All pairs of one length are looked up at
-    once, in keys that order values by their pair first. The cost is O(m log² m).
-    """
-    distinct, rank = values.unique(return_inverse=True)
-    place = torch.arange(len(values))
-    below, equal = torch.zeros_like(place), torch.zeros_like(place)
-    length = 1
-    while length < len(values):
-        first_key = place // (2 * length) * len(distinct)
-        is_right = place // length % 2 == 1
-        keys = first_key + rank
-        left, right = keys[~is_right].sort().values, keys[is_right]
-        start = torch.searchsorted(left, first_key[is_right])
-        end = torch.searchsorted(left, right)
-        below[is_right] += end - start
-        equal[is_right] += torch.searchsorted(left, right, right=True) - end
-        length *= 2
-    return below, equal
-
+from sswim.conformal.change_evidence import find_change, log_evidence, p_values
+from sswim.conformal.conformity_scores import ConformityScores
 
 Part = Literal["targets", "distances", "predictions"]
 """What drifted: targets, or inputs by their distances from the rows seen or by what is predicted
@@ -240,7 +177,11 @@ class _PartEvidence:
 
 
 def monitor_rows(
-    reference: Scored, new: Scored, generator: torch.Generator, *, false_alarm: float = 0.01
+    reference: ConformityScores,
+    new: ConformityScores,
+    generator: torch.Generator,
+    *,
+    false_alarm: float = 0.01,
 ) -> MonitorReport:
     """Compare new rows with held-out rows.
 
@@ -257,7 +198,7 @@ def monitor_rows(
     cpu = torch.device("cpu")
     reference, new = reference.to(device=cpu), new.to(device=cpu)
     parts = _parts(reference, new, generator)
-    found = [alarm for part in parts if (alarm := _alarm(part, -math.log(false_alarm)))]
+    alarms = [alarm for part in parts if (alarm := _alarm(part, -math.log(false_alarm)))]
     evidence = np.stack([part.log_evidence.numpy() for part in parts], axis=1)
     n_targets = new.median.shape[1]
     has_targets = new.scores.shape[1] > 0
@@ -267,7 +208,7 @@ def monitor_rows(
     return MonitorReport(
         n_rows=len(distance),
         false_alarm=false_alarm,
-        alarms=_first_alarms(found),
+        alarms=_first_alarms(alarms),
         log_evidence=evidence.max(1),
         target_log_evidence=evidence[:, 1 + n_targets :] if has_targets else None,
         input_log_evidence=evidence[:, : 1 + n_targets].max(1),
@@ -284,42 +225,35 @@ def monitor_rows(
     )
 
 
-def _parts(reference: Scored, new: Scored, generator: torch.Generator) -> list[_PartEvidence]:
+def _parts(
+    reference: ConformityScores, new: ConformityScores, generator: torch.Generator
+) -> list[_PartEvidence]:
     """Return the evidence of distances, of each target's medians, and of each target."""
     n_targets = new.median.shape[1]
-    of_inputs = 0.5 if new.scores.shape[1] else 1.0
+    input_share = 0.5 if new.scores.shape[1] else 1.0
 
     def evidence(
         part: Part, share: float, old: Float64[Tensor, "n _"], now: Float64[Tensor, "m _"]
     ) -> Iterator[_PartEvidence]:
         for number, (reference_values, values) in enumerate(
-            zip(old.unbind(1), now.unbind(1), strict=False)  # none of targets that are not known
+            zip(old.unbind(1), now.unbind(1), strict=False)  # unknown targets have no columns
         ):
-            u = _p_values_of_folds(reference, new, reference_values, values, generator)
+            u = _p_values(reference, new, reference_values, values, generator)
             target = number if n_targets > 1 and part != "distances" else None
             log_share = math.log(share / now.shape[1])
             yield _PartEvidence(part, target, u, log_evidence(u) + log_share)
 
     distances = reference.distance[:, None], new.distance[:, None]
     return [
-        *evidence("distances", 0.5 * of_inputs, *distances),
-        *evidence("predictions", 0.5 * of_inputs, reference.median, new.median),
+        *evidence("distances", 0.5 * input_share, *distances),
+        *evidence("predictions", 0.5 * input_share, reference.median, new.median),
         *evidence("targets", 0.5, reference.scores, new.scores),
     ]
 
 
-def _first_alarms(found: Sequence[Alarm]) -> tuple[Alarm, ...]:
-    """Return the alarms in the order of their rows, of the inputs only the first."""
-    kept: dict[tuple[bool, int | None], Alarm] = {}
-    for alarm in sorted(found, key=lambda alarm: alarm.row):
-        is_target = alarm.part == "targets"
-        kept.setdefault((is_target, alarm.target if is_target else None), alarm)
-    return tuple(kept.values())
-
-
-def _p_values_of_folds(
-    reference: Scored,
-    new: Scored,
+def _p_values(
+    reference: ConformityScores,
+    new: ConformityScores,
     old_scores: Float64[Tensor, " n"],
     scores: Float64[Tensor, " m"],
     generator: torch.Generator,
@@ -332,17 +266,25 @@ def _p_values_of_folds(
     return u
 
 
+def _first_alarms(alarms: Sequence[Alarm]) -> tuple[Alarm, ...]:
+    """Return the alarms in the order of their rows, of the inputs only the first."""
+    kept: dict[tuple[bool, int | None], Alarm] = {}
+    for alarm in sorted(alarms, key=lambda alarm: alarm.row):
+        is_target = alarm.part == "targets"
+        kept.setdefault((is_target, alarm.target if is_target else None), alarm)
+    return tuple(kept.values())
+
+
 def _alarm(part: _PartEvidence, threshold: float) -> Alarm | None:
     """Return the alarm of a part, or None if its evidence never reaches the threshold."""
     rows = (part.log_evidence >= threshold).nonzero()
     if len(rows) == 0:
         return None
     row = int(rows[0])
-    found = find_change(part.u[: row + 1])
-    return Alarm(part.part, part.target, row, found.row, found.change)
+    return Alarm(part.part, part.target, row, *find_change(part.u[: row + 1]))
 
 
-def _compare_pit(reference: Scored, new: Scored) -> tuple[float, float]:
+def _compare_pit(reference: ConformityScores, new: ConformityScores) -> tuple[float, float]:
     """Return the largest distance of distributions of the PIT, and its p-value.
 
     New rows are compared with held-out rows rather than with the uniform distribution, from which
@@ -356,11 +298,11 @@ def _compare_pit(reference: Scored, new: Scored) -> tuple[float, float]:
     return max(float(test.statistic) for test in tests), min(1.0, len(tests) * smallest)
 
 
-def _coverage(reference: Scored, new: Scored) -> Coverage:
+def _coverage(reference: ConformityScores, new: ConformityScores) -> Coverage:
     """Count the targets within central intervals."""
     nominal = torch.tensor(LEVELS, dtype=torch.float64)
     # A target lies in every central interval of at least this coverage.
-    old, now = (2 * (each.pit - 0.5).abs() for each in (reference, new))
+    old, now = (2 * (rows.pit - 0.5).abs() for rows in (reference, new))
     weight = reference.weight / reference.weight.sum()
     expected = weight @ (old[:, :, None] <= nominal).double().mean(1)
     observed = (now[:, :, None] <= nominal).double().mean((0, 1))
@@ -370,7 +312,7 @@ def _coverage(reference: Scored, new: Scored) -> Coverage:
     return Coverage(nominal.numpy(), observed.numpy(), expected.numpy(), variance.sqrt().numpy())
 
 
-def _distance_quantiles(reference: Scored, levels: Sequence[float]) -> list[float]:
+def _distance_quantiles(reference: ConformityScores, levels: Sequence[float]) -> list[float]:
     """Return the distances within which given shares of the held-out rows lie."""
     distance, order = reference.distance.sort()
     up_to = reference.weight[order].cumsum(0)

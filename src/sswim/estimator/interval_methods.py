@@ -1,17 +1,13 @@
-"""The methods of a fitted estimator that predict intervals and quantiles, and watch new rows.
-
-The calibration of a fitted estimator: scores of rows, by which intervals have their coverage.
-"""
+"""The methods of a fitted estimator that predict intervals and quantiles, and watch new rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.validation import (
@@ -23,113 +19,18 @@ from sswim.base.validation import (
     require_flag,
     require_tail,
 )
-from sswim.conformal.conformal_predictor import (
+from sswim.conformal import (
+    Calibration,
     ConformalPredictor,
-    cross_conformal,
-    fold_ensembles,
-    require_rows,
+    MonitorReport,
+    calibrate,
+    conformal_predictor,
+    monitor_rows,
 )
-from sswim.conformal.monitoring import MonitorReport, monitor_rows
-from sswim.conformal.scoring import Scored, score_rows
-from sswim.ensemble.ensemble import Ensemble
 from sswim.estimator.inputs import finite, first_places, group_numbers, read_labels
 from sswim.estimator.prediction_methods import Array, PredictionMethods
-from sswim.rows.rows import Measure, Rows, row_keys
+from sswim.rows.rows import Measure
 from sswim.rows.summary import require_like_targets
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Scores of the rows given to ``calibrate``."""
-
-    held_out: Scored
-    labels: tuple[str, ...] | None
-    """Names of the groups; None if all rows are one group."""
-    out_of_fold: bool
-    """Whether each row was scored by the members that held it out in the fit; else by all."""
-
-
-def calibrate_ensemble(
-    ensemble: Ensemble,
-    rows: Rows,
-    labels: tuple[str, ...] | None,
-    group: Int64[Tensor, " N"] | None,
-    level_means: Bool[Tensor, " D"],
-    *,
-    out_of_fold: bool,
-) -> Calibration:
-    """Score rows that an ensemble has not seen, or that some of its members have not seen.
-
-    Args:
-        ensemble: The fitted ensemble.
-        rows: The rows, in the units of the data.
-        labels: Names of the groups; None for one group.
-        group: Number of each row's group; None for one group.
-        level_means: Which inputs are other numbers in the rows of the fit.
-        out_of_fold: Whether these are rows of the fit; only those that were held out count.
-    """
-    standardised = ensemble.scaling.rows(rows)
-    fold = torch.zeros(len(rows), dtype=torch.int64, device=rows.targets.device)
-    if group is None:
-        group = torch.zeros_like(fold)
-    if not out_of_fold:
-        _require_new(ensemble, standardised, ~level_means)
-        return Calibration(
-            score_rows((ensemble,), standardised, fold, group.to(fold.device)), labels, False
-        )
-    if level_means.any():
-        raise UserError(
-            "With out_of_fold=True, rows of the fit must be recognised, and those of a table whose "
-            "levels became mean targets cannot be: each had the means of other rows. Name a column "
-            "by predict_interval(X, groups=...) instead, or give rows that fit did not get."
-        )
-    ensembles = fold_ensembles(ensemble)
-    assert ensemble.folds is not None
-    fold = ensemble.folds.fold_of(standardised.inputs.mean)
-    inside = (fold >= 0).nonzero()[:, 0]
-    if len(inside) == 0:
-        raise UserError(
-            "With out_of_fold=True, X and y must be rows of the fit. Got none of the rows that "
-            "were held out there; leave out_of_fold away for rows that fit did not get."
-        )
-    scored = score_rows(
-        ensembles, standardised.take(inside), fold[inside], group.to(fold.device)[inside]
-    )
-    return Calibration(scored, labels, True)
-
-
-def conformal_predictor(ensemble: Ensemble, calibration: Calibration | None) -> ConformalPredictor:
-    """Return the conformal predictor of a calibration, or of the rows held out in the fit."""
-    if calibration is None:
-        return cross_conformal(ensemble)
-    ensembles = fold_ensembles(ensemble) if calibration.out_of_fold else (ensemble,)
-    return ConformalPredictor(ensembles, calibration.held_out)
-
-
-def _require_new(ensemble: Ensemble, rows: Rows, telling: Bool[Tensor, " D"]) -> None:
-    """Raise an error if most rows are among those that the ensemble is conditioned on.
-
-    Args:
-        ensemble: The fitted ensemble.
-        rows: Standardised rows.
-        telling: Which inputs tell rows apart.
-    """
-    if ensemble.rows is None:
-        return
-    keys, seen = (_keys(each, telling) for each in (rows, ensemble.rows))
-    n_seen = int(torch.isin(keys, seen).sum())
-    if 2 * n_seen > len(rows):
-        raise UserError(
-            f"calibrate needs rows that fit did not get. Got {len(rows)} rows, {n_seen} of them "
-            "among those of the fit; keep some rows for calibrate, or pass out_of_fold=True to a "
-            "model that held rows out."
-        )
-
-
-def _keys(rows: Rows, telling: Bool[Tensor, " D"]) -> Int64[Tensor, " N"]:
-    inputs = rows.inputs.mean[:, telling].to(torch.float64)
-    return row_keys(torch.cat((inputs, rows.targets), dim=1))
-
 
 IntervalMethod = Literal["model", "conformal"]
 
@@ -234,7 +135,7 @@ class IntervalMethods(PredictionMethods):
             labels = read_labels(groups, len(rows))
             known = tuple(sorted(set(labels)))
             numbers = group_numbers(labels, known)
-        calibration = calibrate_ensemble(
+        calibration = calibrate(
             self._ensemble,
             rows,
             known,
@@ -268,12 +169,14 @@ class IntervalMethods(PredictionMethods):
                 has changed.
             random_state: Breaks ties.
         """
-        rows = None if y is None else self._check_rows(X, y, X_std)
-        if rows is not None:
+        if y is None:
+            inputs, targets = self._check_inputs(X, X_std), None
+        else:
+            rows = self._check_rows(X, y, X_std)
             require_like_targets(rows, self.scaling_)
-        inputs = self._check_inputs(X, X_std) if rows is None else rows.inputs
+            inputs, targets = rows.inputs, rows.targets
         predictor = self._conformal_predictor()
-        new = predictor.score_new(inputs, rows)
+        new = predictor.score_new(inputs, targets)
         generator = draw_generator(random_state)
         return monitor_rows(predictor.held_out, new, generator, false_alarm=false_alarm)
 
@@ -307,14 +210,14 @@ class IntervalMethods(PredictionMethods):
             return self._quantiles_by_column(inputs, levels, groups)
         predictor = self._conformal_predictor()
         if groups is None:
-            require_rows(predictor.n_rows(), levels)
+            predictor.require_rows(levels)
             return predictor.quantiles(inputs, levels)
         known = None if self._calibration is None else self._calibration.labels
         if known is None:
             raise UserError("groups need a model that calibrate(X, y, groups=...) was called on.")
         numbers = group_numbers(read_labels(groups, len(inputs.mean)), known)
         for number in numbers.unique().tolist():
-            require_rows(predictor.n_rows(number), levels, f" of the group {known[number]!r}")
+            predictor.require_rows(levels, number, f" of the group {known[number]!r}")
         return predictor.quantiles(inputs, levels, numbers.to(inputs.mean.device))
 
     def _quantiles_by_column(
@@ -336,7 +239,7 @@ class IntervalMethods(PredictionMethods):
         )
         for number, row in first_places(group):
             which = f" in the group of row {row}, by {column!r}"
-            require_rows(predictor.n_rows(number), levels, which)
+            predictor.require_rows(levels, number, which)
         return predictor.quantiles(inputs, levels, group)
 
     def _conformal_predictor(self) -> ConformalPredictor:

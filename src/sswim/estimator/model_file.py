@@ -29,7 +29,7 @@ from torch import Tensor
 
 from sswim.base.record import CPU_ROWS, Record, RecordT
 from sswim.base.validation import UserError, require_choice, require_flag, require_integer
-from sswim.conformal.scoring import Scored
+from sswim.conformal import ConformityScores
 from sswim.ensemble.ensemble import Ensemble, HeldOutFolds
 from sswim.ensemble.plan import FittedKind, KindName, Recipe
 from sswim.estimator.interval_methods import Calibration
@@ -231,7 +231,7 @@ def check_names(tensors: Mapping[str, Tensor], n_members: int) -> None:
         "imputer": GaussianImputer,
         "statistics": Statistics,
         "folds": HeldOutFolds,
-        "held_out": Scored,
+        "held_out": ConformityScores,
     }
     names = {kind: {each.name for each in dataclasses.fields(fields[kind])} for kind in fields}
     for name in tensors:
@@ -461,7 +461,7 @@ def unpack_calibration(
         )
         assert ensemble.folds is not None
         n_folds = ensemble.folds.n_folds
-    parts = {each.name: tensors[f"{HELD_OUT}.{each.name}"] for each in fields(Scored)}
+    parts = {each.name: tensors[f"{HELD_OUT}.{each.name}"] for each in fields(ConformityScores)}
     n_rows, n_targets = len(parts["scores"]), len(ensemble.scaling.target_mean)
     n_groups = 1 if labels is None else len(labels)
     for name, tensor in parts.items():
@@ -480,7 +480,7 @@ def unpack_calibration(
     for name in ("scores", "median", "distance", "weight"):
         holds = (parts[name].abs() <= _LARGEST).all()
         require_that(f"{HELD_OUT}.{name} must have numbers of at most {_LARGEST:g}", holds=holds)
-    held_out = Scored(**parts).to(device=ensemble.weights.device)
+    held_out = ConformityScores(**parts).to(device=ensemble.weights.device)
     return Calibration(held_out, labels, out_of_fold)
 
 

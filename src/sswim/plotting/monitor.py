@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from sswim.conformal.monitoring import Coverage, MonitorReport
+from sswim.conformal import Coverage, MonitorReport
 from sswim.plotting.style import CYCLE, INK, add_legend, axes, draw_points
 
 _INPUTS, *_TARGETS = CYCLE[2], *CYCLE[:2], *CYCLE[3:]

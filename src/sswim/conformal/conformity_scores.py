@@ -1,10 +1,9 @@
-"""Scores of rows by ensembles that have not seen them.
+"""Conformity scores: how unusual rows are to ensembles that have not seen them.
 
-The middle of a prediction and its spread to either side, which normalise conformal scores.
-
-Rows scored by an ensemble that has not seen them.
-
-The distance of inputs from the rows that a model has seen.
+The score of a row is the distance of its target from the predicted median, in units of the
+predicted spread to that side. Spreads on both sides let scores follow skewed densities. Beside the
+score stand what monitoring needs as well: the predicted probability of a smaller target (PIT), the
+predicted median, and the distance of the inputs from the rows that the ensemble has seen.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch import Tensor
 from sswim.base.record import Record, concatenate
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import Mixture
-from sswim.rows.rows import Measure, Rows
+from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
 from sswim.search.search import make_search
 
@@ -30,10 +29,16 @@ _ONE_SIDE = 0.5 * math.erfc(math.sqrt(0.5))
 _SMALLEST = 1e-9
 """Smallest spread, in units of the targets' spread: scores are divided by it."""
 
+NEAREST = 5
+"""Number of nearest rows over which the distance is averaged; docs/conformal.md compares others."""
+
+_LARGEST = 1e100
+"""Largest standardised input; the square of a larger one may overflow."""
+
 
 @dataclass(frozen=True)
 class Spreads(Record):
-    """Median and spreads of predictions; a spread for each side follows skewed densities."""
+    """Median of predictions, and their spread to either side."""
 
     median: Float64[Tensor, "N T"]
     below: Float64[Tensor, "N T"]
@@ -61,8 +66,8 @@ def spreads(mixture: Mixture) -> Spreads:
 
 
 @dataclass(frozen=True)
-class Scored(Record):
-    """Scores of rows, each by the ensemble of its fold, which has not seen it.
+class ConformityScores(Record):
+    """Conformity scores of rows, each by the ensemble of its fold, which has not seen it.
 
     Where targets are not known, there are no columns of what depends on them: S is T or zero.
     """
@@ -82,12 +87,54 @@ class Scored(Record):
     weight: Float64[Tensor, " N"]
     """How many times each row counts."""
 
+    def without_targets(self) -> ConformityScores:
+        """Return the record without the columns that depend on targets."""
+        return replace(self, scores=self.scores[:, :0], pit=self.pit[:, :0])
 
-NEAREST = 5
-"""Number of nearest rows over which the distance is averaged, by benchmarks/change_evidence.py."""
 
-_LARGEST = 1e100
-"""Largest standardised input; the square of a larger one may overflow."""
+def conformity_scores(
+    ensembles: Sequence[Ensemble],
+    rows: Rows,
+    fold: Int64[Tensor, " N"],
+    group: Int64[Tensor, " N"] | None = None,
+) -> ConformityScores:
+    """Score standardised rows, each by the ensemble of its fold; the order of rows is kept.
+
+    Args:
+        ensembles: The ensemble of every fold, which has not seen its rows.
+        rows: Standardised rows.
+        fold: Number of each row's fold.
+        group: Number of each row's group; None for one group.
+    """
+    if group is None:
+        group = torch.zeros_like(fold)
+    parts, order = [], []
+    for number, ensemble in enumerate(ensembles):
+        inside = (fold == number).nonzero()[:, 0]
+        if len(inside):
+            parts.append(_score_fold(ensemble, rows.take(inside), fold[inside], group[inside]))
+            order.append(inside)
+    back = torch.cat(order).argsort()
+    return concatenate(parts).map(lambda tensor: tensor[back])
+
+
+def _score_fold(
+    ensemble: Ensemble, rows: Rows, fold: Int64[Tensor, " N"], group: Int64[Tensor, " N"]
+) -> ConformityScores:
+    """Score the rows of one fold."""
+    scaling = no_scaling(rows).to(device=rows.targets.device)
+    mixture = replace(ensemble, scaling=scaling).predict(rows.inputs)
+    predicted = spreads(mixture)
+    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
+    return ConformityScores(
+        predicted.scores(rows.targets),
+        mixture.cdf(rows.targets),
+        predicted.median,
+        input_distance(rows.inputs.mean, ensemble.rows),
+        fold,
+        group,
+        weight * ensemble.scaling.weight_unit,
+    )
 
 
 def input_distance(inputs: Float[Tensor, "N D"], seen: Rows | None) -> Float64[Tensor, " N"]:
@@ -110,59 +157,3 @@ def input_distance(inputs: Float[Tensor, "N D"], seen: Rows | None) -> Float64[T
 
 def _bounded(inputs: Float[Tensor, "N D"]) -> Float64[Tensor, "N D"]:
     return inputs.to(torch.float64).clamp(-_LARGEST, _LARGEST)
-
-
-def score_rows(
-    ensembles: Sequence[Ensemble],
-    rows: Rows,
-    fold: Int64[Tensor, " N"],
-    group: Int64[Tensor, " N"] | None = None,
-) -> Scored:
-    """Score standardised rows, each by the ensemble of its fold; the order of rows is kept.
-
-    Args:
-        ensembles: The ensemble of every fold, which has not seen its rows.
-        rows: Standardised rows.
-        fold: Number of each row's fold.
-        group: Number of each row's group; None for one group.
-    """
-    if group is None:
-        group = torch.zeros_like(fold)
-    parts, order = [], []
-    for number, ensemble in enumerate(ensembles):
-        inside = (fold == number).nonzero()[:, 0]
-        if len(inside):
-            part = rows.take(inside)
-            parts.append(_score(ensemble, part, fold[inside], group[inside]))
-            order.append(inside)
-    back = torch.cat(order).argsort()
-    return concatenate(parts).map(lambda tensor: tensor[back])
-
-
-def score_inputs(
-    ensembles: Sequence[Ensemble], inputs: Measure, fold: Int64[Tensor, " N"]
-) -> Scored:
-    """Score standardised inputs without targets, each by the ensemble of its fold."""
-    n_targets = len(ensembles[0].scaling.target_mean)
-    unknown = torch.zeros(len(fold), n_targets, dtype=torch.float64, device=fold.device)
-    scored = score_rows(ensembles, Rows(inputs, unknown), fold)
-    return replace(scored, scores=unknown[:, :0], pit=unknown[:, :0])
-
-
-def _score(
-    ensemble: Ensemble, rows: Rows, fold: Int64[Tensor, " N"], group: Int64[Tensor, " N"]
-) -> Scored:
-    """Score the rows of one fold."""
-    scaling = no_scaling(rows).to(device=rows.targets.device)
-    mixture = replace(ensemble, scaling=scaling).predict(rows.inputs)
-    predicted = spreads(mixture)
-    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
-    return Scored(
-        predicted.scores(rows.targets),
-        mixture.cdf(rows.targets),
-        predicted.median,
-        input_distance(rows.inputs.mean, ensemble.rows),
-        fold,
-        group,
-        weight * ensemble.scaling.weight_unit,
-    )
