@@ -24,7 +24,7 @@ from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from torch import Tensor
 
-from sswim.conformal import change_evidence
+from sswim.conformal import change_evidence, conformity_scores
 from sswim.conformal.change_evidence import log_evidence, p_values
 from sswim.rows.rows import as_rows
 

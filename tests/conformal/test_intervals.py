@@ -174,6 +174,6 @@ def test_held_out_rows_are_scored_in_every_fold() -> None:
 
 
 def test_a_model_that_held_nothing_out_says_so() -> None:
-    for lost in ({"folds": None}, {"rows": None}):
+    for lost in (replace(ensemble(), folds=None), replace(ensemble(), rows=None)):
         with pytest.raises(UserError, match="call calibrate"):
-            fold_ensembles(replace(ensemble(), **lost))
+            fold_ensembles(lost)

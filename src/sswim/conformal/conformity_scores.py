@@ -92,7 +92,7 @@ class ConformityScores(Record):
         return replace(self, scores=self.scores[:, :0], pit=self.pit[:, :0])
 
 
-def conformity_scores(
+def score_conformity(
     ensembles: Sequence[Ensemble],
     rows: Rows,
     fold: Int64[Tensor, " N"],

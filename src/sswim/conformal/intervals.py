@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from sswim.base.validation import UserError
-from sswim.conformal.conformity_scores import ConformityScores, Spreads, conformity_scores, spreads
+from sswim.conformal.conformity_scores import ConformityScores, Spreads, score_conformity, spreads
 from sswim.ensemble.ensemble import Ensemble
 from sswim.members.feature_predictor import FeaturePredictor
 from sswim.members.neighbour_predictor import NeighbourPredictor
@@ -73,7 +74,7 @@ def calibrate(
     if not out_of_fold:
         _require_new(ensemble, rows, ~level_means)
         fold = torch.zeros(len(rows), dtype=torch.int64, device=rows.targets.device)
-        return Calibration(conformity_scores((ensemble,), rows, fold, group), labels, False)
+        return Calibration(score_conformity((ensemble,), rows, fold, group), labels, False)
     if level_means.any():
         raise UserError(
             "With out_of_fold=True, rows of the fit must be recognised, and those of a table whose "
@@ -89,7 +90,7 @@ def calibrate(
         )
     group = None if group is None else group[inside]
     return Calibration(
-        conformity_scores(ensembles, rows.take(inside), fold, group), labels, out_of_fold=True
+        score_conformity(ensembles, rows.take(inside), fold, group), labels, out_of_fold=True
     )
 
 
@@ -128,7 +129,7 @@ def conformal_predictor(
     assert ensemble.rows is not None
     inside, fold = _in_folds(ensemble, ensemble.rows)
     return ConformalPredictor(
-        ensembles, conformity_scores(ensembles, ensemble.rows.take(inside), fold)
+        ensembles, score_conformity(ensembles, ensemble.rows.take(inside), fold)
     )
 
 
@@ -217,7 +218,7 @@ class ConformalPredictor:
         by_group = predicted[0].median.new_empty(len(group), n_targets, len(probabilities))
         for number in group.unique().tolist():
             inside = (group == number).nonzero()[:, 0]
-            part = [spread.map(lambda tensor, rows=inside: tensor[rows]) for spread in predicted]
+            part = [spread.map(itemgetter(inside)) for spread in predicted]
             by_group[inside] = quantiles(part, held_out.group == number)
         return by_group
 
@@ -251,10 +252,10 @@ class ConformalPredictor:
         fold = torch.arange(len(inputs.mean), device=self.held_out.fold.device)
         fold = fold % len(self.ensembles)
         if targets is not None:
-            return conformity_scores(self.ensembles, scaling.rows(Rows(inputs, targets)), fold)
+            return score_conformity(self.ensembles, scaling.rows(Rows(inputs, targets)), fold)
         unknown = scaling.target_mean.new_zeros(len(fold), len(scaling.target_mean))
         rows = Rows(scaling.inputs(inputs), unknown)
-        return conformity_scores(self.ensembles, rows, fold).without_targets()
+        return score_conformity(self.ensembles, rows, fold).without_targets()
 
     def n_rows(self, group: int | None = None) -> float:
         """Return the number of held-out rows, of all groups or of one, each by its weight."""

@@ -29,10 +29,9 @@ from torch import Tensor
 
 from sswim.base.record import CPU_ROWS, Record, RecordT
 from sswim.base.validation import UserError, require_choice, require_flag, require_integer
-from sswim.conformal import ConformityScores
+from sswim.conformal import Calibration, ConformityScores
 from sswim.ensemble.ensemble import Ensemble, HeldOutFolds
 from sswim.ensemble.plan import FittedKind, KindName, Recipe
-from sswim.estimator.interval_methods import Calibration
 from sswim.files.sealed_files import (
     SealedFormat,
     require_finite,
