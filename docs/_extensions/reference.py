@@ -33,9 +33,9 @@ MODULES = (
 RETURNED = (
     "sswim.ensemble.mixture.Mixture",
     "sswim.ensemble.joint_posterior.JointPosterior",
-    "sswim.insight.relevance.Relevance",
-    "sswim.insight.effect.Effect",
-    "sswim.insight.local_metric.LocalMetric",
+    "sswim.insight.Relevance",
+    "sswim.insight.Effect",
+    "sswim.insight.LocalMetric",
     "sswim.estimator.permutation.Importance",
     "sswim.conformal.MonitorReport",
     "sswim.ensemble.plan.FittedKind",

@@ -1,3 +1,5 @@
+"""Effects of columns, and the grids that they are set to."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,7 +10,8 @@ import pytest
 import torch
 from builders.estimators import skewed_rows, small
 
-from sswim.insight.effect import average_function
+from sswim.base.validation import UserError
+from sswim.insight import InputColumn, NumberInput, average_function, common_levels, spaced_grid
 from sswim.members.feature_predictor import FeaturePredictor
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -60,7 +63,35 @@ def test_a_far_member_of_little_weight_hardly_widens_bands() -> None:
     weights = torch.tensor([0.99, 0.01], dtype=torch.float64)
     both = replace(near, members=(member, far), weights=weights)
     sets = [torch.from_numpy(skewed_rows(10, seed=4)[0])]
-    alone, mixed = (average_function(each, sets) for each in (near, both))
+    alone, mixed = (average_function(ensemble, sets) for ensemble in (near, both))
     assert mixed.standard_deviation > 3 * alone.standard_deviation
-    widths = [each.quantile(0.95) - each.quantile(0.05) for each in (alone, mixed)]
+    widths = [bands.quantile(0.95) - bands.quantile(0.05) for bands in (alone, mixed)]
     assert widths[1] < 1.1 * widths[0]
+
+
+def test_number_is_put_into_its_place() -> None:
+    column = NumberInput("size", (1, 2))
+    assert isinstance(column, InputColumn)
+    rows = np.arange(12.0).reshape(3, 4)
+    changed = column.put(rows, 5.0)
+    np.testing.assert_array_equal(changed[:, 1:3], [[5.0, 0.0]] * 3)  # known, and so not missing
+    np.testing.assert_array_equal(changed[:, [0, 3]], rows[:, [0, 3]])
+    np.testing.assert_array_equal(column.values(rows), rows[:, 1])
+    assert rows[0, 1] == 1  # a copy was changed
+
+
+def test_grids_have_all_values_or_most_of_their_range() -> None:
+    np.testing.assert_array_equal(spaced_grid(np.array([3.0, 1, 1, 2]), 5), [1, 2, 3])
+    values = np.linspace(0, 1, 1001)
+    np.testing.assert_allclose(spaced_grid(values, 3), [0.025, 0.5, 0.975])
+    rare = np.concatenate((np.zeros(1000), np.arange(1.0, 11)))
+    np.testing.assert_allclose(spaced_grid(rare, 3), [0, 5, 10])
+    values = np.array(["b", "b", "c", "a", "c", "b"], dtype=object)
+    assert common_levels(["a", "b", "c"], values, 2).tolist() == ["b", "c"]
+    assert common_levels(["a", "b", "c"], values, 5).tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("grid", [[np.nan], [np.inf, 1.0], [], [[1.0]], 3.0, ["a"], None])
+def test_grids_of_numbers_are_checked(grid: object) -> None:
+    with pytest.raises(UserError, match="The grid of column 'size' must"):
+        NumberInput("size", (0,)).check(grid)

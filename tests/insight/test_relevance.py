@@ -1,3 +1,5 @@
+"""Relevance of columns."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,13 +10,13 @@ import torch
 from builders.estimators import make_rows, skewed_rows, small
 
 from sswim import SSWIMRegressor
-from sswim.insight.relevance import relevance_of
+from sswim.insight import relevance_of
 from sswim.members.feature_predictor import FeaturePredictor
 
 
 def jansen(values: np.ndarray, changed: list[np.ndarray]) -> np.ndarray:
     """Return shares of mean squared differences."""
-    total = np.array([np.mean((each - values) ** 2) for each in changed])
+    total = np.array([np.mean((other - values) ** 2) for other in changed])
     return total / total.sum()
 
 
@@ -89,15 +91,3 @@ def test_members_without_weight_are_left_out(models: dict[str, SSWIMRegressor]) 
     found = relevance_of(replace(ensemble, weights=weights), x, [[0], [1]])
     torch.testing.assert_close(found[0], found[2])
     assert (found[[1, 3]] == 0).all()
-
-
-def test_ripples_count_by_their_size() -> None:
-    """They make 74 % of the mean squared slopes of this function, and 1.5 % of its variance."""
-    random = np.random.default_rng(0)
-    x = random.uniform(-2, 2, size=(400, 2))
-    ripple = 0.2 * np.sin(12 * x[:, 1])
-    model = small(depth=0, n_neighbors=32, length_scale=0.5, max_iter=60)
-    model.fit(x, x[:, 0] + ripple + 0.01 * random.normal(size=400))
-    assert np.corrcoef(model.predict(x) - x[:, 0], ripple)[0, 1] > 0.9  # it was learnt
-    share = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1]])[0, 1]
-    assert 0.005 < share < 0.05

@@ -24,7 +24,6 @@ from sswim.ensemble.ensemble import Ensemble
 from sswim.members.feature_predictor import FeaturePredictor
 from sswim.members.model import Factors
 from sswim.members.observations import warped_measures
-from sswim.members.predictor import Predictor
 from sswim.rows.rows import Measure
 from sswim.rows.scaling import Scaling
 
@@ -67,33 +66,22 @@ def local_metric(
     total = inputs.new_zeros(*inputs.shape, inputs.shape[1])
     triples = zip(ensemble.members, ensemble.weights.tolist(), length_scales, strict=True)
     for member, weight, scales in triples:
-        if weight == 0 or _is_constant(member):
+        if weight == 0 or (isinstance(member, FeaturePredictor) and member.is_constant):
             continue
-        parts = [
-            _metric(member.factors, ensemble.scaling, scales, chunk.mean)
-            for chunk in chunks(Measure(inputs), rows_at_once(Measure(inputs)))
-        ]
+        parts = []
+        for chunk in chunks(Measure(inputs), rows_at_once(Measure(inputs))):
+            slopes = _warp_jacobian(member.factors, ensemble.scaling, chunk.mean) / scales[:, None]
+            parts.append(slopes.mT @ slopes)
         total += weight * torch.cat(parts)
     return total
 
 
-def _metric(
-    factors: Factors,
-    scaling: Scaling,
-    length_scales: Float64[Tensor, " Q"],
-    inputs: Float64[Tensor, "N D"],
-) -> Float64[Tensor, "N D D"]:
-    """Return JᵀJ of the warped inputs in units of the length-scales."""
-    slopes = warp_jacobian(factors, scaling, inputs) / length_scales[:, None]
-    return slopes.mT @ slopes
-
-
-def warp_jacobian(
+def _warp_jacobian(
     factors: Factors, scaling: Scaling, inputs: Float64[Tensor, "N D"]
 ) -> Float64[Tensor, "N Q D"]:
     """Return J, the slopes ∂u_q/∂x_d of a member's warped inputs, for every row.
 
-    They are those of the scaling, of normal scores and of the means of all warps.
+    Scaling, normal scores and the means of all warps contribute.
 
     Args:
         factors: Tensors of the member.
@@ -111,7 +99,3 @@ def warp_jacobian(
             for column in warped.unbind(-1)
         ]
     return torch.stack(rows, dim=-2)
-
-
-def _is_constant(member: Predictor) -> bool:
-    return isinstance(member, FeaturePredictor) and member.is_constant

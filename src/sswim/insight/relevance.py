@@ -57,7 +57,7 @@ def relevance_of(
         inputs: Two or more rows in the units of the data.
         columns: The places of the inputs of each column.
     """
-    others = inputs[_givers(len(inputs)).to(inputs.device)]
+    others = inputs[_other_rows(len(inputs)).to(inputs.device)]
     sets = [inputs]  # the rows as they are, and then with one column changed after another
     for places in map(list, columns):
         changed = inputs.clone()
@@ -66,14 +66,14 @@ def relevance_of(
     shape = (len(ensemble.members), 1 + len(columns), -1)
     means = _member_means(ensemble, torch.cat(sets)).reshape(shape)
     mixed = torch.einsum("m,mcn->cn", ensemble.weights, means)
-    every = torch.cat((mixed[None], means))
-    rise = (every[:, 1:] - every[:, :1]).square().mean(-1)
-    whole = rise.sum(-1, keepdim=True)
-    return torch.where(whole > 0, rise / torch.where(whole > 0, whole, 1.0), 0.0)
+    functions = torch.cat((mixed[None], means))
+    changes = (functions[:, 1:] - functions[:, :1]).square().mean(-1)
+    total = changes.sum(-1, keepdim=True)
+    return torch.where(total > 0, changes / torch.where(total > 0, total, 1.0), 0.0)
 
 
-def _givers(n_rows: int) -> Int64[Tensor, " N"]:
-    """Return for each row another one, drawn at random: all rows give and take once."""
+def _other_rows(n_rows: int) -> Int64[Tensor, " N"]:
+    """Return another row for each row, drawn at random: every row is drawn once."""
     order = np.random.default_rng(0).permutation(n_rows)
     giver = np.empty_like(order)
     giver[order] = np.roll(order, 1)
@@ -89,9 +89,9 @@ def _member_means(
     Members without weight have zeros.
     """
     nothing = points.new_zeros(len(points), len(ensemble.scaling.target_mean))
-    found = []
+    means = []
     for member, weight in enumerate(ensemble.weights.tolist()):
         posterior = ensemble.alone(member).posterior
         mean = nothing if weight == 0 else posterior(points[:, None]).mean[:, 0]
-        found.append(mean / ensemble.scaling.target_spread)
-    return torch.stack(found)
+        means.append(mean / ensemble.scaling.target_spread)
+    return torch.stack(means)
