@@ -1,19 +1,16 @@
-"""Time searches for nearest points by a k-d tree, by blocks of products, and by FAISS.
+"""Time searches for nearest points by a k-d tree and by blocks of products.
 
     python lab/benchmarks/neighbour_search.py [--dimensions 2 6 10] [--points 1000 100000]
 
 The points are uniform or in 50 clusters of correlated columns; queries come from the same
-distribution. Times are microseconds of a query, without the building of the search. FAISS is timed
-in ten dimensions with at most 100,000 points, and only if it is installed. The results are stored
-after every set of points.
+distribution. Times are microseconds of a query, without the building of the search. The results
+are stored after every set of points.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -30,7 +27,6 @@ DIMENSIONS = (1, 2, 4, 6, 7, 8, 10, 12)
 POINTS = (1_000, 10_000, 100_000, 1_000_000)
 KINDS = ("uniform", "clusters")
 N_CLUSTERS = 50
-MAX_FAISS_POINTS, FAISS_DIMENSION = 100_000, 10
 
 
 def draw(kind: str, n: int, dimension: int) -> Tensor:
@@ -50,14 +46,9 @@ def search(made: Search, queries: Tensor, k: int) -> None:
     made.nearest(queries, k)
 
 
-def methods(n_points: int, dimension: int, device: torch.device) -> Iterator[Method]:
-    """Yield the methods to time."""
-    yield "blocks"
-    if device.type == "cpu":
-        yield "tree"
-        timed = n_points <= MAX_FAISS_POINTS and dimension == FAISS_DIMENSION
-        if timed and find_spec("faiss") is not None:
-            yield "faiss"
+def methods(device: torch.device) -> tuple[Method, ...]:
+    """Return the methods to time."""
+    return ("blocks", "tree") if device.type == "cpu" else ("blocks",)
 
 
 def measure(
@@ -68,7 +59,7 @@ def measure(
     points, queries = rows[:n_points], rows[n_points:]
     workloads: dict[str, Workload] = {
         method: partial(search, make_search(points, method), queries, k)
-        for method in methods(n_points, dimension, device)
+        for method in methods(device)
     }
     comparison = compare(workloads, device, Rounds(3, 3, 0.0, 2, 10.0))
     microseconds = {
@@ -92,17 +83,17 @@ def main() -> None:
     cases: list[dict[str, Any]] = []
     result = {
         "command": "python lab/benchmarks/neighbour_search.py",
-        **machine(device, ("scipy", "faiss-cpu")),
+        **machine(device, ("scipy",)),
         "queries": asked.queries,
         "neighbours": asked.neighbours,
         "unit": "median microseconds of a query",
         "cases": cases,
     }
-    print("| points | dimension | kind | blocks | tree | FAISS |\n|---|---|---|---|---|---|")
+    print("| points | dimension | kind | blocks | tree |\n|---|---|---|---|---|")
     for n_points, dimension, kind in product(asked.points, asked.dimensions, KINDS):
         case = measure(kind, n_points, dimension, asked.queries, asked.neighbours, device)
         cases.append(case)
-        cells = [str(case["microseconds"].get(name, "")) for name in ("blocks", "tree", "faiss")]
+        cells = [str(case["microseconds"].get(name, "")) for name in ("blocks", "tree")]
         print(f"| {n_points} | {dimension} | {kind} | {' | '.join(cells)} |", flush=True)
         text = json.dumps(result, indent=2)
         result_path(asked.out, device.type).write_text(text + "\n", encoding="utf-8")

@@ -89,8 +89,6 @@ def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[i
         if architecture.n_neighbors:  # small matrices of each row, and no features
             continue
         n_components = 2 * architecture.n_frequencies
-        if architecture.linear:
-            n_components += member.model.n_inputs + 1
         shapes.append((n_components, n_components if variance else 1))
     return shapes
 

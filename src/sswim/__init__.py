@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from sswim.members.architecture import Architecture
     from sswim.members.checkpoints import Checkpoints
     from sswim.members.feature_predictor import condition
-    from sswim.members.history import Step, Stopping, Training
+    from sswim.members.history import Step, Training
     from sswim.members.linear_regression import Prediction
     from sswim.members.model import SSWIM
     from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
     from sswim.members.predictor import Predictor
     from sswim.members.start import enrich, start
-    from sswim.members.training import LBFGS, Adam, train
+    from sswim.members.training import Adam, train
     from sswim.rows.rows import Measure, Rows, as_measure, as_rows
 
 _HOMES = {
@@ -67,7 +67,6 @@ _HOMES = {
     "members.feature_predictor": ("condition",),
     "members.history": (
         "Step",
-        "Stopping",
         "Training",
     ),
     "members.linear_regression": ("Prediction",),
@@ -85,7 +84,6 @@ _HOMES = {
     ),
     "members.training": (
         "Adam",
-        "LBFGS",
         "train",
     ),
     "rows.rows": (
@@ -101,7 +99,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EVIDENCE",
-    "LBFGS",
     "LEAVE_ONE_OUT",
     "MAP",
     "SSWIM",
@@ -118,7 +115,6 @@ __all__ = [
     "SSWIMRegressor",
     "Scores",
     "Step",
-    "Stopping",
     "Training",
     "__version__",
     "as_measure",

@@ -76,7 +76,7 @@ def move_gp(gp: PseudoGP, generator: torch.Generator) -> PseudoGP:
     """Give a GP random frequencies, pseudo-inputs and pseudo-targets, and return it."""
     n_inputs = gp.pseudo_inputs.shape[1]
     scales = 0.5 + torch.rand(n_inputs, generator=generator, dtype=torch.float64)
-    gp.spectrum.start("matern32", "orthogonal", scales, generator)
+    gp.spectrum.start("matern32", scales, generator)
     gp.start(normal(generator, 40, n_inputs), torch.ones_like(scales), generator)
     with torch.no_grad():
         gp.pseudo_targets.copy_(normal(generator, *gp.pseudo_targets.shape))

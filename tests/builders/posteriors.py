@@ -22,7 +22,6 @@ KINDS: dict[str, list[Changes]] = {
     "depth 0": [{"depth": 0}],
     "depth 1": [{"depth": 1}],
     "depth 2": [{"depth": 2, "warps": "joint"}],
-    "linear": [{"depth": 0, "linear": True}],
     "normal scores": [{"depth": 1, "inputs": "normal-scores"}],
     "noise": [{"noise": "input-dependent"}],
     "sinh-arcsinh": [{"output_warp": "sinh-arcsinh", "noise": "input-dependent"}],
@@ -31,9 +30,6 @@ KINDS: dict[str, list[Changes]] = {
     "neighbours, one amplitude": [{"neighbours": 99, "local_amplitude": False, "kernel": "rbf"}],
     "few neighbours": [{"neighbours": 6, "kernel": "matern52"}],
     "warped neighbours": [{"neighbours": 99, "depth": 1, "noise": "input-dependent"}],
-    "expected kernel": [
-        {"neighbours": 99, "depth": 1, "expected_kernel": True, "kernel": "rbf", "perturb": 0.1}
-    ],
     "mixture": [
         {"depth": 1, "warps": "joint"},
         {"depth": 0, "inputs": "normal-scores", "output_warp": "sinh-arcsinh"},

@@ -19,7 +19,6 @@ from sswim.members.architecture import Architecture
         ({"output_warp": "log"}, r"output_warp must be one of .*'tanh'.* Got 'log'"),
         ({"noise": "none"}, r"noise must be one of .*'input-dependent'.* Got 'none'"),
         ({"kernel": "cosine"}, "kernel must be one of"),
-        ({"draw": "halton"}, "draw must be one of"),
         ({"pseudo_prior": "flat"}, r"pseudo_prior must be one of .*'whitened'.* Got 'flat'"),
         ({"inputs": "ranked"}, r"inputs must be one of .*'normal-scores'.* Got 'ranked'"),
         ({"n_warp_frequencies": 0}, "n_warp_frequencies must be an integer of at least 1. Got 0"),
@@ -33,7 +32,6 @@ from sswim.members.architecture import Architecture
         ({"depth": True}, "depth must be an integer"),
         ({"n_neighbors": -1}, "n_neighbors must be an integer of at least 0"),
         ({"local_amplitude": 1}, "local_amplitude must be True or False"),
-        ({"linear": True}, "only a model without warps sees. Got linear=True with depth=1"),
     ],
 )
 def test_impossible_architectures_are_refused(change: dict[str, Any], message: str) -> None:

@@ -79,12 +79,3 @@ def test_fewer_frequencies_in_the_warps_take_less(generator: torch.Generator) ->
         graph_bytes_per_row(Architecture(n_warp_frequencies=n), inputs) for n in (64, None)
     )
     assert fewer < plain
-
-
-def test_linear_features_take_more(generator: torch.Generator) -> None:
-    inputs = small_rows(generator).inputs
-    plain, linear = (
-        graph_bytes_per_row(Architecture(depth=0, linear=linear), inputs)
-        for linear in (False, True)
-    )
-    assert plain + 4 * 4 * 8 <= linear

@@ -66,7 +66,7 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     [
         *DENSITIES.values(),
         {"inputs": "normal-scores", "n_warp_frequencies": 4},
-        {"depth": 0, "inputs": "normal-scores", "linear": True, "noise": "input-dependent"},
+        {"depth": 0, "inputs": "normal-scores", "noise": "input-dependent"},
     ],
     ids=str,
 )

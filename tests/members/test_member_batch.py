@@ -15,9 +15,9 @@ from sswim.kernels.features import expected_quadratic
 from sswim.members.linear_regression import leave_one_out, negative_log_evidence, posterior
 from sswim.members.model import SSWIM, stack_models, unstack_models
 from sswim.members.objective import LEAVE_ONE_OUT, MAP, Objective, backward
-from sswim.members.observations import expected_top_quadratic, observe, warped_measures
+from sswim.members.observations import observe, warped_measures
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Measure, Rows
+from sswim.rows.rows import Rows
 from sswim.warps.output_warp import OutputWarpName
 
 MEMBERS = 3
@@ -27,11 +27,10 @@ SHAPES: list[dict[str, Any]] = [
     {"depth": 1, "pseudo_prior": "whitened"},
     {"depth": 2},
     {"depth": 2, "pseudo_prior": "whitened"},
-    {"depth": 0, "linear": True},
-    {"depth": 0, "linear": True, "inputs": "normal-scores"},
+    {"depth": 0, "inputs": "normal-scores"},
     {"depth": 1, "n_warp_frequencies": 4, "inputs": "normal-scores"},
 ]
-"""Depths, priors of the warps, linear features and normal scores."""
+"""Depths, priors of the warps and normal scores."""
 
 CASES = [(name, True) for name in DENSITIES] + [("plain", False)]
 """Output warps and noise, and whether there are weights, uncertain inputs and two targets."""
@@ -40,7 +39,7 @@ TRAINED: list[tuple[dict[str, Any], Objective]] = [
     *((shape, MAP) for shape in SHAPES),
     ({"depth": 0}, LEAVE_ONE_OUT),
     ({"depth": 1, "pseudo_prior": "whitened"}, LEAVE_ONE_OUT),
-    ({"depth": 0, "linear": True, "inputs": "normal-scores"}, LEAVE_ONE_OUT),
+    ({"depth": 0, "inputs": "normal-scores"}, LEAVE_ONE_OUT),
 ]
 """Architectures and objectives."""
 
@@ -194,29 +193,6 @@ def test_expected_quadratics_of_a_batch(own: bool, generator: torch.Generator) -
     )
 
 
-@pytest.mark.parametrize("inputs", ["standardised", "normal-scores"])
-@of_all_rows
-@torch.no_grad()
-def test_expected_quadratics_of_a_batch_with_a_trend(
-    inputs: str, own: bool, generator: torch.Generator
-) -> None:
-    models, each, rows = members(
-        generator, own=own, extras=True, depth=0, linear=True, inputs=inputs
-    )
-    root = normal(generator, MEMBERS, 16, 16)
-    forms = root @ root.mT
-
-    def quadratic(model: SSWIM, measure: Measure, form: Tensor) -> Tensor:
-        factors = model.condition()[0]
-        return expected_top_quadratic(factors, measure, warped_measures(factors, measure)[-1], form)
-
-    expected = [
-        quadratic(model, given.inputs, form)
-        for model, given, form in zip(models, each, forms, strict=True)
-    ]
-    assert_close(quadratic(stack_models(models), rows.inputs, forms), torch.stack(expected))
-
-
 @pytest.mark.parametrize("kind", ["sinh-arcsinh", "tanh"])
 @of_all_rows
 @torch.no_grad()
@@ -232,7 +208,7 @@ def test_output_maps_of_a_batch_are_inverted(
 
 @pytest.mark.parametrize(
     "density",
-    [*DENSITIES.values(), {"depth": 0, "linear": True, "inputs": "normal-scores"}],
+    [*DENSITIES.values(), {"depth": 0, "inputs": "normal-scores"}],
     ids=str,
 )
 def test_what_is_stacked_can_be_taken_apart(

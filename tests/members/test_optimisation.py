@@ -4,15 +4,15 @@ import copy
 
 import pytest
 import torch
-from builders.models import SMALL, normal, small_model, small_rows
+from builders.models import SMALL, normal, small_rows
 
-from sswim.base.cholesky import FactorisationError
 from sswim.base.record import chunks
+from sswim.base.validation import UserError
 from sswim.members.history import Step
 from sswim.members.model import SSWIM
-from sswim.members.objective import MAP, backward
+from sswim.members.objective import MAP
 from sswim.members.start import start
-from sswim.members.training import LBFGS, Adam, train
+from sswim.members.training import Adam, train
 from sswim.members.training_state import TrainingState
 from sswim.rows.rows import Rows
 
@@ -86,26 +86,15 @@ def test_adam_continues_from_a_saved_state_as_if_it_had_not_stopped(
         assert torch.equal(model.state_dict()[name], tensor), name
 
 
-def test_lbfgs_at_the_optimum_says_so(rows: Rows, generator: torch.Generator) -> None:
-    model = small_model(rows, generator, depth=0)
-    result = train(model, rows, MAP, LBFGS(steps=500), device="cpu")
-    assert result.ended == "converged"
-    assert result.best.gradient_norm < 1e-3
-
-
-def test_a_line_search_that_goes_too_far_turns_back(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = iter(range(1000))
-
-    def fails_at_first(*arguments: object) -> torch.Tensor:
-        if next(calls) == 2:
-            raise FactorisationError("too far")
-        return backward(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("sswim.members.training.backward", fails_at_first)
-    result = train(model, rows, MAP, LBFGS(steps=10), device="cpu")
-    assert result.best.value < result.history[0].value - 0.1
+@pytest.mark.parametrize(
+    "settings",
+    [{"steps": -1}, {"learning_rate": 0.0}, {"noise_rate": 0.0}, {"noise_rate": -1.0}],
+    ids=str,
+)
+def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
+    message = "steps must not be negative, learning_rate and noise_rate positive"
+    with pytest.raises(UserError, match=message):
+        Adam(**settings)  # type: ignore[arg-type]
 
 
 def test_chunks_cannot_grow(generator: torch.Generator) -> None:

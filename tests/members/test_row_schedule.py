@@ -6,7 +6,6 @@ from builders.models import SMALL, small_rows
 
 from sswim.base.record import stack_records
 from sswim.members import training as growth
-from sswim.members.history import Stopping
 from sswim.members.model import stack_models
 from sswim.members.objective import MAP, one_pass
 from sswim.members.start import start
@@ -64,9 +63,9 @@ def test_training_does_not_converge_before_it_has_seen_all_rows(
     monkeypatch.setattr(growth, "MIN_ROWS", 10)
     rows = small_rows(generator, n=200)
     model = start(SMALL, rows.inputs.mean, 1, generator)
-    stopping = Stopping(patience=2, tolerance=1e9)  # nothing is an improvement
-    optimiser = Adam(steps=30, growing=True)
-    training = train(model, rows, MAP, optimiser, stopping=stopping, device="cpu")
+    monkeypatch.setattr("sswim.members.history.PATIENCE", 2)
+    monkeypatch.setattr("sswim.members.history.TOLERANCE", 1e9)  # nothing is an improvement
+    training = train(model, rows, MAP, Adam(steps=30, growing=True), device="cpu")
     assert training.ended == "converged"
     assert len(training.history) == 16 + 3
 

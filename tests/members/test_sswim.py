@@ -29,9 +29,7 @@ def test_warps_may_have_fewer_frequencies(generator: torch.Generator) -> None:
             assert gp.spectrum.unit_frequencies.shape == (4, 3)
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"depth": 0, "linear": True, "inputs": "normal-scores"}], ids=str
-)
+@pytest.mark.parametrize("changes", [{}, {"depth": 0, "inputs": "normal-scores"}], ids=str)
 def test_the_state_dict_holds_the_whole_model(
     changes: dict[str, Any], generator: torch.Generator
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from builders.models import SMALL, normal, small_model, small_rows
 
-from sswim.kernels.spectrum import Draw, Kernel
+from sswim.kernels.spectrum import Kernel
 from sswim.members.architecture import Architecture
 from sswim.members.feature_predictor import condition
 from sswim.members.model import stack_models
@@ -88,7 +88,7 @@ def test_a_model_of_normal_scores_starts_from_them(generator: torch.Generator) -
     [
         {"depth": 2, "inputs": "normal-scores"},
         {"depth": 1, "n_warp_frequencies": 4, "output_warp": "tanh", "noise": "input-dependent"},
-        {"depth": 0, "linear": True},
+        {"depth": 0},
     ],
     ids=str,
 )
@@ -115,20 +115,19 @@ def test_an_enriched_model_differs_in_its_top_features_alone(
     ):
         assert torch.equal(ours.mean, theirs.mean)
     features = row_features(richer.condition()[0], rows.inputs)
-    assert features.shape[-1] == 32 + (4 if changes.get("linear") else 0)
+    assert features.shape[-1] == 32
     prediction = condition(richer, rows).predict(rows.inputs)
     few = condition(model, rows).predict(rows.inputs)
     assert not torch.allclose(prediction.mean, few.mean)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
-@pytest.mark.parametrize("draw", ["iid", "orthogonal", "sobol"])
 @torch.no_grad()
 def test_an_enriched_model_is_closer_to_its_kernel(
-    kernel: Kernel, draw: Draw, generator: torch.Generator
+    kernel: Kernel, generator: torch.Generator
 ) -> None:
     x = normal(generator, 50, 2)
-    architecture = Architecture(depth=0, n_frequencies=16, kernel=kernel, draw=draw)
+    architecture = Architecture(depth=0, n_frequencies=16, kernel=kernel)
     model = start(architecture, x, 1, generator)
     scaled = x / model.spectrum.log_length_scales.exp()
     distance = torch.cdist(scaled, scaled)

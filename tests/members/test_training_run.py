@@ -9,7 +9,7 @@ from builders.models import SMALL, normal, small_rows
 from sswim.base.cholesky import FactorisationError
 from sswim.distributed.processes import ALONE
 from sswim.members import training as training_run
-from sswim.members.history import MemberCallback, Stopping
+from sswim.members.history import MemberCallback
 from sswim.members.model import SSWIM, stack_models
 from sswim.members.objective import MAP, one_pass
 from sswim.members.start import start
@@ -27,13 +27,8 @@ def model(rows: Rows, generator: torch.Generator) -> SSWIM:
     return start(SMALL, rows.inputs.mean, 1, generator)
 
 
-def make_run(
-    model: SSWIM,
-    rows: Rows,
-    callback: MemberCallback | None = None,
-    stopping: Stopping | None = None,
-) -> TrainingRun:
-    return TrainingRun(model, rows, MAP, None, stopping or Stopping(), callback, ALONE)
+def make_run(model: SSWIM, rows: Rows, callback: MemberCallback | None = None) -> TrainingRun:
+    return TrainingRun(model, rows, MAP, None, callback, ALONE)
 
 
 def two_members(rows: Rows) -> SSWIM:
@@ -91,8 +86,11 @@ def test_a_member_that_has_ended_is_put_back_to_its_best_parameters(
     assert torch.equal(run.position(), torch.stack((elsewhere[0], best[1])))
 
 
-def test_a_run_ends_when_all_members_have_ended(rows: Rows) -> None:
-    run = make_run(two_members(rows), rows, stopping=Stopping(patience=1, tolerance=0.1))
+def test_a_run_ends_when_all_members_have_ended(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.members.history.PATIENCE", 1)
+    run = make_run(two_members(rows), rows)
     run.finish_step([1.0, 1.0], [0.0, 0.0])
     run.finish_step([0.5, 1.0], [0.0, 0.0])
     assert [member.ended for member in run.members] == [None, "converged"]

@@ -8,10 +8,8 @@ from sswim.search.nearest import TreeSearch
 from sswim.search.search import BlockSearch, Method, make_search
 
 
-@pytest.mark.parametrize("method", ["auto", "tree", "blocks", "faiss"])
+@pytest.mark.parametrize("method", ["auto", "tree", "blocks"])
 def test_every_method_finds_the_same(method: Method) -> None:
-    if method == "faiss":
-        pytest.importorskip("faiss")
     points, queries = TABLES["normal"]
     assert_nearest(make_search(points, method), points, queries, 5)
 

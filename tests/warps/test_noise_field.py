@@ -18,7 +18,7 @@ def random_field(
 ) -> NoiseField:
     """Make a noise field with random parameters."""
     field = NoiseField(3, n_frequencies, n_targets)
-    field.spectrum.start("matern32", "orthogonal", torch.ones(3, dtype=torch.float64), generator)
+    field.spectrum.start("matern32", torch.ones(3, dtype=torch.float64), generator)
     with torch.no_grad():
         for parameter in field.parameters():
             parameter.add_(normal(generator, *parameter.shape))
@@ -49,7 +49,7 @@ def test_against_the_formula(uncertain: bool, points: Measure, generator: torch.
 @torch.no_grad()
 def test_zero_is_constant_noise(points: Measure, generator: torch.Generator) -> None:
     field = NoiseField(3, 4, 2)
-    field.spectrum.start("rbf", "iid", torch.ones(3, dtype=torch.float64), generator)
+    field.spectrum.start("rbf", torch.ones(3, dtype=torch.float64), generator)
     ratio = log_noise_ratio(field.condition()[0], points)
     assert ratio.shape == (12, 2)
     assert not ratio.any()

@@ -54,7 +54,6 @@ def test_variants_of_neighbours_differ_in_what_their_names_say() -> None:
     variants = {
         "scores": {"inputs": "normal-scores"},
         "gaussian": {"local_amplitude": False},
-        "expected": {"expected_kernel": True},
         "warp-output": {"output_warp": "sinh-arcsinh"},
         "matern12": {"kernel": "matern12"},
         "scores-128": {"inputs": "normal-scores", "n_neighbors": 128},

@@ -7,10 +7,9 @@ import pytest
 from builders.crps import cdf_of_rows, integrated_crps
 from lab_builders.peers import rows
 from sswim_lab.peers.published_sswim import PublishedSSWIM
-from sswim_lab.peers.sswim_method import SSWIM, ExpectedKernelRegressor, FittedSSWIM, sswim
+from sswim_lab.peers.sswim_method import SSWIM, FittedSSWIM, sswim
 
 from sswim.ensemble.plan import KindName, Recipe
-from sswim.estimator.regressor import SSWIMRegressor
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:
@@ -19,16 +18,10 @@ def test_settings_are_those_that_differ_from_the_defaults() -> None:
     assert SSWIM(changes).settings() == expected
 
 
-@pytest.mark.parametrize("expected", [False, True])
-def test_the_expected_kernel_is_that_of_every_member(expected: bool) -> None:
+def test_a_fit_predicts() -> None:
     changes = {"depth": 1, "n_neighbors": 8, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
-    method = SSWIM(changes, expected_kernel=expected)
-    assert method.settings() == changes | ({"expected_kernel": True} if expected else {})
-    fitted = method.fit(*rows(60), 0, "cpu")
+    fitted = SSWIM(changes).fit(*rows(60), 0, "cpu")
     assert isinstance(fitted, FittedSSWIM)
-    assert type(fitted.regressor) is (ExpectedKernelRegressor if expected else SSWIMRegressor)
-    for member in fitted.regressor.members_:
-        assert member.model.architecture.expected_kernel == expected
     assert np.isfinite(fitted.predict(rows(5, seed=1)[0]).variance).all()
 
 

@@ -62,7 +62,7 @@ def start_noise_field(
     """
     field = NoiseField(sample.shape[1], architecture.n_noise_frequencies, n_targets)
     length_scales = start_length_scales(sample, None)
-    field.spectrum.start(architecture.kernel, architecture.draw, length_scales, generator)
+    field.spectrum.start(architecture.kernel, length_scales, generator)
     field.temper.zero_()
     return field
 

@@ -276,7 +276,7 @@ def check_statistics(
     tensors: Mapping[str, Tensor], architecture: Architecture, n_inputs: int, n_targets: int
 ) -> None:
     """Check the statistics of a member, by their names, before its Gram matrix is unpacked."""
-    n_features = _n_features(architecture, n_inputs)
+    n_features = 2 * architecture.n_frequencies
     gram = tensors["gram"]
     require_that(
         "members that predict by neighbours have no statistics",
@@ -321,7 +321,7 @@ def check_cost(
         )
         if architecture.n_neighbors or is_stored or n_rows is None:
             continue
-        n_features = _n_features(architecture, n_inputs)
+        n_features = 2 * architecture.n_frequencies
         is_quick = n_features**2 <= MAX_QUICK_ENTRIES and n_rows <= ROWS_PER_FEATURE * n_features
         require_that(
             "members without statistics must have few features, and few rows for these",
@@ -342,11 +342,6 @@ def check_ensemble(ensemble: Ensemble) -> None:
 
 def _floats(member: Predictor) -> Iterator[Tensor]:
     return (each for each in member.tensors() if each.is_floating_point())
-
-
-def _n_features(architecture: Architecture, n_inputs: int) -> int:
-    """Return F of the top level."""
-    return 2 * architecture.n_frequencies + (n_inputs + 1 if architecture.linear else 0)
 
 
 def _large_tensors(
@@ -483,7 +478,7 @@ def unpack_calibration(
     return Calibration(held_out, labels, out_of_fold)
 
 
-VERSION = 10
+VERSION = 11
 
 
 class ModelFileError(UserError):

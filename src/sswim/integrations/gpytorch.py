@@ -73,17 +73,15 @@ class WarpedSpectrum(nn.Module):
             generator: A generator on the CPU.
         """
         sample = sample.detach().to("cpu", torch.float64)
-        kernel, draw = self.architecture.kernel, self.architecture.draw
+        kernel = self.architecture.kernel
         n_frequencies, n_inputs = self.unit_frequencies.shape[-2:]
         layers = new_warp_layers(self.architecture, n_inputs, ())
         scales = start_length_scales(sample, None)
-        start_warps(map(_warp_layer, layers), kernel, draw, sample, scales, generator)
+        start_warps(map(_warp_layer, layers), kernel, sample, scales, generator)
         state = self.layers.state_dict()
         for name, tensor in layers.state_dict().items():
             state[name].copy_(tensor)
-        self.unit_frequencies.copy_(
-            draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
-        )
+        self.unit_frequencies.copy_(draw_frequencies(kernel, n_frequencies, n_inputs, generator))
         self.started.fill_(True)
 
     def condition(self, length_scales: Float[Tensor, "*B 1 L"]) -> Factors:

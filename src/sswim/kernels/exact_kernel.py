@@ -23,7 +23,7 @@ from scipy import special
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sswim.kernels.spectrum import DEGREES_OF_FREEDOM, Kernel, draw_frequencies
+from sswim.kernels.spectrum import DEGREES_OF_FREEDOM, Kernel, draw_independent_frequencies
 
 N_SCALES = 12
 """Number of RBF kernels whose mixture stands for a Matérn kernel of uncertain points."""
@@ -291,7 +291,7 @@ def draw_additive_frequencies(
     the spectral density of k₁.
     """
     draws = [
-        draw_frequencies(kernel, n_frequencies, 1, generator, draw="iid") for _ in range(n_inputs)
+        draw_independent_frequencies(kernel, n_frequencies, 1, generator) for _ in range(n_inputs)
     ]
     uniform = torch.rand(n_frequencies, n_inputs, generator=generator, dtype=torch.float64)
     return torch.cat(draws, dim=-1) * (uniform < strength / (1 + strength))

@@ -13,23 +13,17 @@ from torch import Tensor, nn
 from sswim.base.validation import require_choice
 
 Kernel = Literal["rbf", "matern12", "matern32", "matern52"]
-Draw = Literal["iid", "orthogonal", "sobol"]
 
 DEGREES_OF_FREEDOM: dict[Kernel, int] = {"matern12": 1, "matern32": 3, "matern52": 5}
 """2ν, the degrees of freedom of a Matérn kernel's spectral density, a multivariate Student-t."""
-
 
 _OPEN_INTERVAL = (2.0**-32, 1 - 2.0**-32)
 """Bounds of uniform random numbers: quantiles at 0 and 1 may be infinite."""
 
 
 def draw_frequencies(
-    kernel: Kernel,
-    n_frequencies: int,
-    n_inputs: int,
-    generator: torch.Generator,
-    draw: Draw = "orthogonal",
-) -> Float[Tensor, "M D"]:
+    kernel: Kernel, n_frequencies: int, n_inputs: int, generator: torch.Generator
+) -> Float64[Tensor, "M D"]:
     """Draw frequencies from a kernel's spectral density at unit length-scale.
 
     The spectral density of the RBF kernel is N(0, I). The density of Matérn-ν is the multivariate
@@ -37,26 +31,40 @@ def draw_frequencies(
     coordinates of a frequency: the isotropic kernel. (One χ² per coordinate would give a product of
     1-D kernels.)
 
+    Frequencies have orthogonal directions in blocks of D, and radii stratified over all of them:
+    they approximate the kernel better than independent ones. The factor Q of a Gaussian matrix QR
+    is uniform over the orthogonal group if the signs are chosen such that the diagonal of R is
+    positive.
+
     Args:
         kernel: The stationary kernel.
         n_frequencies: M, the number of frequencies.
         n_inputs: D, the number of inputs.
         generator: A generator on the CPU, so that the draw is the same on every device.
-        draw: ``"iid"`` for independent frequencies; ``"orthogonal"`` for blocks of D frequencies in
-            orthogonal directions; ``"sobol"`` for a scrambled Sobol sequence, mapped by quantile
-            functions.
     """
     require_choice("kernel", kernel, Kernel)
-    require_choice("draw", draw, Draw)
     if n_frequencies < 1 or n_inputs < 1:
         raise ValueError(
             "A draw needs at least one frequency and one input. "
             f"Got n_frequencies={n_frequencies}, n_inputs={n_inputs}."
         )
-    directions, uniform = {"iid": _iid, "orthogonal": _orthogonal, "sobol": _sobol}[draw](
-        n_frequencies, n_inputs, generator
-    )
-    return _radii(kernel, uniform, n_inputs)[:, None] * directions
+    blocks = math.ceil(n_frequencies / n_inputs)
+    normal = torch.randn(blocks, n_inputs, n_inputs, generator=generator, dtype=torch.float64)
+    q, r = torch.linalg.qr(normal)
+    signed = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]
+    directions = signed.mT.reshape(-1, n_inputs)[:n_frequencies]
+    strata = torch.randperm(n_frequencies, generator=generator)
+    offset = torch.rand(n_frequencies, generator=generator, dtype=torch.float64)
+    return _radii(kernel, (strata + offset) / n_frequencies, n_inputs)[:, None] * directions
+
+
+def draw_independent_frequencies(
+    kernel: Kernel, n_frequencies: int, n_inputs: int, generator: torch.Generator
+) -> Float64[Tensor, "M D"]:
+    """Draw independent frequencies from the spectral density of :func:`draw_frequencies`."""
+    normal = torch.randn(n_frequencies, n_inputs, generator=generator, dtype=torch.float64)
+    uniform = torch.rand(n_frequencies, generator=generator, dtype=torch.float64)
+    return _radii(kernel, uniform, n_inputs)[:, None] * nn.functional.normalize(normal, dim=-1)
 
 
 def _radii(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Tensor, " M"]:
@@ -65,47 +73,13 @@ def _radii(kernel: Kernel, uniform: Float64[Tensor, " M"], d: int) -> Float64[Te
     (If ‖z‖² ~ χ²_D and χ² ~ χ²_{2ν}, then F = (‖z‖²/D)/(χ²/2ν) is F-distributed, and D·F/(D·F + 2ν)
     is Beta(D/2, ν).)
     """
+    uniform = uniform.clamp(*_OPEN_INTERVAL)
     if kernel == "rbf":
         return torch.from_numpy(special.gammaincinv(d / 2, uniform.numpy())).mul(2).sqrt()
     degrees = DEGREES_OF_FREEDOM[kernel]
     beta = special.betaincinv(d / 2, degrees / 2, uniform.numpy())
     complement = special.betaincinv(degrees / 2, d / 2, (1 - uniform).numpy())  # 1 − beta
     return torch.from_numpy(degrees * beta / complement).sqrt()
-
-
-_Polar = tuple[Float64[Tensor, "M D"], Float64[Tensor, " M"]]
-"""Directions, uniform on the sphere, and uniform numbers in (0, 1) that become radii."""
-
-
-def _iid(n: int, d: int, generator: torch.Generator) -> _Polar:
-    """Draw independent directions and radii."""
-    normal = torch.randn(n, d, generator=generator, dtype=torch.float64)
-    uniform = torch.rand(n, generator=generator, dtype=torch.float64)
-    return nn.functional.normalize(normal, dim=-1), uniform.clamp(*_OPEN_INTERVAL)
-
-
-def _orthogonal(n: int, d: int, generator: torch.Generator) -> _Polar:
-    """Draw orthogonal directions in blocks of D, and radii stratified over all frequencies.
-
-    The factor Q of a Gaussian matrix QR is uniform over the orthogonal group if the signs are
-    chosen such that the diagonal of R is positive.
-    """
-    blocks = math.ceil(n / d)
-    normal = torch.randn(blocks, d, d, generator=generator, dtype=torch.float64)
-    q, r = torch.linalg.qr(normal)
-    directions = (q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]).mT.reshape(-1, d)[:n]
-    strata = torch.randperm(n, generator=generator)
-    offset = torch.rand(n, generator=generator, dtype=torch.float64)
-    return directions, ((strata + offset) / n).clamp(*_OPEN_INTERVAL)
-
-
-def _sobol(n: int, d: int, generator: torch.Generator) -> _Polar:
-    """Draw scrambled Sobol points: one coordinate for the radius, the others for the direction."""
-    seed = int(torch.randint(2**31 - 1, (), generator=generator))
-    engine = torch.quasirandom.SobolEngine(d + 1, scramble=True, seed=seed)
-    uniform = engine.draw(n, dtype=torch.float64).clamp(*_OPEN_INTERVAL)
-    normal = torch.special.ndtri(uniform[:, 1:])
-    return nn.functional.normalize(normal, dim=-1), uniform[:, 0]
 
 
 class Spectrum(nn.Module):
@@ -132,7 +106,6 @@ class Spectrum(nn.Module):
     def start(
         self,
         kernel: Kernel,
-        draw: Draw,
         length_scales: Float64[Tensor, " D"],
         generator: torch.Generator,
     ) -> None:
@@ -140,6 +113,6 @@ class Spectrum(nn.Module):
         n_frequencies, n_inputs = self.unit_frequencies.shape
         if n_frequencies:
             self.unit_frequencies.copy_(
-                draw_frequencies(kernel, n_frequencies, n_inputs, generator, draw)
+                draw_frequencies(kernel, n_frequencies, n_inputs, generator)
             )
         self.log_length_scales.copy_(length_scales.log())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sswim.base.validation import UserError, require_choice, require_flag, require_integer
-from sswim.kernels.spectrum import Draw, Kernel
+from sswim.kernels.spectrum import Kernel
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.pseudo_gp import PseudoPrior
 from sswim.warps.warp import WarpMatrix
@@ -55,8 +55,6 @@ class Architecture:
     keeps."""
     kernel: Kernel = "matern32"
     """Stationary kernel that the Fourier features approximate."""
-    draw: Draw = "orthogonal"
-    """How the frequencies are drawn (see ``draw_frequencies``)."""
     pseudo_prior: PseudoPrior = "evidence"
     """Form of the hierarchical prior on the pseudo-targets (see ``PseudoGP``)."""
     output_warp: OutputWarpName = "none"
@@ -76,12 +74,6 @@ class Architecture:
     local_amplitude: bool = True
     """Whether a neighbourhood has an amplitude of its own, which makes predictions Student-t; only
     with neighbours."""
-    expected_kernel: bool = False
-    """Whether the kernel of neighbours is its expectation over the uncertain warps, as that of
-    features is; else it is that of the warps' means, which predicts better."""
-    linear: bool = False
-    """Whether there are linear features beside the Fourier features, for a trend; only at depth
-    0."""
 
     @property
     def warp_frequencies(self) -> int:
@@ -96,7 +88,6 @@ class Architecture:
         require_choice("output_warp", self.output_warp, OutputWarpName)
         require_choice("noise", self.noise, NoiseName)
         require_choice("kernel", self.kernel, Kernel)
-        require_choice("draw", self.draw, Draw)
         require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
         require_choice("inputs", self.inputs, InputsName)
         require_choice("warps", self.warps, WarpsName)
@@ -106,15 +97,7 @@ class Architecture:
         for name, largest in (("n_warp_frequencies", LARGEST), ("warp_dim", LARGEST_WARP_DIM)):
             if getattr(self, name) is not None:
                 require_integer(name, getattr(self, name), 1, largest)
-        for name in ("local_amplitude", "expected_kernel", "linear"):
-            require_flag(name, getattr(self, name))
-        if self.linear and self.n_neighbors:
-            raise UserError("Linear features belong to Fourier features. Got n_neighbors as well.")
-        if self.linear and self.depth > 0:
-            raise UserError(
-                "Linear features need the raw inputs, which only a model without warps sees. "
-                f"Got linear=True with depth={self.depth}. Set depth=0, or linear=False."
-            )
+        require_flag("local_amplitude", self.local_amplitude)
         check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
 
 

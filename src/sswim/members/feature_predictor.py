@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sswim.base.record import chunks, concatenate, map_chunks, rows_at_once
 from sswim.distributed.processes import ALONE, Processes
+from sswim.kernels.features import expected_features, expected_quadratic
 from sswim.members.linear_regression import (
     JointPrediction,
     Posterior,
@@ -25,11 +26,9 @@ from sswim.members.linear_regression import (
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_predictor import condition_on_rows
 from sswim.members.observations import (
-    expected_top_quadratic,
     log_precision,
     observe,
     row_features,
-    top_features,
     warped_measures,
 )
 from sswim.members.predictor import Predictor, count_rows
@@ -112,9 +111,8 @@ class FeaturePredictor(Predictor):
 
         def predict(chunk: Measure) -> Prediction:
             top = warped_measures(factors, chunk)[-1].to(dtype=torch.float64)
-            raw = chunk.to(dtype=torch.float64)
-            mean = top_features(factors, raw, top) @ self.posterior.mean
-            second_moments = [expected_top_quadratic(factors, raw, top, form) for form in forms]
+            mean = expected_features(factors.frequencies, top) @ self.posterior.mean
+            second_moments = [expected_quadratic(factors.frequencies, top, form) for form in forms]
             latent = (torch.stack(second_moments, dim=-1) - mean.square()).clamp(min=0)
             row_noise = self.posterior.noise_at(log_precision(factors, chunk))
             return Prediction(mean, latent, latent + row_noise)

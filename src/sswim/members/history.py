@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from typing import Any, Literal, get_args
 
+PATIENCE = 50
+"""Number of steps without a clear improvement after which a training ends."""
 
-@dataclass(frozen=True)
-class Stopping:
-    """End early when ``patience`` steps have not improved the objective by ``tolerance``."""
-
-    patience: int = 50
-    tolerance: float = 1e-6
-    """Smallest improvement that counts, in nats per row."""
+TOLERANCE = 1e-6
+"""Smallest improvement that is clear, in nats per row."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,13 @@ class MemberSteps:
     """The step and value of the last clear improvement."""
     ended: Ending | None = None
 
-    def finish_step(self, step: Step, stopping: Stopping | None) -> bool:
+    def finish_step(self, step: Step, *, may_end: bool = True) -> bool:
         """Record a step, and return whether it is the best so far; the member may end with it."""
         self.history.append(step)
-        if stopping is not None:
-            if step.value < self.progress[1] - stopping.tolerance:
+        if may_end:
+            if step.value < self.progress[1] - TOLERANCE:
                 self.progress = (step.index, step.value)
-            if step.index - self.progress[0] >= stopping.patience:
+            if step.index - self.progress[0] >= PATIENCE:
                 self.ended = "converged"
         better = self.best is None or step.value < self.best.value
         if better:

@@ -25,7 +25,6 @@ from sswim.files.sealed_files import (
     require_tensors,
     require_that,
 )
-from sswim.kernels.features import Trend, TrendFactors
 from sswim.kernels.spectrum import Spectrum
 from sswim.members.architecture import Architecture
 from sswim.warps.noise_field import NoiseFactors, NoiseField
@@ -76,8 +75,6 @@ def check_parameters(tensors: Mapping[str, Tensor], model: SSWIM) -> None:
     _require_moderate_parameters(tensors)
     if model.output_warp is not None:
         require_ordered(tensors, "output_warp.")
-    if model.trend is not None:
-        require_ordered(tensors, "trend.")
     if model.normal_scores is not None:
         steps = tensors["normal_scores.knots"].diff()
         require_that("normal_scores.knots must increase", holds=(steps > 0).all())
@@ -110,12 +107,8 @@ class Factors(Record):
     """Factors of the noise, η(x) = log σ²(x)/σ²; None if it is constant."""
     normal_scores: NormalScores | None = None
     """Map of the inputs to normal scores; None if the model uses the inputs as they are."""
-    trend: TrendFactors | None = None
-    """Factors of the linear features; None if there are none."""
     length_scales: Float[Tensor, "*B Q"] | None = None
     """Length-scales of the exact kernel; None if features approximate the kernel."""
-    expected_kernel: bool = False
-    """Whether the exact kernel is its expectation over the uncertain warps."""
 
     @property
     def n_inputs(self) -> int:
@@ -196,7 +189,6 @@ class SSWIM(nn.Module):
         self.normal_scores = (
             InputNormalScores(n_inputs, batch) if architecture.inputs == "normal-scores" else None
         )
-        self.trend = Trend(n_inputs, batch) if architecture.linear else None
 
     @property
     def warped_dim(self) -> int:
@@ -249,9 +241,7 @@ class SSWIM(nn.Module):
             output,
             noise,
             None if self.normal_scores is None else self.normal_scores.condition(),
-            None if self.trend is None else self.trend.condition(),
             self.spectrum.length_scales() if self.architecture.n_neighbors else None,
-            self.architecture.expected_kernel,
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)
 

@@ -66,8 +66,6 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     """Estimate the bytes of one row's graph: some tensors of F and of K numbers for each GP."""
     n_inputs = inputs.mean.shape[-1]
     n_features, n_warp_features = 2 * architecture.n_frequencies, 2 * architecture.warp_frequencies
-    if architecture.linear:
-        n_features += n_inputs + 1
     n_gps = architecture.depth * (1 if architecture.warps == "joint" else 2)
     numbers = n_gps * (n_warp_features + architecture.n_pseudo) + 3 * n_features
     warped_dim = architecture.warped_dim(n_inputs)
@@ -76,8 +74,6 @@ def graph_bytes_per_row(architecture: Architecture, inputs: Measure) -> int:
     if architecture.warp_matrix == "full":
         n_entries = warped_dim * (n_inputs + (architecture.depth - 1) * warped_dim)
         numbers += 3 * n_entries
-    if architecture.linear:
-        numbers += n_features  # the Fourier and linear features, put together
     if architecture.inputs == "normal-scores":
         numbers += n_inputs
     if architecture.noise == "input-dependent":

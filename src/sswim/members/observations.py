@@ -9,14 +9,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.kernels.features import (
-    expected_features,
-    expected_joint_quadratic,
-    expected_quadratic,
-    linear_features,
-)
+from sswim.kernels.features import expected_features
 from sswim.members.model import Factors
-from sswim.rows.rows import Measure, Rows, full_covariance, marginal_variance
+from sswim.rows.rows import Measure, Rows, marginal_variance
 from sswim.warps.noise_field import log_noise_ratio
 from sswim.warps.warp import warp
 
@@ -77,14 +72,13 @@ def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
 def kernel_points(factors: Factors, inputs: Measure) -> Measure:
     """Return the warped inputs in units of the exact kernel's length-scales, in float64.
 
-    Their variance is that of uncertain raw inputs, passed on by the warps, and that of the warps if
-    the kernel is its expectation over these.
+    Their variance is that of uncertain raw inputs, passed on by the warps. The variance of the
+    warps is left out: the kernel of their means predicts better than its expectation.
     """
     assert factors.length_scales is not None
     top = warped_measures(factors, inputs)[-1]
     points = top.mean.to(torch.float64) / factors.length_scales
-    seen = top if factors.expected_kernel else replace(top, variance=None)
-    variance = marginal_variance(seen)
+    variance = marginal_variance(replace(top, variance=None))
     if variance is None:
         return Measure(points)
     return Measure(points, variance.to(torch.float64) / factors.length_scales.square())
@@ -92,43 +86,8 @@ def kernel_points(factors: Factors, inputs: Measure) -> Measure:
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
     """Return the expected top-level features of rows, in the precision of the inputs."""
-    return top_features(factors, inputs, warped_measures(factors, inputs)[-1])
-
-
-def top_features(factors: Factors, inputs: Measure, top: Measure) -> Float[Tensor, "*B N F"]:
-    """Return the expected top-level features: Fourier features, and linear ones if there are any.
-
-    Args:
-        factors: Tensors of the model.
-        inputs: Measure of the raw inputs, for the linear features.
-        top: Measure after the last warp, for the Fourier features.
-    """
-    features = expected_features(factors.frequencies.to(top.mean.dtype), top)
-    if factors.trend is None:
-        return features
-    return torch.cat((features, linear_features(factors.trend, inputs)), dim=-1)
-
-
-def expected_top_quadratic(
-    factors: Factors, inputs: Measure, top: Measure, form: Float[Tensor, "*B F F"]
-) -> Float[Tensor, "*B N"]:
-    """Return E[φᵀQφ] of all top-level features φ over the raw input's uncertainty.
-
-    Args:
-        factors: Tensors of the model.
-        inputs: Measure of the raw inputs x, with their covariance P.
-        top: Measure of u, the inputs after the last warp.
-        form: Q, a symmetric matrix.
-    """
-    if factors.trend is None:
-        return expected_quadratic(factors.frequencies, top, form)
-    assert inputs.input_variance is not None
-    # Linear features come without warps, so u is x itself or its normal scores, with slopes S:
-    # cov(u, x) = P or SP.
-    cross = full_covariance(inputs.mean, inputs.input_variance)
-    if factors.normal_scores is not None:
-        cross = factors.normal_scores.slopes(inputs.mean)[..., None] * cross
-    return expected_joint_quadratic(factors.frequencies, factors.trend, top, inputs, cross, form)
+    top = warped_measures(factors, inputs)[-1]
+    return expected_features(factors.frequencies.to(top.mean.dtype), top)
 
 
 def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "*B N T"] | None:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sswim.kernels.spectrum import Draw, Kernel, draw_frequencies
+from sswim.kernels.spectrum import Kernel, draw_frequencies
 from sswim.members.architecture import Architecture
 from sswim.members.model import SSWIM
 from sswim.rows.rows import Measure
@@ -33,8 +33,8 @@ def start(
     Args:
         architecture: Architecture of the model.
         sample: Rows of the inputs (all, or a random sample). They give the starting values of
-            length-scales and pseudo-inputs, and they fix the normal scores and the range of the
-            linear features. Inputs and targets should be standardised.
+            length-scales and pseudo-inputs, and they fix the normal scores. Inputs and targets
+            should be standardised.
         n_targets: T, the number of targets.
         generator: A generator on the CPU; all draws come from it.
         length_scale: Starting value of all length-scales, in units of each input's spread; after a
@@ -52,34 +52,31 @@ def start(
     if model.normal_scores is not None:
         model.normal_scores.start(raw)
         sample = model.normal_scores.condition().forward(Measure(raw)).mean
-    if model.trend is not None:
-        model.trend.start(raw)
     with torch.no_grad():
         for parameter, value in ((model.log_signal, signal), (model.log_noise, noise)):
             if value is not None:
                 parameter.copy_(value.log())
-    kernel, draw = architecture.kernel, architecture.draw
+    kernel = architecture.kernel
     first, later = model.warp_layers()[:1], model.warp_layers()[1:]
     length_scales = start_length_scales(sample, length_scale)
     if architecture.warp_matrix != "diagonal":
         sample, length_scales = _start_general_warp(
-            first[0], kernel, draw, sample, length_scale, generator, directions
+            first[0], kernel, sample, length_scale, generator, directions
         )
     else:
-        start_warps(first, kernel, draw, sample, length_scales, generator)
-    start_warps(later, kernel, draw, sample, length_scales, generator)
-    model.spectrum.start(kernel, draw, length_scales, generator)
+        start_warps(first, kernel, sample, length_scales, generator)
+    start_warps(later, kernel, sample, length_scales, generator)
+    model.spectrum.start(kernel, length_scales, generator)
     if model.noise_field is not None:
         # The noise depends on the raw inputs.
         raw_scales = start_length_scales(raw, length_scale)
-        model.noise_field.spectrum.start(kernel, draw, raw_scales, generator)
+        model.noise_field.spectrum.start(kernel, raw_scales, generator)
     return model
 
 
 def _start_general_warp(
     layer: WarpLayer,
     kernel: Kernel,
-    draw: Draw,
     sample: Float64[Tensor, "S D"],
     length_scale: float | None,
     generator: torch.Generator,
@@ -109,16 +106,15 @@ def _start_general_warp(
         # Its functions see the inputs themselves, between which distances are √(D/Q) times longer.
         ratio = math.sqrt(n_inputs / n_outputs)
         raw = start_length_scales(sample, length_scales[0].item() * ratio)
-        start_warps([layer], kernel, draw, sample, raw, generator)
+        start_warps([layer], kernel, sample, raw, generator)
     else:
-        start_warps([layer], kernel, draw, projected, length_scales, generator)
+        start_warps([layer], kernel, projected, length_scales, generator)
     return projected, length_scales
 
 
 def start_warps(
     layers: Iterable[WarpLayer],
     kernel: Kernel,
-    draw: Draw,
     sample: Float64[Tensor, "S D"],
     length_scales: Float64[Tensor, " D"],
     generator: torch.Generator,
@@ -127,7 +123,7 @@ def start_warps(
     spread = _spread(sample)
     for layer in layers:
         for gp in layer.gps():
-            gp.spectrum.start(kernel, draw, length_scales, generator)
+            gp.spectrum.start(kernel, length_scales, generator)
             gp.start(sample, spread, generator)
 
 
@@ -150,7 +146,7 @@ def enrich(model: SSWIM, n_more: int, generator: torch.Generator) -> SSWIM:
             f"{model.batch}; take it apart with unstack_models first."
         )
     old = model.architecture
-    added = draw_frequencies(old.kernel, n_more, model.warped_dim, generator, old.draw)
+    added = draw_frequencies(old.kernel, n_more, model.warped_dim, generator)
     architecture = replace(
         old,
         n_frequencies=old.n_frequencies + n_more,

@@ -11,7 +11,7 @@ Training steps on a GPU, recorded once as a CUDA graph and replayed with one lau
 
 One training: it evaluates the objective and keeps histories and best parameters.
 
-The loops of Adam and L-BFGS over the steps of a training.
+The loop of Adam over the steps of a training.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 
-import numpy as np
 import torch
 from jaxtyping import Float64
-from numpy.typing import NDArray
-from scipy import optimize
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError, deferred_failures
@@ -35,7 +32,7 @@ from sswim.base.devices import resolve_device
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.files.sealed_files import require_tensors
-from sswim.members.history import Callback, MemberCallback, MemberSteps, Step, Stopping, Training
+from sswim.members.history import Callback, MemberCallback, MemberSteps, Step, Training
 from sswim.members.model import SSWIM, check_parameters
 from sswim.members.objective import MAP, Objective, backward
 from sswim.members.training_state import (
@@ -66,19 +63,6 @@ class Adam:
             raise UserError(
                 f"steps must not be negative, learning_rate and noise_rate positive. Got {self}."
             )
-
-
-@dataclass(frozen=True)
-class LBFGS:
-    """L-BFGS with a line search; several evaluations of the objective per step."""
-
-    steps: int = 100
-    memory: int = 20
-    """Number of past gradients that approximate the Hessian."""
-
-    def __post_init__(self) -> None:
-        if self.steps < 0 or self.memory < 1:
-            raise UserError(f"steps must not be negative, memory at least 1. Got {self}.")
 
 
 STAGES = ((0.2, 16), (0.3, 4), (0.5, 1))
@@ -158,7 +142,6 @@ class TrainingRun:
     rows: Rows | Iterable[Rows]
     objective: Objective
     chunk_rows: int | None
-    stopping: Stopping
     callback: MemberCallback | None
     processes: Processes
 
@@ -263,8 +246,8 @@ class TrainingRun:
         seconds = time.perf_counter() - self.began
         running = [number for number, member in enumerate(self.members) if member.ended is None]
         steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
-        stopping = self.stopping if self.rows is self.last_rows else None  # not before all rows
-        better = [n for n in running if self.members[n].finish_step(steps[n], stopping)]
+        all_rows = self.rows is self.last_rows
+        better = [n for n in running if self.members[n].finish_step(steps[n], may_end=all_rows)]
         if len(better) == len(self.members):
             self.best_position = self.position()
         elif better:
@@ -389,43 +372,12 @@ def _rows_of_steps(run: TrainingRun, settings: Adam) -> Iterable[Rows | Iterable
     return growing(run.rows, settings.steps + 1)
 
 
-def run_lbfgs(run: TrainingRun, settings: LBFGS) -> None:
-    """Run SciPy's L-BFGS-B on the flattened parameters of a single model."""
-    [member] = run.members
-
-    def evaluate(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        run.move_to(torch.from_numpy(point)[None])
-        try:
-            [value], _ = run.evaluate()
-        except FactorisationError:
-            # The line search went too far; a high but finite value makes it turn back.
-            return 1e10, np.zeros_like(point)
-        return value, run.gradient()[0].cpu().numpy()
-
-    def finish_step(intermediate_result: optimize.OptimizeResult) -> None:
-        # The line search accepts the point it evaluated last, where the model still stands.
-        run.finish_step([float(intermediate_result.fun)], run.gradient().norm(dim=1).tolist())
-
-    run.finish_step(*run.evaluate())
-    result = optimize.minimize(
-        evaluate,
-        run.position()[0].cpu().numpy(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=finish_step,
-        options={"maxiter": settings.steps, "maxcor": settings.memory, "ftol": 0, "gtol": 0},
-    )
-    if result.nit < settings.steps:
-        member.ended = "converged"
-
-
 def train(
     model: SSWIM,
     rows: Rows | Iterable[Rows],
     objective: Objective = MAP,
-    optimiser: Adam | LBFGS | None = None,
+    optimiser: Adam | None = None,
     *,
-    stopping: Stopping | None = None,
     callback: Callback | None = None,
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
@@ -442,7 +394,6 @@ def train(
             be restarted.
         objective: What to minimise.
         optimiser: ``Adam()`` by default.
-        stopping: Rule for ending before the last step.
         callback: Called after every step.
         device: ``"auto"`` is CUDA where there is one.
         chunk_rows: See ``sswim.members.objective.backward``.
@@ -460,7 +411,6 @@ def train(
         rows,
         objective,
         optimiser,
-        stopping=stopping,
         callback=after_step,
         device=device,
         chunk_rows=chunk_rows,
@@ -474,9 +424,8 @@ def train_batch(
     model: SSWIM,
     rows: Rows | Iterable[Rows],
     objective: Objective = MAP,
-    optimiser: Adam | LBFGS | None = None,
+    optimiser: Adam | None = None,
     *,
-    stopping: Stopping | None = None,
     callback: MemberCallback | None = None,
     device: str | torch.device = "auto",
     chunk_rows: int | None = None,
@@ -492,34 +441,20 @@ def train_batch(
         model: A batch made by ``sswim.members.model.stack_models``, or a single model.
         rows: Rows shared by all members, or with the axes of members in front.
         objective: What to minimise.
-        optimiser: ``Adam()`` by default; ``LBFGS`` takes a single model.
-        stopping: Rule for ending a member before the last step.
+        optimiser: ``Adam()`` by default.
         callback: Called with the number of a member and its step.
         device: ``"auto"`` is CUDA where there is one.
         chunk_rows: See ``sswim.members.objective.backward``.
         processes: The processes that train the members together, each with its own rows.
-        checkpoint: Where the training is saved as it goes, and resumed from; Adam only.
+        checkpoint: Where the training is saved as it goes, and resumed from.
     """
-    optimiser = optimiser or Adam()
-    if checkpoint is not None and isinstance(optimiser, LBFGS):
-        raise ValueError("L-BFGS cannot be resumed from a checkpoint. Use Adam, or no checkpoint.")
-    if model.batch and isinstance(optimiser, LBFGS):
-        raise ValueError(
-            f"L-BFGS trains a single model, because all parameters share one line search. Got "
-            f"a batch {model.batch}; use Adam, or train its members one by one."
-        )
     place = resolve_device(device)
     model.to(place)
     if isinstance(rows, Rows):
         rows = rows.to(device=place)
-    run = TrainingRun(
-        model, rows, objective, chunk_rows, stopping or Stopping(), callback, processes
-    )
+    run = TrainingRun(model, rows, objective, chunk_rows, callback, processes)
     try:
-        if isinstance(optimiser, Adam):
-            run_adam(run, optimiser, checkpoint)
-        else:
-            run_lbfgs(run, optimiser)
+        run_adam(run, optimiser or Adam(), checkpoint)
     except StopTraining:
         pass
     finally:

@@ -1,8 +1,6 @@
 """The choice of a search for nearest points.
 
 A search by products of queries with blocks of points.
-
-A search with the flat index of FAISS.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import map_in_threads
-from sswim.base.validation import UserError
 from sswim.search.nearest import Nearest, Search, TreeSearch, check_neighbours, partition_order
 from sswim.search.scans import (
     BOX,
@@ -24,11 +21,9 @@ from sswim.search.scans import (
     Boxes,
     BoxScan,
     ProductScan,
-    largest_product,
     make_boxes,
     nearest_by_differences,
     product_dtype,
-    rank,
 )
 
 MEMORY = {"cpu": 2**28, "cuda": 2**31}
@@ -151,63 +146,6 @@ def _nearest_in_boxes(
     return BoxScan(boxes, queries[run], k, max_pairs).nearest()
 
 
-MARGIN = 16
-"""Number of candidates beyond k, whose distances prove that the others are farther away."""
-
-
-class FaissSearch:
-    """An exact search with FAISS's ``IndexFlatL2``, which compares queries with all points.
-
-    FAISS computes in float32. Its candidates are compared in float64, and where its rounding errors
-    could have hidden a nearest point, the coordinates of all points are compared. So the search is
-    exact.
-
-    Args:
-        points: Points to search in, on a CPU.
-        memory: Bytes for blocks of comparisons in float64.
-    """
-
-    def __init__(self, points: Float[Tensor, "N D"], memory: int = 2**28) -> None:
-        try:
-            import faiss  # noqa: PLC0415 (an extra)
-        except ImportError as error:
-            raise UserError(
-                "The search method 'faiss' needs the package faiss-cpu, which is not installed. "
-                "Install it with pip install 'sswim[faiss]', or choose another method."
-            ) from error
-        self.points = points.detach().to(torch.float64).contiguous()
-        self.memory = memory
-        self.centre = self.points.mean(0)
-        self.index = faiss.IndexFlatL2(points.shape[1])
-        self.index.add((self.points - self.centre).to(torch.float32).numpy())
-
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        return len(self.points)
-
-    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
-        """Return the k points nearest to each query."""
-        check_neighbours(k, self.n_points)
-        queries = queries.detach().to(self.points)
-        n = min(k + MARGIN, self.n_points)
-        centred = queries - self.centre
-        products, places = self.index.search(centred.to(torch.float32).numpy(), n)
-        # FAISS marks a place without a finite distance by −1.
-        candidates = torch.from_numpy(places).clamp(min=0)
-        indices, squared = rank(self.points, queries, candidates, k)
-        kth, farthest = squared[:, -1], torch.from_numpy(products).amax(1)
-        squares = centred.square().sum(-1)
-        limit = largest_product(kth, squares, queries.shape[1], torch.float32)
-        proven = (limit < farthest) | (n == self.n_points)
-        rest = (~proven | torch.from_numpy((places < 0).any(1))).nonzero()[:, 0]
-        if len(rest) > 0:
-            indices[rest], squared[rest] = nearest_by_differences(
-                self.points, queries[rest], k, self.memory
-            )
-        return Nearest(indices, squared)
-
-
 TREE_DIMENSIONS = 8
 """Largest dimension in which a k-d tree is faster than products, by benchmarks/neighbour_search.py.
 
@@ -221,7 +159,7 @@ MANY_POINTS, INTRINSIC_DIMENSIONS = 2**15, 6.0
 """Number of points from which a k-d tree is faster if the points lie near a set of few dimensions,
 as the rows of most tables do."""
 
-Method = Literal["auto", "tree", "blocks", "faiss"]
+Method = Literal["auto", "tree", "blocks"]
 
 
 def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search:
@@ -229,16 +167,12 @@ def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search
 
     Args:
         points: Points to search in.
-        method: "tree" is a k-d tree, "blocks" are products, "faiss" is the flat index of FAISS,
-            and "auto" is the faster of the first two for points of this dimension and device.
+        method: "tree" is a k-d tree, "blocks" are products, and "auto" is the faster of the two
+            for points of this dimension and device.
     """
     if method == "auto":
         method = "tree" if is_tree_faster(points) else "blocks"
-    if method == "tree":
-        return TreeSearch(points)
-    if method == "blocks":
-        return BlockSearch(points)
-    return FaissSearch(points)
+    return TreeSearch(points) if method == "tree" else BlockSearch(points)
 
 
 def is_tree_faster(points: Float[Tensor, "N D"]) -> bool:

@@ -408,7 +408,6 @@ def _start_layer(
         start_warps(
             [single],
             "rbf",
-            "orthogonal",
             inputs,
             torch.full((n_inputs,), scale, dtype=torch.float64),
             generator,

@@ -61,10 +61,6 @@ NEIGHBOURS: dict[str, SSWIM] = {
         f"neighbours{depth}-gaussian": SSWIM(_by_neighbours(depth, local_amplitude=False))
         for depth in (0, 1, 2)
     },
-    **{
-        f"neighbours{depth}-expected": SSWIM(_by_neighbours(depth), expected_kernel=True)
-        for depth in (1, 2)
-    },
     "neighbours1-scores-128": SSWIM(_by_neighbours(1, inputs="normal-scores", n_neighbors=128)),
     "neighbours0-matern12": SSWIM(_by_neighbours(0, kernel="matern12")),
     "neighbours1-warp-output": SSWIM(_by_neighbours(1, output_warp="sinh-arcsinh")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Float64
 
 from sswim.base.validation import require_choice, require_integer
-from sswim.ensemble.plan import Plan, Recipe
+from sswim.ensemble.plan import Recipe
 from sswim.ensemble.scores import mixture_crps
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
-from sswim.rows.summary import Summary
 from sswim_lab.peers.protocol import Fitted, Method
 from sswim_lab.peers.published_sswim import PublishedSSWIM
 from sswim_lab.peers.torch_method import TorchMethod
@@ -53,14 +52,10 @@ class SSWIM(TorchMethod):
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of ``SSWIMRegressor`` that differ from its defaults."""
-    expected_kernel: bool = False
-    """Whether the kernel of neighbours is its expectation over the uncertain warps."""
 
     def settings(self) -> Mapping[str, Any]:
         """Return what differs from the defaults, the recipe's fields one by one."""
         changes = dict(self.changes)
-        if self.expected_kernel:
-            changes["expected_kernel"] = True
         recipe = changes.pop("recipe", None)
         if recipe is not None:
             default, given = asdict(Recipe()), asdict(recipe)
@@ -71,22 +66,8 @@ class SSWIM(TorchMethod):
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
         """Fit the estimator."""
-        make = ExpectedKernelRegressor if self.expected_kernel else SSWIMRegressor
-        regressor = make(**{"random_state": seed, "device": device, **self.changes})
+        regressor = SSWIMRegressor(**{"random_state": seed, "device": device, **self.changes})
         return FittedSSWIM(regressor.fit(x, y))
-
-
-class ExpectedKernelRegressor(SSWIMRegressor):
-    """The estimator with ``Architecture.expected_kernel``, for which it has no argument."""
-
-    def _plan(self, summary: Summary) -> Plan:
-        """Make the plan of a fit, with the expected kernel in every kind."""
-        plan = super()._plan(summary)
-        kinds = (
-            replace(kind, architecture=replace(kind.architecture, expected_kernel=True))
-            for kind in plan.kinds
-        )
-        return replace(plan, kinds=tuple(kinds))
 
 
 @dataclass(frozen=True)
