@@ -31,7 +31,7 @@ from scipy.stats import spearmanr
 from sswim_lab.datasets import split
 
 from sswim import SSWIMRegressor
-from sswim.tables import text_findings
+from sswim.tables import levels
 
 RESULTS = Path("results/levels.jsonl")
 SETS = ("concrete", "airfoil", "abalone", "winered", "powerplant", "kin8nm", "creep", "elevators")
@@ -68,9 +68,9 @@ def measure(name: str, n_levels: int, encoding: str, seed: int) -> dict[str, Any
     y = np.concatenate((data.train_y[:N_TRAIN], data.test_y[:N_TEST]))
     n_train = min(N_TRAIN, len(data.train_y))
     table = with_levels(x, y, n_train, n_levels, seed)
-    text_findings.MAX_INDICATORS = 0 if encoding == "means" else 10**9
-    text_findings.MEAN_ROWS = 10**9 if encoding == "indicators" else 0
-    text_findings.RARE_SHARE = text_findings.RARE_ROWS = 0
+    levels.MAX_INDICATORS = 0 if encoding == "means" else 10**9
+    levels.MEAN_ROWS = 10**9 if encoding == "indicators" else 0
+    levels.RARE_SHARE = levels.RARE_ROWS = 0
     train, test = table.slice(0, n_train), table.slice(n_train)
     begin = time.perf_counter()
     with warnings.catch_warnings():

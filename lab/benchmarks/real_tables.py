@@ -29,7 +29,7 @@ from sswim_lab.datasets import find
 from timing import machine
 
 from sswim import SSWIMRegressor
-from sswim.tables.table_source import TableNote
+from sswim.tables import TableNote
 
 RESULTS = Path("results/real-tables.jsonl")
 MAX_TREES, PATIENCE = 2000, 50

@@ -6,7 +6,7 @@ from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError, require_coverage, require_integer, require_restartable
 from sswim.estimator.model_file import ModelFileError
 from sswim.members.checkpoints import CheckpointError
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError
 
 
 @pytest.mark.parametrize("error", [UserError, TableError, CheckpointError, ModelFileError])

@@ -10,11 +10,17 @@ import pyarrow as pa
 import pytest
 
 from sswim.distributed.processes import Share
+from sswim.tables import (
+    ChunkedTable,
+    LearntSchema,
+    Piece,
+    TableChunk,
+    input_names,
+    learn_schema,
+    split_rows,
+    target_numbers,
+)
 from sswim.tables import table as chunked_table
-from sswim.tables.schema import input_names
-from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
-from sswim.tables.table import ChunkedTable, TableChunk, split_rows
-from sswim.tables.table_rows import target_numbers
 
 
 def houses() -> pa.Table:

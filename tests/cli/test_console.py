@@ -26,7 +26,7 @@ from sswim.cli.console import user_errors
 from sswim.distributed.processes import ProcessError
 from sswim.estimator.model_file import ModelFileError
 from sswim.members.checkpoints import CheckpointError
-from sswim.tables.table_io import TableError, write_table
+from sswim.tables import TableError, write_table
 
 PROGRAM = """
 import sys
@@ -36,7 +36,7 @@ from sswim.cli.app import app
 def broken(*arguments, **options):
     raise ValueError("a bug")
 
-sswim.tables.table_source.open_source = broken
+sswim.tables.open_source = broken
 app(sys.argv[1:])
 """
 FIT = ["fit", "{table}", "--target", "y", "--out", "{folder}/m.sswim", "--quiet"]
@@ -124,7 +124,7 @@ def test_a_bug_in_a_command_shows_a_traceback(
     assert shown.returncode == 1
     assert "Traceback" in shown.stderr
     assert "ValueError: a bug" in shown.stderr
-    monkeypatch.setattr("sswim.tables.table_source.open_source", broken)
+    monkeypatch.setattr("sswim.tables.open_source", broken)
     result = CliRunner().invoke(app, command)
     assert isinstance(result.exception, ValueError)
     assert "Error: " not in result.output

@@ -15,7 +15,7 @@ from sswim.estimator import permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import permutation_importance
 from sswim.maps.blocks import evaluate_table_blocks
-from sswim.tables.table_io import write_table
+from sswim.tables import write_table
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from builders.commands import FAST, fit_prices, invoke, prices, write_prices
 
 from sswim import SSWIMRegressor
-from sswim.tables.table_io import read_table, write_table
+from sswim.tables import read_table, write_table
 
 
 @pytest.fixture

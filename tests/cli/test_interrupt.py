@@ -16,7 +16,7 @@ from sswim import SSWIMRegressor
 from sswim.cli import entry
 from sswim.cli.interrupt import Interruption, stop_on_interrupt
 from sswim.members.history import Step
-from sswim.tables.table_io import write_table
+from sswim.tables import write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LINES = {signal.SIGINT: "Interrupted.\n", signal.SIGTERM: "Terminated.\n"}

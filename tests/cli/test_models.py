@@ -13,8 +13,7 @@ from builders.commands import invoke, prices
 from sswim import SSWIMRegressor
 from sswim.cli.options import load_model, table_schema
 from sswim.rows import ArraySource
-from sswim.tables.columns import NumberColumn
-from sswim.tables.table_io import read_table, write_table
+from sswim.tables import NumberColumn, read_table, write_table
 
 QUICK: dict[str, Any] = {
     "depth": 1,

@@ -18,7 +18,7 @@ from sswim.estimator.settings import DType, ObjectiveName
 from sswim.kernels.spectrum import Kernel
 from sswim.members.architecture import NoiseName, WarpsName
 from sswim.members.checkpoints import Checkpoints
-from sswim.tables.csv_dialect import CsvOptions
+from sswim.tables import CsvOptions
 from sswim.warps.output_warp import OutputWarpName
 
 

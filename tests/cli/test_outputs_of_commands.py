@@ -12,7 +12,7 @@ from builders.commands import fit_prices, invoke, prices, write_price_model, wri
 from typer.testing import Result
 
 from sswim import SSWIMRegressor
-from sswim.tables.table_io import write_table
+from sswim.tables import write_table
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.commands import invoke, prices, write_price_model, write_prices
 
-from sswim.tables.table_io import read_table, write_table
+from sswim.tables import read_table, write_table
 
 PREDICTED = ("mean", "std", "median", "lower", "upper")
 

@@ -12,7 +12,7 @@ from builders.commands import invoke, prices, write_price_model, write_prices
 from sswim.cli.options import load_model
 from sswim.estimator.evaluation import evaluate
 from sswim.report.content import number
-from sswim.tables.table_io import write_table
+from sswim.tables import write_table
 
 
 @pytest.fixture

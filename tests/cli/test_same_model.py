@@ -15,7 +15,7 @@ from builders.commands import FAST, invoke
 
 from sswim import SSWIMRegressor
 from sswim.estimator.model_file import MODEL
-from sswim.tables.table_io import read_table, write_table
+from sswim.tables import read_table, write_table
 
 N_ROWS = 300
 SETTINGS: dict[str, Any] = {

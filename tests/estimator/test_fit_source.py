@@ -16,7 +16,7 @@ from sswim.base.validation import UserError
 from sswim.estimator.inputs import as_source
 from sswim.rows import ArraySource
 from sswim.rows.source import MemorySource
-from sswim.tables.table_source import FrameSource, TableNote, TableSource
+from sswim.tables import FrameSource, TableNote, TableSource
 
 X, Y = make_rows(20)
 NAMES = ["east", "north"]

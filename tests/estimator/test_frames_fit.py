@@ -17,11 +17,8 @@ from builders.estimators import small
 from builders.frames import FRAMES, IS_MISSING, N_ROWS, TEXTS, with_missing
 
 from sswim import SSWIMRegressor
-from sswim.tables import text_findings as missing_values
-from sswim.tables.frames import MixedColumnWarning, as_table
-from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.table_io import TableError
-from sswim.tables.table_source import TableNote
+from sswim.tables import MixedColumnWarning, TableError, TableNote, UnknownCategoryWarning, as_table
+from sswim.tables import levels as missing_values
 
 Z = np.random.default_rng(0).normal(size=N_ROWS)
 Y = np.sin(np.arange(N_ROWS)) + Z

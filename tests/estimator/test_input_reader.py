@@ -19,11 +19,14 @@ from sswim.estimator.inputs import InputReader, learn_reader, read_schema
 from sswim.rows import ArraySource
 from sswim.rows.imputer import Encoded, learn_imputer
 from sswim.rows.rows import as_rows
-from sswim.tables import text_findings as missing_values
-from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.schema import schema_to_dict
-from sswim.tables.table_io import TableError, write_table
-from sswim.tables.table_source import FrameSource
+from sswim.tables import (
+    FrameSource,
+    TableError,
+    UnknownCategoryWarning,
+    schema_to_dict,
+    write_table,
+)
+from sswim.tables import levels as missing_values
 
 N_ROWS = 60
 

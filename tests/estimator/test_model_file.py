@@ -36,8 +36,7 @@ from sswim.members.neighbour_predictor import NeighbourPredictor
 from sswim.rows.imputer import learn_imputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import learn_scaling
-from sswim.tables.columns import NumberColumn
-from sswim.tables.schema import Schema, schema_to_dict
+from sswim.tables import NumberColumn, Schema, schema_to_dict
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,7 @@ from sswim.estimator import permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import Importance, permutation_importance
 from sswim.estimator.progress import prediction_progress
-from sswim.tables.schema import Schema, schema_from_dict
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import LeftOut
+from sswim.tables import LeftOut, Schema, TableError, schema_from_dict
 
 
 def rows(n: int = 120, seed: int = 0) -> pa.Table:

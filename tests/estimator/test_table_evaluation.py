@@ -14,10 +14,15 @@ from builders.tables import mixed, small_chunks, with_gaps
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator.evaluation import Scores, evaluate, evaluate_table
-from sswim.tables.schema import Schema, schema_from_dict
-from sswim.tables.table_io import TableError, write_table
-from sswim.tables.table_rows import KEEP_ALL, LeftOut
-from sswim.tables.text_findings import complete_rows
+from sswim.tables import (
+    KEEP_ALL,
+    LeftOut,
+    Schema,
+    TableError,
+    complete_rows,
+    schema_from_dict,
+    write_table,
+)
 
 
 def fitted() -> tuple[SSWIMRegressor, Schema]:

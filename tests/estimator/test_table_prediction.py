@@ -17,10 +17,16 @@ from sswim import SSWIMRegressor
 from sswim.cli.app import app
 from sswim.distributed.processes import Processes
 from sswim.estimator.table_prediction import NAMES, assign_by_size, predict_table, predicted_columns
-from sswim.tables.csv_dialect import CsvOptions
-from sswim.tables.schema import Schema, schema_from_dict
-from sswim.tables.table_io import TableError, read_table, write_table
-from sswim.tables.table_source import TableNote, open_source
+from sswim.tables import (
+    CsvOptions,
+    Schema,
+    TableError,
+    TableNote,
+    open_source,
+    read_table,
+    schema_from_dict,
+    write_table,
+)
 
 N_ROWS = 97
 SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 40}

@@ -16,8 +16,7 @@ from hypothesis import example
 from hypothesis import strategies as st
 
 from sswim import SSWIMRegressor
-from sswim.tables.open_table import open_table
-from sswim.tables.table_io import write_table
+from sswim.tables import open_table, write_table
 
 N_ROWS = 60
 """Rows of the table of prices."""

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from sswim import SSWIMRegressor
 from sswim.cli.interrupt import STOPPED
-from sswim.tables.open_table import open_table
-from sswim.tables.table_io import write_table
+from sswim.tables import open_table, write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 

@@ -15,7 +15,7 @@ from hypothesis import example
 from typer.testing import Result
 
 from sswim import SSWIMRegressor
-from sswim.tables.open_table import open_table
+from sswim.tables import open_table
 
 TINY = ("--depth", "0", "--n-components", "8", "--max-iter", "1", "--random-state", "0", "--quiet")
 

@@ -16,8 +16,7 @@ from sswim import SSWIMRegressor, evaluate
 from sswim.base.validation import UserError
 from sswim.maps import BlockKFold
 from sswim.maps.blocks import evaluate_blocks, evaluate_table_blocks
-from sswim.tables.schema import schema_from_dict
-from sswim.tables.table_rows import LeftOut
+from sswim.tables import LeftOut, schema_from_dict
 
 
 def test_every_row_is_scored_by_a_fit_without_its_block() -> None:

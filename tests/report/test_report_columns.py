@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sswim.report.rows import MAX_LEVELS, MISSING, OTHER, array_columns, table_columns
-from sswim.tables.columns import CategoryColumn, IgnoredColumn, NumberColumn, TimeColumn
-from sswim.tables.schema import Schema
+from sswim.tables import CategoryColumn, IgnoredColumn, NumberColumn, Schema, TimeColumn
 
 TIMES = [datetime.time(0), datetime.time(6), datetime.time(18, 30)]
 DATES = [datetime.datetime(2024, 1, 1), None, datetime.datetime(2024, 1, 3)]

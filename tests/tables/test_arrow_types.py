@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sswim.tables.arrow_types import Kind, is_text, kind_of, require_kind, without_string_view
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError
+from sswim.tables.values import Kind, is_text, kind_of, require_kind, without_string_view
 
 KINDS: dict[Kind, list[pa.DataType]] = {
     "number": [

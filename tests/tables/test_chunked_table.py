@@ -5,7 +5,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, chunk_rows, rechunk, split_rows
+from sswim.tables import chunk_rows, split_rows
+from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, rechunk
 
 
 @settings(max_examples=50, deadline=None)

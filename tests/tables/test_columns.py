@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sswim.tables.columns import (
+from sswim.tables import (
     CYCLES,
     CategoryColumn,
     Column,
     IgnoredColumn,
     NumberColumn,
+    TableError,
     TimeColumn,
+    UnknownCategoryWarning,
     UnreadableValueWarning,
 )
-from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.table_io import TableError
 
 NEW_YEAR = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 ALL_CYCLES = tuple(CYCLES)

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sswim.tables import AS_FOUND, CsvOptions, TableError
 from sswim.tables import csv_dialect as csv_text
-from sswim.tables.arrow_types import TableError
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.csv_file import CsvFile
+from sswim.tables.csv_table import CsvFile
 from sswim.tables.table_copy import copy_csv
 
 NAMES = ("mean", "std")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables.csv_dialect import AS_FOUND, CsvDialect, CsvOptions, Sniffed, sniff
+from sswim.tables import AS_FOUND, CsvOptions
+from sswim.tables.csv_dialect import CsvDialect, Sniffed, sniff
 
 
 def found(folder: Path, text: str, name: str = "t.csv", options: CsvOptions = AS_FOUND) -> Sniffed:

@@ -5,10 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sswim.tables import csv_file
-from sswim.tables.arrow_types import TableError
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.csv_file import CsvFile
+from sswim.tables import AS_FOUND, CsvOptions, TableError, csv_table
+from sswim.tables.csv_table import CsvFile
 
 
 def opened(folder: Path, text: str | bytes, options: CsvOptions = AS_FOUND) -> CsvFile:
@@ -47,8 +45,8 @@ def test_the_same_rows_are_read_however_they_are_written(
 def test_parts_are_all_rows_with_types_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_file, "PASS_BYTES", 8)
-    monkeypatch.setattr(csv_file, "blocks", lambda stream: iter(lambda: stream.read(4), b""))
+    monkeypatch.setattr(csv_table, "PASS_BYTES", 8)
+    monkeypatch.setattr(csv_table, "blocks", lambda stream: iter(lambda: stream.read(4), b""))
     file = opened(tmp_path, 'x,y\n1,"a\nb"\n2.5,c\n\nz,"d"\n')
     parts = [part for part in file.parts({}) if part.num_rows]
     assert [part.schema.field("x").type for part in parts] == [

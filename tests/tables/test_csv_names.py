@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.tables.arrow_types import TableError
-from sswim.tables.csv_file import CsvNames, read_names
+from sswim.tables import TableError
+from sswim.tables.csv_table import CsvNames, read_names
 
 
 def names(*header: str, is_header: bool | None = None) -> CsvNames:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from sswim.base.validation import UserError
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, separator_words
+from sswim.tables import AS_FOUND, CsvOptions
+from sswim.tables.csv_dialect import separator_words
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables.arrow_types import TableError
-from sswim.tables.csv_dialect import CsvOptions
-from sswim.tables.csv_file import read_csv
-from sswim.tables.csv_table import CsvTable
+from sswim.tables import CsvOptions, TableError
+from sswim.tables.csv_table import CsvTable, read_csv
 
 KINDS = [
     "x,y\n1,2\n",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.csv_file import CsvFile, CsvScan, merge_types
+from sswim.tables import AS_FOUND, CsvOptions
+from sswim.tables.csv_table import CsvFile, CsvScan, merge_types
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from builders.tables import all_rows, mixed, rows_of, shares, small_chunks
 
-from sswim.tables import csv_file
+from sswim.tables import TableError, csv_table, read_table, write_table
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.table_io import TableError, read_table, write_table
 
 BLOCK = 2**20
 """Number of bytes that are read from a file at once."""
@@ -107,7 +106,7 @@ def test_a_late_value_counts_as_an_early_one(
     dtype: pa.DataType,
     expected: object,
 ) -> None:
-    monkeypatch.setattr(csv_file, "PASS_BYTES", BLOCK // 4)
+    monkeypatch.setattr(csv_table, "PASS_BYTES", BLOCK // 4)
     path = folder_of(tmp_path, {"t.csv": late(value, first)}) / "t.csv"
     table = CsvTable.open(path)
     assert table.schema.field("x").type == dtype

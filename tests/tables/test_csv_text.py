@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sswim.tables import csv_dialect as csv_text
+from sswim.tables import is_csv
 from sswim.tables.csv_dialect import (
     csv_suffix,
     exact_encoding,
     find_encoding,
-    is_csv,
     is_gzip,
     open_text,
     text_size,

@@ -5,9 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sswim.tables import csv_file
+from sswim.tables import csv_table, split_by_file
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.table_copy import split_by_file
 
 COLUMNS = {
     "id": (["1", "9223372036854775807"], pa.int64()),
@@ -32,7 +31,7 @@ COLUMNS = {
 def test_types_keep_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pass_bytes: int
 ) -> None:
-    monkeypatch.setattr(csv_file, "PASS_BYTES", pass_bytes)
+    monkeypatch.setattr(csv_table, "PASS_BYTES", pass_bytes)
     rows = zip(*(cells for cells, _ in COLUMNS.values()), strict=True)
     lines = ["," + ",".join(COLUMNS), *(f"{n}," + ",".join(row) for n, row in enumerate(rows))]
     (tmp_path / "t.csv").write_text("\n".join(lines))

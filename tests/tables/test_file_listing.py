@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sswim.tables.table import require_same_names, table_files
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError, table_files
+from sswim.tables.table import require_same_names
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from builders.tables import all_rows, mixed
 
-from sswim.tables.open_table import open_table
-from sswim.tables.table import MemoryTable
-from sswim.tables.table_copy import split_by_file
-from sswim.tables.table_io import write_table
+from sswim.tables import MemoryTable, open_table, split_by_file, write_table
 
 
 def test_every_parquet_file_is_a_table(tmp_path: Path) -> None:

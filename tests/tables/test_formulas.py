@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from builders.commands import invoke, prices, write_price_model
 
-from sswim.tables.table_copy import plain_cell, plain_record, plain_table
-from sswim.tables.table_io import read_table, write_table
+from sswim.tables import plain_table, read_table, write_table
+from sswim.tables.table_copy import plain_cell, plain_record
 
 
 @pytest.mark.parametrize(

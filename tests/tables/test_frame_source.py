@@ -9,10 +9,8 @@ import torch
 from builders.tables import learn, mixed, with_gaps
 
 from sswim.rows.imputer import impute
+from sswim.tables import FrameSource, TableError, schema_to_dict
 from sswim.tables import table_source as frame_source
-from sswim.tables.schema import schema_to_dict
-from sswim.tables.table_io import TableError
-from sswim.tables.table_source import FrameSource
 
 N_ROWS = 97
 INPUTS = ["n", "f", "town", "day", "new"]

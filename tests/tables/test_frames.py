@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sswim.tables.frames import MixedColumnWarning, array_table, as_table
-from sswim.tables.table_io import TableError
+from sswim.tables import MixedColumnWarning, TableError, array_table, as_table
 
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), None]
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from shapely import LineString, Point, Polygon
 
-from sswim.tables.frames import GeoColumns, split_geometry
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError, split_geometry
+from sswim.tables.frames import GeoColumns
 
 
 def places(crs: str | None = "EPSG:4326", **columns: Any) -> gpd.GeoDataFrame:

@@ -10,8 +10,7 @@ from builders.estimators import small
 
 from sswim import SSWIMRegressor
 from sswim.insight.effect import InputColumn
-from sswim.tables.input_columns import input_columns
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError, input_columns
 
 N = 90
 

@@ -8,9 +8,8 @@ import pytest
 from builders.tables import learn
 
 from sswim.rows.imputer import learn_imputer
+from sswim.tables import LearntSchema, LevelMeansColumn
 from sswim.tables.levels import fold_numbers
-from sswim.tables.schema_learning import LearntSchema
-from sswim.tables.target_encoding import LevelMeansColumn
 
 N_ROWS = 300
 

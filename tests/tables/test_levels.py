@@ -11,16 +11,9 @@ import pyarrow as pa
 import pytest
 from builders.tables import dictionary, views
 
-from sswim.tables import levels
-from sswim.tables.levels import (
-    N_FOLDS,
-    LevelSums,
-    UnknownCategoryWarning,
-    as_levels,
-    fold_numbers,
-    level_codes,
-)
-from sswim.tables.table_io import TableError
+from sswim.tables import TableError, UnknownCategoryWarning, as_levels, levels
+from sswim.tables.columns import level_codes
+from sswim.tables.levels import N_FOLDS, LevelSums, fold_numbers
 
 
 def column(values: Any) -> pa.ChunkedArray:

@@ -4,7 +4,7 @@ import pytest
 from builders.tables import all_rows, mixed, small_chunks
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.table import MemoryTable
+from sswim.tables import MemoryTable
 
 SIZES = [1, 2, 3, 5, 100]
 

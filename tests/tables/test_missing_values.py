@@ -5,17 +5,10 @@ import pyarrow as pa
 import pytest
 from builders.tables import gaps, houses
 
-from sswim.tables.table_io import TableError
-from sswim.tables.text_findings import (
-    TELLING_ROWS,
-    TELLING_SHARE,
-    complete_rows,
-    is_missing,
-    is_telling,
-    keep_rows,
-    missing_counts,
-    require_any_complete,
-)
+from sswim.tables import TableError, complete_rows, keep_rows
+from sswim.tables.levels import TELLING_ROWS, TELLING_SHARE, is_telling
+from sswim.tables.table_rows import missing_counts, require_any_complete
+from sswim.tables.values import missing_values
 
 
 @pytest.mark.parametrize(
@@ -32,7 +25,7 @@ from sswim.tables.text_findings import (
     ids=lambda values: str(values.type),
 )
 def test_nulls_and_nans_are_missing(values: pa.Array) -> None:
-    found = is_missing(pa.chunked_array([values]))
+    found = missing_values(pa.chunked_array([values]))
     assert found.to_pylist() == [False, True, True, False]
 
 

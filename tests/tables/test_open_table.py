@@ -5,12 +5,18 @@ from pathlib import Path
 import pytest
 from builders.tables import all_rows, houses
 
-from sswim.tables.csv_dialect import CsvOptions
+from sswim.tables import (
+    ChunkedTable,
+    CsvOptions,
+    MemoryTable,
+    TableError,
+    open_table,
+    read_small_table,
+    read_table,
+    write_table,
+)
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.open_table import open_table, read_small_table
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table import ChunkedTable, MemoryTable
-from sswim.tables.table_io import TableError, read_table, write_table
 
 KINDS = {
     ".parquet": ParquetTable,

@@ -12,9 +12,9 @@ import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.arrow_types import kind_of
+from sswim.tables import TableError, read_table, write_table
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table_io import TableError, read_table, write_table
+from sswim.tables.values import kind_of
 
 SIZES = [1, 2, 3, 5, 100]
 

@@ -9,18 +9,20 @@ import pytest
 import torch
 from builders.tables import dictionary, gaps, houses, learn, views
 
-from sswim.tables.columns import (
+from sswim.tables import (
     CategoryColumn,
     IgnoredColumn,
+    LevelMeansColumn,
     NumberColumn,
+    Schema,
     SphereColumn,
+    TableError,
     TimeColumn,
+    UnknownCategoryWarning,
+    input_names,
 )
-from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.schema import Schema, input_names
-from sswim.tables.table_io import TableError
-from sswim.tables.target_encoding import FoldMeans, LevelMeansColumn
-from sswim.tables.text_findings import TELLING_ROWS, is_missing
+from sswim.tables.levels import TELLING_ROWS
+from sswim.tables.values import missing_values
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
 SCHEMA = Schema("price", (NumberColumn("rooms"), TOWN, TimeColumn("sold"), NumberColumn("new")))
@@ -143,7 +145,7 @@ def test_infinite_numbers_are_refused() -> None:
 def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> None:
     table = pa.concat_tables([gaps().select([name, "y"])] * TELLING_ROWS)
     schema = learn(table).schema
-    missing = is_missing(table[name]).to_numpy()
+    missing = missing_values(table[name]).to_numpy()
     found = schema.encode(table).inputs
     assert schema.feature_names[-1] == f"{name} is missing"
     assert schema.indicators.tolist() == [*[False] * (found.shape[1] - 1), True]
@@ -225,7 +227,7 @@ def test_rows_of_training_have_the_means_of_other_folds() -> None:
     table = pa.table({"n": [1, 2, 3, 4], "x": ["a", "b", None, "c"]})
     assert schema.encode(table).inputs[:, 1].tolist() == [1.0, 2.0, 1.7, 1.5]
     means = 10.0 * np.arange(4)[:, None] + np.arange(5)
-    found = schema.encode(table, {"x": FoldMeans(means[:, :, None])}, np.array([4, 0, 2, 3]))
+    found = schema.encode(table, {"x": means[:, :, None]}, np.array([4, 0, 2, 3]))
     assert found.inputs.tolist() == [[1, 4], [2, 10], [3, 22], [4, 33]]
 
 

@@ -8,16 +8,18 @@ import pyarrow as pa
 import pytest
 from builders.tables import houses, learn
 
-from sswim.tables.columns import (
+from sswim.tables import (
     CategoryColumn,
     IgnoredColumn,
+    LevelMeansColumn,
     NumberColumn,
+    Schema,
     SphereColumn,
+    TableError,
     TimeColumn,
+    schema_from_dict,
+    schema_to_dict,
 )
-from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
-from sswim.tables.table_io import TableError
-from sswim.tables.target_encoding import LevelMeansColumn
 
 SHOWN = CategoryColumn("many", True, ("a",), has_other=True)
 EVERYTHING = Schema(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables.columns import SphereColumn, centre_of, points
-from sswim.tables.table_io import TableError
+from sswim.tables import SphereColumn, TableError
+from sswim.tables.columns import centre_of, points
 
 EARTH_KM = 6371.0
 

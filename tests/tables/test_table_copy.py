@@ -8,10 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import mixed, small_chunks
 
-from sswim.tables.open_table import open_table
-from sswim.tables.table import MemoryTable
-from sswim.tables.table_copy import RowReader, TableCopy, copy_file, require_copy, split_by_file
-from sswim.tables.table_io import TableError, read_table, write_table
+from sswim.tables import (
+    MemoryTable,
+    TableError,
+    copy_file,
+    open_table,
+    read_table,
+    require_copy,
+    split_by_file,
+    write_table,
+)
+from sswim.tables.table_copy import RowReader, TableCopy
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz", ".arrow"])

@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import houses, small_chunks
 
-from sswim.tables.csv_dialect import CsvOptions
-from sswim.tables.table_description import ColumnDescription, describe_table
-from sswim.tables.table_io import write_table
+from sswim.tables import CsvOptions, describe_table, write_table
+from sswim.tables.table_description import ColumnDescription
 
 TEXT = """;größe;wert;stadt;wann;uhr;leer;nummer
 0;1,5;1;Bonn;2020-01-01;10:00:00;;A{0}

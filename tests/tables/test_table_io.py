@@ -9,15 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import dictionary, houses, views
 
-from sswim.tables.csv_dialect import CsvOptions
-from sswim.tables.table_io import (
+from sswim.tables import (
+    CsvOptions,
     TableError,
     append_columns,
+    complete_rows,
+    keep_rows,
     read_table,
     require_writable_suffix,
     write_table,
 )
-from sswim.tables.text_findings import complete_rows, keep_rows
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
 

@@ -8,19 +8,17 @@ import pyarrow as pa
 import pytest
 from builders.tables import gaps, houses, mixed, shares, small_chunks, with_gaps
 
-from sswim.tables.table import MemoryTable
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import (
+from sswim.tables import (
     KEEP_ALL,
     LeftOut,
+    MemoryTable,
+    TableError,
     TargetedRows,
+    complete_rows,
     read_rows,
-    select_all_rows,
-    select_rows,
-    target_format,
     target_numbers,
 )
-from sswim.tables.text_findings import complete_rows
+from sswim.tables.table_rows import select_all_rows, select_rows, target_format
 
 NAMES = ["n", "f", "town", "day", "new"]
 

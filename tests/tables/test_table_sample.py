@@ -9,11 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sswim.tables.columns import NumberColumn
-from sswim.tables.open_table import sample_table
-from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import LeftOut
+from sswim.tables import LeftOut, NumberColumn, Schema, TableError, sample_table
 
 SCHEMA = Schema("y", (NumberColumn("x"),))
 N_ROWS = 3000

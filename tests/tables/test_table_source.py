@@ -12,17 +12,29 @@ from builders.tables import dictionary, houses, learn, mixed, shares, small_chun
 
 from sswim.distributed.processes import ALONE
 from sswim.rows.source import Chunk
+from sswim.tables import (
+    KEEP_ALL,
+    CategoryColumn,
+    ChunkedTable,
+    FrameSource,
+    LearntSchema,
+    LeftOut,
+    MemoryTable,
+    NumberColumn,
+    Schema,
+    TableError,
+    TableNote,
+    TableSource,
+    UnknownCategoryWarning,
+    complete_rows,
+    keep_rows,
+    open_source,
+    open_table,
+    schema_to_dict,
+    split_rows,
+    write_table,
+)
 from sswim.tables import table as chunked_table
-from sswim.tables.columns import CategoryColumn, NumberColumn
-from sswim.tables.levels import UnknownCategoryWarning
-from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema
-from sswim.tables.table import ChunkedTable, MemoryTable, split_rows
-from sswim.tables.table_io import TableError, write_table
-from sswim.tables.table_rows import KEEP_ALL, LeftOut
-from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
-from sswim.tables.text_findings import complete_rows, keep_rows
 
 SIZES = [1, 2, 3, 5, 100]
 

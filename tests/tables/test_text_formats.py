@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables.text_formats import NUMBER_FORMATS, TIME_FORMATS, as_numbers
+from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS, as_numbers
 
 
 def texts(*values: str | None) -> pa.Array:

@@ -10,11 +10,8 @@ import pytest
 from builders.tables import learn, mixed
 
 from sswim.distributed.processes import Share
+from sswim.tables import LeftOut, MemoryTable, TableError, TableSource, open_source, require_finite
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table import MemoryTable
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import LeftOut, require_finite
-from sswim.tables.table_source import TableSource, open_source
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lab_builders.datasets import STORED, available_file, publish, stored_table
 from sswim_lab.datasets import parsers
 from sswim_lab.datasets.catalogue import DATA_SETS
 
-from sswim.tables.table_io import read_table
+from sswim.tables import read_table
 
 
 def parse(name: str, file: Path) -> pa.Table:

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from sswim.estimator.evaluation import Scores
     from sswim.estimator.regressor import SSWIMRegressor
     from sswim.maps.blocks import BlockEvaluation
-    from sswim.tables.csv_dialect import CsvOptions
-    from sswim.tables.schema import Schema
-    from sswim.tables.table_rows import LeftOut
+    from sswim.tables import CsvOptions, LeftOut, Schema
 
 
 def evaluate(
@@ -75,7 +73,7 @@ def evaluate(
     blocks of the map, and without each of as many random folds.
     """
     from sswim.estimator.evaluation import evaluate_table
-    from sswim.tables.table_rows import LeftOut
+    from sswim.tables import LeftOut
 
     left_out = LeftOut(drop_missing, drop_missing_target)
     with user_errors():

@@ -149,7 +149,7 @@ def _fit(
 
     from sswim.estimator.regressor import SSWIMRegressor
     from sswim.members.checkpoints import Checkpoints
-    from sswim.tables.table_source import open_source
+    from sswim.tables import open_source
 
     checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
     coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))

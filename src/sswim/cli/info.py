@@ -21,7 +21,7 @@ from sswim.cli.options import (
 
 if TYPE_CHECKING:
     from sswim.ensemble.plan import FittedKind
-    from sswim.tables.table_description import TableDescription
+    from sswim.tables import TableDescription
 
 
 def info(
@@ -37,12 +37,12 @@ def info(
 ) -> None:
     """Show what a model file holds, or what would be read of a table."""
     with user_errors():
-        from sswim.tables.table_io import has_table_suffix
+        from sswim.tables import has_table_suffix
 
         if not path.is_dir() and not has_table_suffix(path):
             _show_model(path)
             return
-        from sswim.tables.table_description import describe_table
+        from sswim.tables import describe_table
 
         csv = csv_options(separator, decimal, encoding, header, keep_index)
         _show_table(path, describe_table(path, csv, text or ()))

@@ -21,8 +21,7 @@ from sswim.files.output_files import check_output_file, require_replaceable
 if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
     from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.tables.csv_dialect import CsvOptions
-    from sswim.tables.schema import Schema
+    from sswim.tables import CsvOptions, Schema
 
 SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " "}
 """Words for separators that are hard to type."""
@@ -115,7 +114,7 @@ def csv_options(
     keep_index: bool = False,
 ) -> CsvOptions:
     """Return how CSV files are read, by the options of that name."""
-    from sswim.tables.csv_dialect import CsvOptions
+    from sswim.tables import CsvOptions
 
     character = None if separator is None else SEPARATOR_WORDS.get(separator, separator)
     return CsvOptions(character, decimal, encoding, header, keep_index)
@@ -162,9 +161,7 @@ def table_schema(regressor: SSWIMRegressor) -> Schema:
 
     A model that was fitted in Python on named columns reads numbers by these names.
     """
-    from sswim.tables.columns import NumberColumn
-    from sswim.tables.schema import Schema, schema_from_dict
-    from sswim.tables.table_io import TableError
+    from sswim.tables import NumberColumn, Schema, TableError, schema_from_dict
 
     if regressor.n_targets_ > 1:
         raise TableError(

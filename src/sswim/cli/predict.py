@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sswim.estimator.interval_methods import IntervalMethod
     from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.tables.schema import Schema
+    from sswim.tables import Schema
 
 
 def predict(
@@ -69,8 +69,7 @@ def predict(
     format. A folder of files becomes a folder of Parquet files with the same names.
     """
     from sswim.estimator.table_prediction import predict_table
-    from sswim.tables.csv_dialect import is_csv
-    from sswim.tables.open_table import read_small_table
+    from sswim.tables import is_csv, read_small_table
 
     with user_errors(), join_launched(timeout) as processes:
         check_output = check_output_folder if table.is_dir() else check_output_file
@@ -125,15 +124,16 @@ def _predict_small(
 ) -> int:
     """Write a table in memory with its predictions, in any format; return its number of rows."""
     from sswim.estimator.table_prediction import predicted_columns
-    from sswim.tables.csv_dialect import is_csv
-    from sswim.tables.table_copy import plain_table
-    from sswim.tables.table_io import (
+    from sswim.tables import (
         append_columns,
+        complete_rows,
+        is_csv,
+        keep_rows,
+        plain_table,
         require_columns,
         require_writable_suffix,
         write_table,
     )
-    from sswim.tables.text_findings import complete_rows, keep_rows
 
     require_writable_suffix(out)
     require_columns(table.schema, schema.used)

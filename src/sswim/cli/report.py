@@ -64,9 +64,7 @@ def report(
         from sswim.plotting.html_page import write_page
         from sswim.report.report import report_page
         from sswim.report.rows import table_report_rows
-        from sswim.tables.open_table import sample_table
-        from sswim.tables.table_rows import LeftOut
-        from sswim.tables.table_source import TableNote
+        from sswim.tables import LeftOut, TableNote, sample_table
 
         sample = sample_table(
             schema,

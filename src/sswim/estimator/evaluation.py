@@ -35,13 +35,20 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.imputer import Encoded
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.source import prefetched
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.table import chunk_rows
-from sswim.tables.table_io import TableError
-from sswim.tables.table_rows import KEEP_ALL, LeftOut, TargetedRows, read_rows, require_finite
-from sswim.tables.table_source import TableNote
+from sswim.tables import (
+    AS_FOUND,
+    KEEP_ALL,
+    CsvOptions,
+    LeftOut,
+    Schema,
+    TableError,
+    TableNote,
+    TargetedRows,
+    chunk_rows,
+    open_table,
+    read_rows,
+    require_finite,
+)
 
 if TYPE_CHECKING:
     from sswim.estimator.prediction_methods import PredictionMethods

@@ -41,7 +41,7 @@ from sswim.rows.source import MemorySource, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sswim.tables.schema import Schema
+    from sswim.tables import Schema
 
 _MESSAGE = (
     "Predictions must be finite. Those of this model are not: some of its parameters are too large "
@@ -412,7 +412,7 @@ class InputReader:
                 "y may be the name of a column where X is a data frame or the path of a table. "
                 f"Got y={target!r}."
             )
-        from sswim.tables.table_rows import target_numbers  # noqa: PLC0415 (it loads pyarrow)
+        from sswim.tables import target_numbers  # noqa: PLC0415 (it loads pyarrow)
 
         table = self._table(X, self.schema, target)
         return table, target_numbers(table, target)
@@ -429,14 +429,14 @@ class InputReader:
 
     def _table(self, X: Any, schema: Schema, *others: str) -> pa.Table:
         """Return rows of any form as a table; of a path, the columns of the schema and others."""
-        from sswim.tables.csv_dialect import AS_FOUND  # noqa: PLC0415
-        from sswim.tables.frames import (  # noqa: PLC0415 (it loads pyarrow)
+        from sswim.tables import (  # noqa: PLC0415 (it loads pyarrow)
+            AS_FOUND,
             array_table,
             as_table,
+            open_table,
+            require_columns,
             split_geometry,
         )
-        from sswim.tables.open_table import open_table  # noqa: PLC0415
-        from sswim.tables.table_io import require_columns  # noqa: PLC0415
 
         if isinstance(X, str | os.PathLike):
             import pyarrow as pa  # noqa: PLC0415
@@ -479,7 +479,7 @@ def read_schema(content: dict[str, Any] | None) -> Schema | None:
     """Return the schema of a dictionary that a model file holds."""
     if content is None:
         return None
-    from sswim.tables.schema import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
+    from sswim.tables import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
 
     return schema_from_dict(content)
 
@@ -552,7 +552,7 @@ def _open_path(
 ) -> Source:
     if not isinstance(y, str):
         raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
-    from sswim.tables.table_source import open_source  # noqa: PLC0415 (it loads pyarrow)
+    from sswim.tables import open_source  # noqa: PLC0415 (it loads pyarrow)
 
     return open_source(
         path,
@@ -585,34 +585,26 @@ def _frame_source(
     coordinates: Coordinates,
     dtype: torch.dtype,
 ) -> Source:
-    from sswim.tables.frames import (  # noqa: PLC0415
-        array_table,
-        as_table,
-        split_geometry,
-    )
-    from sswim.tables.table_source import FrameSource, TableNote  # noqa: PLC0415
+    from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
 
     crs, target, has_names = "", "", True
     if is_geo_frame(X):
-        geo = split_geometry(X)
+        geo = tables.split_geometry(X)
         assert geo is not None
         X, crs = geo.frame, geo.crs_wkt or ""
         if geo.is_geographic and coordinates is None:
             coordinates = geo.coordinates
     if is_frame(X):
-        table = as_table(X)
+        table = tables.as_table(X)
         has_names = not is_pandas(X) or all(isinstance(name, str) for name in X.columns)
     else:
         array = np.asarray(as_numpy(X))
-        table = array_table(array, [f"x{number}" for number in range(array.shape[1])])
+        table = tables.array_table(array, [f"x{number}" for number in range(array.shape[1])])
         has_names = False
     if isinstance(y, str):
-        from sswim.tables.schema import input_names  # noqa: PLC0415
-        from sswim.tables.table_rows import target_numbers  # noqa: PLC0415
-
         target = y
-        names = input_names(table.schema, target, ())
-        y, table = target_numbers(table, target), table.select(names)
+        names = tables.input_names(table.schema, target, ())
+        y, table = tables.target_numbers(table, target), table.select(names)
     targets = check_targets(y)
     check_consistent_length(targets, np.empty(table.num_rows))
     if table.num_rows < 2 or not table.num_columns:
@@ -623,7 +615,7 @@ def _frame_source(
     weight = None
     if sample_weight is not None:
         weight = check_weight(sample_weight, table.num_rows)
-    source = FrameSource(
+    source = tables.FrameSource(
         table,
         targets.reshape(len(targets), -1),
         target=target,
@@ -636,7 +628,7 @@ def _frame_source(
         crs=crs,
     )
     for note in source.notes:
-        warnings.warn(note, TableNote, stacklevel=4)
+        warnings.warn(note, tables.TableNote, stacklevel=4)
     return source
 
 

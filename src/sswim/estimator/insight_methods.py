@@ -189,7 +189,7 @@ class InsightMethods(PredictionMethods):
         """Return the columns that became inputs."""
         if self._reader.schema is None:
             return [NumberInput(name, (place,)) for place, name in enumerate(self._input_names())]
-        from sswim.tables.input_columns import input_columns  # noqa: PLC0415 (it loads pyarrow)
+        from sswim.tables import input_columns  # noqa: PLC0415 (it loads pyarrow)
 
         return input_columns(self._reader.schema)
 

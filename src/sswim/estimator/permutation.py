@@ -24,11 +24,7 @@ from sswim.estimator.inputs import as_numpy
 from sswim.estimator.progress import prediction_progress
 from sswim.rows.imputer import Encoded
 from sswim.rows.summary import smallest_keys
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.open_table import sample_table
-from sswim.tables.schema import Schema
-from sswim.tables.table import chunk_rows
-from sswim.tables.table_rows import KEEP_ALL, LeftOut
+from sswim.tables import AS_FOUND, KEEP_ALL, CsvOptions, LeftOut, Schema, chunk_rows, sample_table
 
 if TYPE_CHECKING:
     from sswim.estimator.insight_methods import InsightMethods

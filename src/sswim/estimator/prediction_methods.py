@@ -301,7 +301,7 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self._reader.schema is None:
             raise AttributeError("A model of arrays has no schema of tables.")
-        from sswim.tables.schema import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
+        from sswim.tables import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
 
         return schema_to_dict(self._reader.schema)
 

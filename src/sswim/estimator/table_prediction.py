@@ -25,21 +25,28 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.files.output_files import require_folder, resolve_link
 from sswim.rows.imputer import Encoded
 from sswim.rows.source import prefetched
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.table import TableChunk, chunk_rows, split_rows
-from sswim.tables.table_copy import FileTable, copy_file, require_copy, split_by_file
-from sswim.tables.table_io import (
+from sswim.tables import (
+    AS_FOUND,
+    CsvOptions,
+    FileTable,
+    Schema,
+    TableChunk,
     TableError,
+    TableNote,
+    chunk_rows,
+    complete_rows,
+    copy_file,
+    keep_rows,
+    open_table,
     quote_names,
     require_columns,
+    require_copy,
+    require_finite,
     require_new_names,
+    split_by_file,
+    split_rows,
     table_suffix,
 )
-from sswim.tables.table_rows import require_finite
-from sswim.tables.table_source import TableNote
-from sswim.tables.text_findings import complete_rows, keep_rows
 
 NAMES = ("mean", "std", "median", "lower", "upper")
 

@@ -28,10 +28,7 @@ from sswim.estimator.progress import in_words
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.maps.coordinates import coordinate_columns
 from sswim.maps.grid_columns import Name, sphere_coordinates
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.table_rows import KEEP_ALL, LeftOut, read_rows
+from sswim.tables import AS_FOUND, KEEP_ALL, CsvOptions, LeftOut, Schema, open_table, read_rows
 
 
 def plane_blocks(

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from sswim.base.validation import UserError
-from sswim.tables.frames import split_geometry
+from sswim.tables import split_geometry
 
 
 def import_extra(name: str) -> ModuleType:

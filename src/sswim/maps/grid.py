@@ -21,9 +21,7 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.maps.coordinates import import_extra
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns, model_schema
 from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.tables.columns import SphereColumn
-from sswim.tables.frames import GEOGRAPHIC_NAMES, PLANE_NAMES
-from sswim.tables.schema import Schema
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
 
 if TYPE_CHECKING:
     import xarray

@@ -15,9 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import UserError
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.tables.columns import Column, NumberColumn, TimeColumn
-from sswim.tables.schema import Schema, schema_from_dict
-from sswim.tables.table_io import quote_names
+from sswim.tables import Column, NumberColumn, Schema, TimeColumn, quote_names, schema_from_dict
 
 Name = str | int
 """Name of a column, or its number in a model of arrays."""

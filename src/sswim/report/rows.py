@@ -25,10 +25,16 @@ from sswim.estimator.inputs import as_numpy, check_rows
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.plotting.charts import Axis
 from sswim.rows.summary import smallest_keys
-from sswim.tables.columns import Column, TimeColumn, UnreadableValueWarning
-from sswim.tables.levels import UnknownCategoryWarning, as_levels
-from sswim.tables.open_table import TableSample, sample_table
-from sswim.tables.schema import Schema
+from sswim.tables import (
+    Column,
+    Schema,
+    TableSample,
+    TimeColumn,
+    UnknownCategoryWarning,
+    UnreadableValueWarning,
+    as_levels,
+    sample_table,
+)
 
 MAX_LEVELS = 12
 """Largest number of levels that a chart tells apart; the rarest of more are one."""

@@ -1,21 +1,144 @@
-"""Tables in files: Parquet, CSV and Arrow, their schemas and categories.
+"""Tables in files and data frames: how they are read, and how their columns become inputs.
 
 ``import sswim`` does not import this room, which loads pyarrow.
 """
 
-from sswim.tables.csv_dialect import CsvOptions
-from sswim.tables.open_table import open_table
-from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError, read_table, write_table
-from sswim.tables.table_source import TableSource, open_source
+from sswim.tables.columns import (
+    CYCLES,
+    CategoryColumn,
+    Column,
+    IgnoredColumn,
+    LevelMeansColumn,
+    NumberColumn,
+    SphereColumn,
+    TimeColumn,
+    UnknownCategoryWarning,
+    UnreadableValueWarning,
+)
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, is_csv
+from sswim.tables.frames import (
+    GEOGRAPHIC_NAMES,
+    PLANE_NAMES,
+    MixedColumnWarning,
+    array_table,
+    as_table,
+    split_geometry,
+)
+from sswim.tables.input_columns import input_columns
+from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
+from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
+from sswim.tables.table import (
+    ChunkedTable,
+    MemoryTable,
+    TableChunk,
+    TableError,
+    chunk_rows,
+    quote_names,
+    require_columns,
+    require_new_names,
+    split_rows,
+    table_files,
+)
+from sswim.tables.table_copy import (
+    FileTable,
+    copy_file,
+    plain_table,
+    require_copy,
+    split_by_file,
+)
+from sswim.tables.table_description import TableDescription, describe_table
+from sswim.tables.table_io import (
+    append_columns,
+    has_table_suffix,
+    open_table,
+    read_small_table,
+    read_table,
+    require_writable_suffix,
+    table_suffix,
+    write_table,
+)
+from sswim.tables.table_rows import (
+    KEEP_ALL,
+    LeftOut,
+    TableSample,
+    TargetedRows,
+    complete_rows,
+    input_names,
+    keep_rows,
+    read_rows,
+    require_finite,
+    sample_table,
+    target_numbers,
+)
+from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
+from sswim.tables.values import as_levels
 
 __all__ = [
+    "AS_FOUND",
+    "CYCLES",
+    "GEOGRAPHIC_NAMES",
+    "KEEP_ALL",
+    "PLANE_NAMES",
+    "CategoryColumn",
+    "ChunkedTable",
+    "Column",
     "CsvOptions",
+    "FileTable",
+    "FrameSource",
+    "IgnoredColumn",
+    "LearntSchema",
+    "LeftOut",
+    "LevelMeansColumn",
+    "MemoryTable",
+    "MixedColumnWarning",
+    "NumberColumn",
+    "Piece",
     "Schema",
+    "SphereColumn",
+    "TableChunk",
+    "TableDescription",
     "TableError",
+    "TableNote",
+    "TableSample",
     "TableSource",
+    "TargetedRows",
+    "TimeColumn",
+    "UnknownCategoryWarning",
+    "UnreadableValueWarning",
+    "append_columns",
+    "array_table",
+    "as_levels",
+    "as_table",
+    "chunk_rows",
+    "complete_rows",
+    "copy_file",
+    "describe_table",
+    "has_table_suffix",
+    "input_columns",
+    "input_names",
+    "is_csv",
+    "keep_rows",
+    "learn_schema",
     "open_source",
     "open_table",
+    "plain_table",
+    "quote_names",
+    "read_rows",
+    "read_small_table",
     "read_table",
+    "require_columns",
+    "require_copy",
+    "require_finite",
+    "require_new_names",
+    "require_writable_suffix",
+    "sample_table",
+    "schema_from_dict",
+    "schema_to_dict",
+    "split_by_file",
+    "split_geometry",
+    "split_rows",
+    "table_files",
+    "table_suffix",
+    "target_numbers",
     "write_table",
 ]

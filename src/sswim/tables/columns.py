@@ -3,30 +3,30 @@
 Each kind of column has ``encode``, which returns one matrix column per input, NaN where the value
 is missing. A column that had missing values in the rows of ``fit`` has one input more, its last,
 which says whether the value is missing.
-
-Longitude and latitude, which become a point on the unit sphere.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 
-from sswim.tables.arrow_types import is_text, require_kind
-from sswim.tables.levels import as_levels, level_codes
-from sswim.tables.table_io import TableError, quote_names
-from sswim.tables.text_formats import (
+from sswim.tables.table import TableError, quote_names
+from sswim.tables.values import (
     NUMBER_FORMATS,
     TIME_FORMATS,
     NumberFormat,
     TimeFormat,
+    as_levels,
     as_numbers,
+    is_text,
+    require_kind,
 )
 
 CYCLES = {"day": 86_400.0, "week": 604_800.0, "year": 31_556_952.0}
@@ -38,6 +38,10 @@ OTHER = "other"
 
 class UnreadableValueWarning(UserWarning):
     """A text in a column of numbers or times."""
+
+
+class UnknownCategoryWarning(UserWarning):
+    """A level that the model has not learnt."""
 
 
 @runtime_checkable
@@ -202,6 +206,72 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
+class LevelMeansColumn:
+    """A category, which becomes the mean target of its level and indicators of common levels.
+
+    The mean tells levels apart that are too rare for an indicator, and which levels are alike. A
+    missing or unknown level has the mean of all rows; a missing one has its own mean if there were
+    missing values in ``fit``.
+    """
+
+    kind: ClassVar[str] = "levels"
+    name: str
+    levels: tuple[str, ...]
+    means: tuple[tuple[float, ...], ...]
+    """Mean targets of each level."""
+    other: tuple[float, ...]
+    """Mean targets of all rows."""
+    missing: tuple[float, ...]
+    """Mean targets of the rows whose level is missing, or of all rows if there were none."""
+    shown: CategoryColumn | None = None
+    """The indicators of common levels; None if there are none."""
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether the last input says that the value is missing."""
+        return self.shown is not None and self.shown.has_missing
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the means and of the indicators."""
+        numbers = [f" {number}" for number in range(len(self.other))]
+        means = [f"{self.name} mean{number}" for number in (numbers if numbers[1:] else [""])]
+        return means if self.shown is None else [*means, *self.shown.inputs]
+
+    @cached_property
+    def _table(self) -> Float64[np.ndarray, "L T"]:
+        """Means of all levels, then of missing and of unknown ones."""
+        return np.array([*self.means, self.missing, self.other])
+
+    def encode(
+        self,
+        values: pa.ChunkedArray,
+        fold_means: Float64[np.ndarray, "L K T"] | None = None,
+        folds: Int64[np.ndarray, " N"] | None = None,
+    ) -> Float64[np.ndarray, "N d"]:
+        """Return the mean targets of levels, and the indicators.
+
+        Args:
+            values: Values of the column.
+            fold_means: Means without the rows of each fold, of each level and then of missing and
+                unknown ones, for rows of training.
+            folds: The fold of each row of training.
+        """
+        rows = self._rows_of(values)
+        if fold_means is None or folds is None:
+            means = self._table[rows]
+        else:
+            means = fold_means[rows, folds]
+        return means if self.shown is None else np.hstack((means, self.shown.encode(values)))
+
+    def _rows_of(self, values: pa.ChunkedArray) -> Int64[np.ndarray, " N"]:
+        """Return the number of each value's level; missing and unknown ones follow the levels."""
+        codes, missing = level_codes(self.name, values, self.levels, warn=False)
+        n_levels = len(self.levels)
+        return np.where(codes >= 0, codes, np.where(missing, n_levels, n_levels + 1))
+
+
+@dataclass(frozen=True)
 class IgnoredColumn:
     """A column that is not used, because it cannot tell anything."""
 
@@ -218,57 +288,6 @@ class IgnoredColumn:
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N 0"]:
         """Return no inputs."""
         return np.empty((len(values), 0))
-
-
-def _with_missing(names: list[str], column: Column) -> list[str]:
-    """Add the name of the input that says that a value is missing, if there is one."""
-    return [*names, f"{column.name} is missing"] if column.has_missing else names
-
-
-def _with_indicator(
-    found: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
-) -> Float64[np.ndarray, "N e"]:
-    """Add the input that says that a value is missing, if there is one."""
-    return np.column_stack((found, missing.astype(float))) if column.has_missing else found
-
-
-def _parsed(
-    values: pa.ChunkedArray,
-    pattern: NumberFormat | TimeFormat,
-    column: NumberColumn | TimeColumn,
-    words: str,
-) -> pa.ChunkedArray:
-    """Return the numbers or times of texts; others are missing, with a warning of unknown ones.
-
-    Raise an error if there are only others, and the column was no text in ``fit``.
-    """
-    texts = as_levels(values).combine_chunks()
-    parsed = pattern.parse(texts)
-    known = pc.is_in(texts, value_set=pa.array(column.markers, pa.large_string()))
-    bad = pc.and_not(pc.and_(parsed.is_null(), texts.is_valid()), known)
-    if (n_bad := pc.sum(bad).as_py() or 0) > 0:
-        some = quote_names(texts.filter(bad).unique().to_pylist())
-        if parsed.null_count == len(parsed) and not column.text_format:
-            raise TableError(f"Column {column.name!r} must hold {words}. Got text: {some}.")
-        warnings.warn(
-            f"Column {column.name!r} must hold {words}. Got {n_bad} other values, {some}: they "
-            "count as missing.",
-            UnreadableValueWarning,
-            stacklevel=4,
-        )
-    return pa.chunked_array([parsed])
-
-
-def _in_seconds(values: pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
-    """Return times, dates or durations as seconds, NaN where they are null."""
-    dtype = values.type
-    if pa.types.is_null(dtype):
-        return np.full(len(values), np.nan)
-    if pa.types.is_date32(dtype):
-        return as_numbers(values.cast(pa.int32())) * 86_400.0
-    unit = "ms" if pa.types.is_date64(dtype) else dtype.unit
-    integers = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())
-    return as_numbers(integers) / {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
 
 
 @dataclass(frozen=True)
@@ -343,3 +362,88 @@ def centre_of(
     if np.hypot(np.hypot(x, y), z) < 0.05:
         return 0.0, 0.0
     return float(np.degrees(np.arctan2(y, x))), float(np.degrees(np.arctan2(z, np.hypot(x, y))))
+
+
+def _with_missing(names: list[str], column: Column) -> list[str]:
+    """Add the name of the input that says that a value is missing, if there is one."""
+    return [*names, f"{column.name} is missing"] if column.has_missing else names
+
+
+def _with_indicator(
+    found: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
+) -> Float64[np.ndarray, "N e"]:
+    """Add the input that says that a value is missing, if there is one."""
+    return np.column_stack((found, missing.astype(float))) if column.has_missing else found
+
+
+def _parsed(
+    values: pa.ChunkedArray,
+    pattern: NumberFormat | TimeFormat,
+    column: NumberColumn | TimeColumn,
+    words: str,
+) -> pa.ChunkedArray:
+    """Return the numbers or times of texts; others are missing, with a warning of unknown ones.
+
+    Raise an error if there are only others, and the column was no text in ``fit``.
+    """
+    texts = as_levels(values).combine_chunks()
+    parsed = pattern.parse(texts)
+    known = pc.is_in(texts, value_set=pa.array(column.markers, pa.large_string()))
+    bad = pc.and_not(pc.and_(parsed.is_null(), texts.is_valid()), known)
+    if (n_bad := pc.sum(bad).as_py() or 0) > 0:
+        some = quote_names(texts.filter(bad).unique().to_pylist())
+        if parsed.null_count == len(parsed) and not column.text_format:
+            raise TableError(f"Column {column.name!r} must hold {words}. Got text: {some}.")
+        warnings.warn(
+            f"Column {column.name!r} must hold {words}. Got {n_bad} other values, {some}: they "
+            "count as missing.",
+            UnreadableValueWarning,
+            stacklevel=4,
+        )
+    return pa.chunked_array([parsed])
+
+
+def _in_seconds(values: pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
+    """Return times, dates or durations as seconds, NaN where they are null."""
+    dtype = values.type
+    if pa.types.is_null(dtype):
+        return np.full(len(values), np.nan)
+    if pa.types.is_date32(dtype):
+        return as_numbers(values.cast(pa.int32())) * 86_400.0
+    unit = "ms" if pa.types.is_date64(dtype) else dtype.unit
+    integers = values.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    return as_numbers(integers) / {"s": 1e0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+
+
+def level_codes(
+    name: str, values: pa.ChunkedArray, levels: tuple[str, ...], *, warn: bool
+) -> tuple[Int64[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
+    """Return the number of each value's level, −1 if there is none, and whether it is missing.
+
+    Args:
+        name: Name of the column.
+        values: Values of the column.
+        levels: The levels, in order.
+        warn: Whether to warn of levels that are not among them.
+    """
+    require_kind(name, values.type, "category")
+    texts = as_levels(values)
+    found = pc.index_in(texts, value_set=_as_array(levels))
+    missing = texts.is_null().to_numpy()
+    codes = np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
+    unknown = (codes < 0) & ~missing
+    if warn and unknown.any():
+        some = texts.filter(pa.array(unknown)).unique().to_pylist()
+        warnings.warn(
+            f"Column {name!r} has levels that the model has not learnt in {unknown.sum()} rows: "
+            f"{quote_names(some)}. They count as missing there.",
+            UnknownCategoryWarning,
+            stacklevel=4,
+        )
+    return codes, missing
+
+
+@lru_cache(maxsize=64)
+def _as_array(levels: tuple[str, ...]) -> pa.Array:
+    """Return levels as an Arrow array, once for all predictions of single rows."""
+    return pa.array(levels, pa.large_string())

@@ -367,15 +367,19 @@ MAX_HEAD_BYTES = 2**24
 """Number of bytes after which no more is read, however few lines these are."""
 
 _EXPONENT = r"([eE][+-]?[0-9]+)?"
+
 NUMBER = re.compile(rf"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+){_EXPONENT}")
 """A number with either decimal mark."""
 
 _COMMA = re.compile(rf"[+-]?([0-9]*,[0-9]+|[1-9][0-9]{{0,2}}(\.[0-9]{{3}})+,[0-9]+){_EXPONENT}")
 """A number whose decimal mark is a comma, unless it groups thousands."""
+
 _POINT = re.compile(rf"[+-]?([0-9]*\.[0-9]+|[1-9][0-9]{{0,2}}(,[0-9]{{3}})+\.[0-9]+){_EXPONENT}")
 """A number whose decimal mark is a point, unless it groups thousands."""
+
 _EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 """A number whose mark may be a decimal mark or group thousands."""
+
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3}){2,}")
 """A whole number with groups of thousands."""
 

@@ -1,59 +1,389 @@
-"""CSV files, one or many, read in chunks.
-
-CSV files as they are written: all columns, with types that keep all of the text.
-"""
+"""CSV files: the names and types of their columns, and their rows, whole or in chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.arrow_types import require_shape
-from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, text_size
-from sswim.tables.csv_file import CsvFile, CsvScan, look_through, merge_types
-from sswim.tables.table import TableChunk, chunk_rows, rechunk, require_same_names, table_files
+from sswim.tables.csv_dialect import (
+    AS_FOUND,
+    BLANKS,
+    NUMBER,
+    CsvDialect,
+    CsvOptions,
+    blocks,
+    csv_suffix,
+    has_short_header,
+    open_text,
+    record_blocks,
+    sniff,
+    text_size,
+)
+from sswim.tables.table import (
+    TableChunk,
+    TableError,
+    chunk_rows,
+    quote_names,
+    reading,
+    rechunk,
+    require_same_names,
+    require_shape,
+    table_files,
+)
 
-_NOT_INTEGER = r"^\s*(\+|[+-]?0[0-9xX])"
-"""Start of texts that an integer does not keep: signs, leading zeros and hexadecimal digits."""
-
-_NOT_NUMBER = _NOT_INTEGER + r"|^\s*-?[0-9]{16,}\s*$"
-"""Texts that a floating-point number does not keep."""
+PANDAS_INDEX = "Unnamed: 0"
+"""Name that pandas gives to an unnamed first column when it reads one."""
 
 
-def written_types(file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """Return types of all columns that keep what is written, such as 00001 or a time zone.
+@dataclass(frozen=True)
+class CsvNames:
+    """Names of the columns, in the order of the file."""
 
-    Columns of numbers are looked through once more.
+    names: tuple[str, ...]
+    unnamed: tuple[str, ...] = ()
+    """New names of columns that have none in the file."""
+    index: str | None = None
+    """First column if its name lets one expect that it counts the rows."""
+    notes: tuple[str, ...] = ()
+    """What the user should know, one line each."""
+
+
+def read_names(header: Sequence[str], path: str | Path, is_header: bool | None) -> CsvNames:
+    """Return the names of columns.
 
     Args:
-        file: The file.
-        types: Types of some columns as they are read; the others are text.
+        header: Cells of the first record.
+        path: The file, for messages.
+        is_header: Whether the first record has the names; None if nobody said so. Numbers that do
+            not increase are then an error, because they look like a row.
     """
-    found = {name: types.get(name, pa.string()) for name in file.names}
-    found = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in found.items()}
-    numbers = [name for name, dtype in found.items() if _is_number(dtype)]
-    for batch in file.stream(dict.fromkeys(numbers, pa.string()), numbers) if numbers else ():
-        for name in batch.schema.names:
-            is_integer = pa.types.is_integer(types[name])
-            pattern = _NOT_INTEGER if is_integer else _NOT_NUMBER
-            if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
-                found[name] = pa.string()
+    if is_header is False:
+        return CsvNames(tuple(f"column {number}" for number in range(1, len(header) + 1)))
+    notes = [] if is_header else _doubts(header, path)
+    given = [name.strip() for name in header]
+    if padded := [name for name, short in zip(header, given, strict=True) if name != short != ""]:
+        notes.append(f"Blanks around the names {quote_names(padded)} are left out.")
+    names: list[str] = []
+    for number, name in enumerate(given, start=1):
+        names.append(_unique(name, names, given) if name else _unique(f"column {number}", given))
+        if name and names[-1] != name:
+            notes.append(
+                f"Column {number} is {name!r} too, as another one: it is called {names[-1]!r}."
+            )
+    unnamed = [new for new, name in zip(names, given, strict=True) if not name]
+    index = names[0] if given[0] in ("", PANDAS_INDEX) else None
+    return CsvNames(tuple(names), tuple(unnamed), index, tuple(notes))
+
+
+def _unique(name: str, names: Collection[str], others: Collection[str] = ()) -> str:
+    """Return a name that is not among ``names``; if it must change, not among others either."""
+    if name not in names:
+        return name
+    return next(new for n in count(1) if (new := f"{name}.{n}") not in names and new not in others)
+
+
+def _doubts(header: Sequence[str], path: str | Path) -> list[str]:
+    """Return a note if all names are numbers; raise an error if they can hardly be names."""
+    if not all(NUMBER.fullmatch(name.strip()) for name in header):
+        return []
+    numbers = [float(name.replace(",", ".")) for name in header]
+    if len(numbers) > 1 and all(low < high for low, high in pairwise(numbers)):
+        return [
+            f"The names of all columns are numbers: {quote_names(header)}; give --no-header if the "
+            "first line is a row."
+        ]
+    raise TableError(
+        f"The first line must have the names of the columns. Got {quote_names(header)} in "
+        f"{str(path)!r}; if this is a row, give --no-header, and if these are names, --header."
+    )
+
+
+PASS_BYTES = 2**24
+"""Number of bytes whose columns are read at once when a file is looked through."""
+
+_CODE = re.compile("0[0-9]+")
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file of which only the first rows have been read."""
+
+    path: str
+    dialect: CsvDialect
+    columns: CsvNames
+    n_skipped: int
+    """Number of lines up to the first row, among them empty ones."""
+    has_rows: bool
+    """Whether anything follows the names."""
+    codes: Mapping[str, str]
+    """Columns with numbers that have leading zeros in the first rows, and the first of them."""
+    notes: tuple[str, ...]
+    """What the user should know, one line each."""
+
+    @classmethod
+    def open(cls, path: str | Path, options: CsvOptions) -> CsvFile:
+        """Find the dialect and the names of a file."""
+        with _csv_errors(path):
+            found = sniff(path, options)
+            if not found.records:
+                raise ValueError("Empty CSV file")
+        has_header = options.header is not False
+        names = found.records[0]
+        if has_header and has_short_header(found.records):
+            names = ("", *names)
+        columns = read_names(names, path, options.header)
+        return cls(
+            str(path),
+            found.dialect,
+            columns,
+            found.n_empty + 1 if has_header else 0,
+            len(found.records) > has_header or not found.is_whole,
+            _codes(columns.names, found.records[int(has_header) :]),
+            (*found.notes, *columns.notes),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the file."""
+        return self.columns.names
+
+    def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:
+        """Read the whole file; columns without a given type have the one that suits all rows."""
+        if not self.has_rows:
+            return pa.table({name: pa.nulls(0) for name in self.names})
+        with _csv_errors(self.path), self._text() as text:
+            options = self._options(types, self.n_skipped)
+            return self._checked(pyarrow.csv.read_csv(text, **options))
+
+    def stream(
+        self, types: Mapping[str, pa.DataType], names: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a block at a time."""
+        if not self.has_rows:
+            return
+        with _csv_errors(self.path):
+            # The file is not closed here: a thread of Arrow's reads ahead in it, and closes it.
+            options = self._options(types, self.n_skipped, include_columns=list(names))
+            yield from pyarrow.csv.open_csv(self._text(), **options)
+
+    def parts(
+        self, types: Mapping[str, pa.DataType], names: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        """Read some columns, or all, in large parts; a column's type may differ between them."""
+        if not self.has_rows:
+            return
+        with _csv_errors(self.path), self._text() as text:
+            n_skipped = self.n_skipped
+            for part in record_blocks(blocks(text), self.dialect.separator, PASS_BYTES):
+                options = self._options(types, n_skipped, include_columns=list(names))
+                yield self._checked(pyarrow.csv.read_csv(pa.BufferReader(part), **options))
+                n_skipped = 0
+
+    def text_types(self, options: CsvOptions) -> dict[str, pa.DataType]:
+        """Return the types of the columns that are text by request."""
+        return {name: pa.string() for name in options.text if name in self.names}
+
+    @property
+    def _separator(self) -> str:
+        """Separator of the text that Arrow reads."""
+        return "\t" if self.dialect.separator == BLANKS else self.dialect.separator
+
+    def _text(self) -> pa.NativeFile:
+        return open_text(self.path, self.dialect.encoding, self.dialect.separator)
+
+    def _options(
+        self, types: Mapping[str, pa.DataType], n_skipped: int, **conversion: Any
+    ) -> dict[str, Any]:
+        return {
+            "read_options": pyarrow.csv.ReadOptions(
+                column_names=list(self.names), skip_rows_after_names=n_skipped
+            ),
+            "parse_options": pyarrow.csv.ParseOptions(
+                delimiter=self._separator, newlines_in_values=True
+            ),
+            "convert_options": pyarrow.csv.ConvertOptions(
+                strings_can_be_null=True,
+                decimal_point=self.dialect.decimal,
+                column_types=dict(types),
+                **conversion,
+            ),
+        }
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        """Return a table; raise an error if its text is not in the encoding that was given."""
+        if any(pa.types.is_binary(dtype) for dtype in table.schema.types):
+            encoding = self.dialect.encoding
+            raise ValueError(f"some text is not {encoding}; give another --encoding, or none")
+        return table
+
+
+@contextmanager
+def _csv_errors(path: str | Path) -> Iterator[None]:
+    """Turn errors of the body into a TableError that names the file."""
+    with reading(path, csv_suffix(path)):
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{error}; give another --encoding, or none") from error
+
+
+def _codes(names: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return the columns with numbers that have leading zeros, and the first such number."""
+    found: dict[str, str] = {}
+    for record in records:
+        for name, cell in zip(names, record, strict=False):  # a record may be broken
+            if _CODE.fullmatch(cell):
+                found.setdefault(name, cell)
     return found
 
 
-def _is_number(dtype: pa.DataType) -> bool:
-    return pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
+@dataclass
+class CsvScan:
+    """What is known of the columns of a table after some of its rows."""
+
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    """Type of each column that suits all rows."""
+    n_rows: int = 0
+    counts_rows: bool = True
+    """Whether the index column counts the rows, of each file or of all files."""
+
+    def add(self, file: CsvFile, parts: Iterable[pa.Table | pa.RecordBatch]) -> None:
+        """Add the rows of a file, which are read in parts."""
+        starts = {0, 1, self.n_rows, self.n_rows + 1}
+        first = self.n_rows
+        for part in parts:
+            for each in part.schema:
+                self.types[each.name] = merge_types(self.types.get(each.name, pa.null()), each.type)
+            if part.num_rows:
+                starts &= _starts(file, part, self.n_rows - first)
+            self.n_rows += part.num_rows
+        self.counts_rows &= bool(starts)
+
+    def left_out(self, file: CsvFile, options: CsvOptions) -> dict[str, str]:
+        """Return the columns that are not part of the table, and what to say about each of them."""
+        if options.has_model:
+            return {}
+        found = {
+            name: f"{_number(file, name)} has neither a name nor values: it is left out."
+            for name in file.columns.unnamed
+            if pa.types.is_null(self.types[name])
+        }
+        index = file.columns.index
+        if index is not None and self.counts_rows and not options.keep_index:
+            unnamed = " has no name and" if index in file.columns.unnamed else ""
+            found[index] = (
+                f"{_number(file, index)}{unnamed} only counts the rows: it is left out; give "
+                "--keep-index to use it."
+            )
+        return found if len(found) < len(file.names) else {}
+
+    def notes(self, file: CsvFile, options: CsvOptions) -> Iterator[str]:
+        """Say what was decided about columns, one line each."""
+        if options.has_model:
+            return
+        left_out = self.left_out(file, options)
+        yield from left_out.values()
+        for name in file.columns.unnamed:
+            if name not in left_out:
+                yield f"{_number(file, name)} has no name: it is called {name!r}."
+        for name, code in file.codes.items():
+            if pa.types.is_integer(self.types[name]):
+                yield (
+                    f"Column {name!r} has leading zeros, such as {code!r}: it is read as a number; "
+                    f"give --text {shlex.quote(name)} if these are codes."
+                )
 
 
-def _has_zone(dtype: pa.DataType) -> bool:
-    return pa.types.is_timestamp(dtype) and dtype.tz is not None
+def look_through(scan: CsvScan, file: CsvFile, options: CsvOptions) -> CsvScan:
+    """Return a scan with all rows of a file added.
+
+    The types of the first part mostly suit all rows, which is found out fast. If they do not, every
+    part is read with types of its own.
+    """
+    types = file.text_types(options)
+    if text_size(file.path) > PASS_BYTES:
+        first = next(file.parts(types)).schema
+        found = replace(scan, types=dict(scan.types))
+        with suppress(TableError):
+            found.add(file, file.stream({each.name: each.type for each in first}, first.names))
+            return found
+    scan.add(file, file.parts(types))
+    return scan
+
+
+def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the type of a column whose parts have two types; text if nothing else suits both."""
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    numbers = [pa.types.is_integer(each) or pa.types.is_floating(each) for each in (one, other)]
+    if all(numbers):
+        return pa.float64()
+    if all(map(_is_local_time, (one, other))):
+        units = [each.unit for each in (one, other) if pa.types.is_timestamp(each)]
+        return pa.timestamp("ns" if "ns" in units else "s")
+    return pa.string()
+
+
+def _is_local_time(dtype: pa.DataType) -> bool:
+    return pa.types.is_date(dtype) or (pa.types.is_timestamp(dtype) and dtype.tz is None)
+
+
+def _starts(file: CsvFile, part: pa.Table | pa.RecordBatch, first: int) -> set[int]:
+    """Return the number from which the index column counts the rows of a file, if it does so.
+
+    Args:
+        file: The file.
+        part: Consecutive rows of the file.
+        first: Number of the first of them, counted from 0.
+    """
+    if file.columns.index is None:
+        return set()
+    values = part.column(file.columns.index)
+    if not pa.types.is_integer(values.type) or values.null_count:
+        return set()
+    starts = values.to_numpy() - np.arange(first, first + len(values))
+    return {int(starts[0])} if (starts == starts[0]).all() else set()
+
+
+def _number(file: CsvFile, name: str) -> str:
+    """Return how a column is called that may have no name in its file."""
+    is_unnamed = name in file.columns.unnamed
+    return f"Column {file.names.index(name) + 1}" if is_unnamed else f"Column {name!r}"
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """The rows of a CSV file."""
+
+    table: pa.Table
+    notes: tuple[str, ...]
+    """What the user should know about how the file was read, one line each."""
+
+
+def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> CsvRows:
+    """Read a CSV file whole."""
+    file = CsvFile.open(path, options)
+    table = file.read(file.text_types(options))
+    require_shape(table.num_rows, table.num_columns, path)
+    scan = CsvScan()
+    scan.add(file, [table])
+    left_out = scan.left_out(file, options)
+    return CsvRows(table.drop_columns([*left_out]), (*file.notes, *scan.notes(file, options)))
 
 
 @dataclass(frozen=True)
@@ -117,3 +447,39 @@ class CsvTable:
                     yield TableChunk(first, table, file.path)
                 number += 1
                 first += table.num_rows
+
+
+def written_types(file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return types of all columns that keep what is written, such as 00001 or a time zone.
+
+    Columns of numbers are looked through once more.
+
+    Args:
+        file: The file.
+        types: Types of some columns as they are read; the others are text.
+    """
+    found = {name: types.get(name, pa.string()) for name in file.names}
+    found = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in found.items()}
+    numbers = [name for name, dtype in found.items() if _is_number(dtype)]
+    for batch in file.stream(dict.fromkeys(numbers, pa.string()), numbers) if numbers else ():
+        for name in batch.schema.names:
+            is_integer = pa.types.is_integer(types[name])
+            pattern = _NOT_INTEGER if is_integer else _NOT_NUMBER
+            if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
+                found[name] = pa.string()
+    return found
+
+
+_NOT_INTEGER = r"^\s*(\+|[+-]?0[0-9xX])"
+"""Start of texts that an integer does not keep: signs, leading zeros and hexadecimal digits."""
+
+_NOT_NUMBER = _NOT_INTEGER + r"|^\s*-?[0-9]{16,}\s*$"
+"""Texts that a floating-point number does not keep."""
+
+
+def _is_number(dtype: pa.DataType) -> bool:
+    return pa.types.is_integer(dtype) or pa.types.is_floating(dtype)
+
+
+def _has_zone(dtype: pa.DataType) -> bool:
+    return pa.types.is_timestamp(dtype) and dtype.tz is not None

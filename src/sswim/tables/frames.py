@@ -18,11 +18,12 @@ import pyarrow as pa
 from jaxtyping import Bool
 
 from sswim.base.validation import is_geo_frame, is_missing, is_pandas
-from sswim.tables.arrow_types import without_string_view
-from sswim.tables.table_io import TableError, quote_names
+from sswim.tables.table import TableError, quote_names
+from sswim.tables.values import without_string_view
 
 GEOGRAPHIC_NAMES = ("lon", "lat")
 """Names of the coordinates in degrees."""
+
 PLANE_NAMES = ("x", "y")
 """Names of the coordinates in any other reference system, or in an unknown one."""
 
@@ -225,6 +226,7 @@ def _object_array(column: np.ndarray, name: str) -> pa.Array:
 
 
 _PLAIN = (str, bool, int, float, Decimal, np.generic)
+
 _NUMPY_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
 
 

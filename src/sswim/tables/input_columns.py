@@ -24,13 +24,13 @@ from sswim.tables.columns import (
     CYCLES,
     OTHER,
     CategoryColumn,
+    LevelMeansColumn,
     NumberColumn,
     SphereColumn,
     TimeColumn,
 )
 from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError, quote_names
-from sswim.tables.target_encoding import LevelMeansColumn
+from sswim.tables.table import TableError, quote_names
 
 MISSING = "missing"
 """Word for a row without a level, in a column that has such rows."""

@@ -14,22 +14,19 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.arrow_types import kind_of, without_string_view
 from sswim.tables.table import (
     CHUNK_BYTES,
     TableChunk,
+    TableError,
     chunk_rows,
+    reading,
     rechunk,
     require_same_names,
-    table_files,
-)
-from sswim.tables.table_io import (
-    TableError,
-    reading,
     require_shape,
     require_unique,
-    without_string_views,
+    table_files,
 )
+from sswim.tables.values import kind_of, without_string_view, without_string_views
 
 BUFFER_BYTES = 2**18
 """Maximum read-ahead per column. Without a limit, a column's whole row group is buffered."""

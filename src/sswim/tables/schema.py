@@ -22,13 +22,13 @@ from sswim.tables.columns import (
     CategoryColumn,
     Column,
     IgnoredColumn,
+    LevelMeansColumn,
     NumberColumn,
     SphereColumn,
     TimeColumn,
 )
-from sswim.tables.table_io import TableError, quote_names, require_columns
-from sswim.tables.target_encoding import FoldMeans, LevelMeansColumn
-from sswim.tables.text_formats import NUMBER_FORMATS, TIME_FORMATS
+from sswim.tables.table import TableError, quote_names, require_columns
+from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Schema:
     def encode(
         self,
         table: pa.Table,
-        fold_means: Mapping[str, FoldMeans] | None = None,
+        fold_means: Mapping[str, Float64[np.ndarray, "L K T"]] | None = None,
         folds: Int64[np.ndarray, " N"] | None = None,
     ) -> Encoded:
         """Return the inputs of a table, which may have further columns and any order of them.
@@ -186,20 +186,6 @@ class Schema:
                 f"{quote_names(others)}."
             )
         return variance
-
-
-def input_names(schema: pa.Schema, target: str, drop: Any) -> list[str]:
-    """Return the names of all columns except the target and the dropped ones."""
-    require_columns(schema, [target, *drop])
-    if target in drop:
-        raise TableError(f"The target must not be dropped. Got {target!r} for both.")
-    names = [name for name in schema.names if name != target and name not in drop]
-    if not names:
-        raise TableError(
-            f"At least one input column must remain. Got a table with {quote_names(schema.names)}, "
-            f"without the target {target!r} and the dropped columns."
-        )
-    return names
 
 
 _KINDS: dict[str, type] = {

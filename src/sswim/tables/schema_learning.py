@@ -1,7 +1,4 @@
-"""Learning a schema from the rows of a table, which need not fit in memory.
-
-A schema together with what is needed to encode the rows that it was learnt from.
-"""
+"""Learning a schema from the rows of a table, which need not fit in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from jaxtyping import Bool, Float64, Int64
 from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.summary import smallest_keys
-from sswim.tables.arrow_types import is_text, kind_of
 from sswim.tables.columns import (
     CYCLES,
     Column,
@@ -26,11 +22,13 @@ from sswim.tables.columns import (
     TimeColumn,
     centre_of,
 )
-from sswim.tables.levels import N_FOLDS, fold_numbers
+from sswim.tables.levels import N_FOLDS, TextFindings, fold_numbers, is_telling
 from sswim.tables.schema import Schema
-from sswim.tables.table_io import TableError, quote_names
-from sswim.tables.target_encoding import FoldMeans
-from sswim.tables.text_findings import TextFindings, is_missing, is_telling
+from sswim.tables.table import TableError, quote_names
+from sswim.tables.values import is_text, kind_of, missing_values
+
+SAMPLE_ROWS = 2000
+"""Number of rows from which cycles of times and the imputer are learnt."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class LearntSchema:
     schema: Schema
     imputer: GaussianImputer
     """Imputer of the inputs that are not indicators."""
-    fold_means: Mapping[str, FoldMeans]
+    fold_means: Mapping[str, Float64[np.ndarray, "L K T"]]
     """Mean targets of the levels of columns, without those of each fold."""
     notes: tuple[str, ...] = ()
     """What the user may want to know about the columns."""
@@ -62,10 +60,6 @@ class LearntSchema:
         return impute(encoded, self.imputer, indicators, np.ones_like(indicators)).inputs
 
 
-SAMPLE_ROWS = 2000
-"""Number of rows from which cycles of times and the imputer are learnt."""
-
-
 @dataclass(frozen=True)
 class Piece:
     """Some rows of a table, with their targets."""
@@ -76,70 +70,6 @@ class Piece:
     """The input columns."""
     targets: Float64[np.ndarray, "n T"]
     weight: Float64[np.ndarray, " n"] | None = None
-
-
-@dataclass
-class Findings:
-    """What one process has found in its share of the rows."""
-
-    texts: dict[str, TextFindings]
-    """Findings of the columns of text."""
-    n_rows: int = 0
-    n_missing: dict[str, int] = field(default_factory=dict)
-    """Number of missing values of each column."""
-    targets: tuple[Moments, ...] = ()
-    """Moments of the targets of each fold; none before rows are added."""
-    numbers: Int64[np.ndarray, " m"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Row numbers of the sample."""
-    sample: pa.Table | None = None
-    """A random sample of the rows."""
-    error: str = ""
-    """Message of the error that stopped the search, or an empty text."""
-
-    def add(self, piece: Piece) -> None:
-        """Add some rows."""
-        folds = fold_numbers(piece.numbers)
-        self.n_rows += len(piece.numbers)
-        for name in piece.table.column_names:
-            values = piece.table.column(name)
-            n_missing = int(is_missing(values).to_numpy().sum())
-            self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
-            if name in self.texts:
-                self.texts[name].add(values, folds, piece.targets, piece.weight)
-        self._add_targets(tuple(_moments(piece, folds == fold) for fold in range(N_FOLDS)))
-        self._add_sample(piece.numbers, piece.table)
-
-    def merge(self, other: Findings) -> None:
-        """Add what another process has found."""
-        self.n_rows += other.n_rows
-        for name, count in other.n_missing.items():
-            self.n_missing[name] = self.n_missing.get(name, 0) + count
-        for name, found in other.texts.items():
-            self.texts[name].merge(found)
-        if other.targets:
-            self._add_targets(other.targets)
-        if other.sample is not None:
-            self._add_sample(other.numbers, other.sample)
-
-    def _add_targets(self, targets: tuple[Moments, ...]) -> None:
-        pairs = zip(self.targets, targets, strict=True) if self.targets else ()
-        self.targets = tuple(one + other for one, other in pairs) or targets
-
-    def _add_sample(self, numbers: Int64[np.ndarray, " n"], table: pa.Table) -> None:
-        chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        numbers, table = numbers[chosen], table.take(pa.array(chosen))
-        if self.sample is not None:
-            numbers = np.concatenate((self.numbers, numbers))
-            table = pa.concat_tables((self.sample, table), promote_options="permissive")
-        chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        order = chosen[np.argsort(numbers[chosen])]
-        self.numbers, self.sample = numbers[order], table.take(pa.array(order))
-
-
-def _moments(piece: Piece, which: Bool[np.ndarray, " n"]) -> Moments:
-    """Return the moments of the targets of some rows."""
-    weight = None if piece.weight is None else torch.tensor(piece.weight[which])
-    return moments(torch.tensor(piece.targets[which]), weight)
 
 
 def learn_schema(
@@ -183,6 +113,70 @@ def learn_schema(
     return _learnt(found, columns, target, coordinates)
 
 
+@dataclass
+class Findings:
+    """What one process has found in its share of the rows."""
+
+    texts: dict[str, TextFindings]
+    """Findings of the columns of text."""
+    n_rows: int = 0
+    n_missing: dict[str, int] = field(default_factory=dict)
+    """Number of missing values of each column."""
+    targets: tuple[Moments, ...] = ()
+    """Moments of the targets of each fold; none before rows are added."""
+    numbers: Int64[np.ndarray, " m"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Row numbers of the sample."""
+    sample: pa.Table | None = None
+    """A random sample of the rows."""
+    error: str = ""
+    """Message of the error that stopped the search, or an empty text."""
+
+    def add(self, piece: Piece) -> None:
+        """Add some rows."""
+        folds = fold_numbers(piece.numbers)
+        self.n_rows += len(piece.numbers)
+        for name in piece.table.column_names:
+            values = piece.table.column(name)
+            n_missing = int(missing_values(values).to_numpy().sum())
+            self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
+            if name in self.texts:
+                self.texts[name].add(values, folds, piece.targets, piece.weight)
+        self._add_targets(tuple(_moments(piece, folds == fold) for fold in range(N_FOLDS)))
+        self._add_sample(piece.numbers, piece.table)
+
+    def merge(self, other: Findings) -> None:
+        """Add what another process has found."""
+        self.n_rows += other.n_rows
+        for name, count in other.n_missing.items():
+            self.n_missing[name] = self.n_missing.get(name, 0) + count
+        for name, found in other.texts.items():
+            self.texts[name].merge(found)
+        if other.targets:
+            self._add_targets(other.targets)
+        if other.sample is not None:
+            self._add_sample(other.numbers, other.sample)
+
+    def _add_targets(self, targets: tuple[Moments, ...]) -> None:
+        pairs = zip(self.targets, targets, strict=True) if self.targets else ()
+        self.targets = tuple(one + other for one, other in pairs) or targets
+
+    def _add_sample(self, numbers: Int64[np.ndarray, " n"], table: pa.Table) -> None:
+        chosen = smallest_keys(numbers, SAMPLE_ROWS)
+        numbers, table = numbers[chosen], table.take(pa.array(chosen))
+        if self.sample is not None:
+            numbers = np.concatenate((self.numbers, numbers))
+            table = pa.concat_tables((self.sample, table), promote_options="permissive")
+        chosen = smallest_keys(numbers, SAMPLE_ROWS)
+        order = chosen[np.argsort(numbers[chosen])]
+        self.numbers, self.sample = numbers[order], table.take(pa.array(order))
+
+
+def _moments(piece: Piece, which: Bool[np.ndarray, " n"]) -> Moments:
+    """Return the moments of the targets of some rows."""
+    weight = None if piece.weight is None else torch.tensor(piece.weight[which])
+    return moments(torch.tensor(piece.targets[which]), weight)
+
+
 def _together(findings: list[Findings]) -> Findings:
     """Return what all processes have found."""
     if errors := [each.error for each in findings if each.error]:
@@ -201,7 +195,7 @@ def _learnt(
         raise TableError("A table must have at least one row that can be used. Got none.")
     made: list[Column] = []
     notes: list[str] = []
-    fold_means: dict[str, FoldMeans] = {}
+    fold_means: dict[str, Float64[np.ndarray, "L K T"]] = {}
     for each in columns:
         column: Column
         if each.name in found.texts:

@@ -1,14 +1,12 @@
-"""A table that is read in chunks of rows, so that it need not fit in memory.
-
-A table in memory, with the interface of one that is read in chunks.
-
-The files that make up a table.
-"""
+"""Tables that are read in chunks of rows: their interface, their files and their errors."""
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Protocol, runtime_checkable
@@ -16,8 +14,36 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 from pyarrow.fs import FileSelector, LocalFileSystem
 
+from sswim.base.validation import UserError
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.table_io import TableError, quote_names, require_file
+
+
+class TableError(UserError):
+    """A table that cannot be used, for a reason that the user can correct."""
+
+
+MAX_QUOTED = 5
+"""Maximum number of names that a message quotes."""
+
+
+def quote_names(names: Sequence[str]) -> str:
+    """Return the first few names in quotes, for a message."""
+    more = f" and {len(names) - MAX_QUOTED} more" if len(names) > MAX_QUOTED else ""
+    return ", ".join(repr(name) for name in names[:MAX_QUOTED]) + more
+
+
+@contextmanager
+def reading(path: str | Path, expected: str) -> Iterator[None]:
+    """Turn errors of the body into a TableError that names the file and the expected format."""
+    try:
+        yield
+    except TableError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise TableError(
+            f"{str(path)!r} cannot be read as {expected}: {str(error).strip()}"
+        ) from error
+
 
 CHUNK_ROWS = 65_536
 """Maximum number of rows in a chunk, large enough that the cost per chunk does not matter."""
@@ -65,34 +91,6 @@ class ChunkedTable(Protocol):
         """Read some columns of a share's rows, in order and from the start at every call."""
 
 
-def chunk_rows(n_columns: int) -> int:
-    """Return how many rows a chunk has if every row holds ``n_columns`` numbers."""
-    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (8 * max(1, n_columns))))
-
-
-def split_rows(table: pa.Table, n_rows: int) -> Iterator[pa.Table]:
-    """Cut a table into pieces of ``n_rows`` rows; the last piece may have fewer."""
-    return (table.slice(start, n_rows) for start in range(0, table.num_rows, n_rows))
-
-
-def rechunk(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
-    """Cut and join batches of any size into tables of ``n_rows`` rows; the last may have fewer."""
-    pending: list[pa.RecordBatch] = []
-    room = n_rows
-    for batch in batches:
-        start = 0
-        while start < batch.num_rows:
-            piece = batch.slice(start, room)
-            pending.append(piece)
-            start += piece.num_rows
-            room -= piece.num_rows
-            if not room:
-                yield pa.Table.from_batches(pending)
-                pending, room = [], n_rows
-    if pending:
-        yield pa.Table.from_batches(pending)
-
-
 @dataclass(frozen=True)
 class MemoryTable:
     """A table in memory."""
@@ -126,6 +124,34 @@ class MemoryTable:
             first += table.num_rows
 
 
+def chunk_rows(n_columns: int) -> int:
+    """Return how many rows a chunk has if every row holds ``n_columns`` numbers."""
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (8 * max(1, n_columns))))
+
+
+def split_rows(table: pa.Table, n_rows: int) -> Iterator[pa.Table]:
+    """Cut a table into pieces of ``n_rows`` rows; the last piece may have fewer."""
+    return (table.slice(start, n_rows) for start in range(0, table.num_rows, n_rows))
+
+
+def rechunk(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+    """Cut and join batches of any size into tables of ``n_rows`` rows; the last may have fewer."""
+    pending: list[pa.RecordBatch] = []
+    room = n_rows
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, room)
+            pending.append(piece)
+            start += piece.num_rows
+            room -= piece.num_rows
+            if not room:
+                yield pa.Table.from_batches(pending)
+                pending, room = [], n_rows
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
 FORMATS = (
     (".parquet",),
     (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
@@ -157,6 +183,53 @@ def table_files(path: str | Path) -> list[str]:
     return files
 
 
+def _visible(file: str, folder: str | Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in PurePath(file).relative_to(folder).parts)
+
+
+def _all_end_in(files: Sequence[str], suffixes: tuple[str, ...]) -> bool:
+    return bool(files) and all(file.lower().endswith(suffixes) for file in files)
+
+
+def require_file(path: str | Path) -> None:
+    """Raise unless a path is a file."""
+    if not os.path.isfile(path):
+        got = "a folder" if os.path.isdir(path) else "which cannot be found"
+        raise TableError(f"A table must be a file that exists. Got {str(path)!r}, {got}.")
+
+
+def require_shape(n_rows: int, n_columns: int, path: str | Path) -> None:
+    """Raise an error if a table has no rows or no columns."""
+    if 0 in (n_rows, n_columns):
+        raise TableError(
+            f"A table must have at least one row and one column. Got {n_rows} rows and "
+            f"{n_columns} columns in {str(path)!r}."
+        )
+
+
+def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
+    """Raise unless a table has all of the columns."""
+    present = schema.names
+    known = set(present)
+    if absent := [name for name in names if name not in known]:
+        folded = {name.casefold(): name for name in present}
+        matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
+        close = [folded[match] for each in matches for match in each]
+        # Without a close name, all names: they show if a file has another separator.
+        hint = f"close to it: {quote_names(close)}" if close else f"it has {quote_names(present)}"
+        raise TableError(
+            f"The table must have columns {quote_names(absent)}. Got none such; {hint}."
+        )
+
+
+def require_unique(names: Sequence[str], path: str | Path) -> None:
+    """Raise an error if two columns have the same name."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise TableError(
+            f"Column names must be unique. Got several {quote_names(repeated)} in {str(path)!r}."
+        )
+
+
 def require_same_names(
     names: Sequence[str], file: str, first_names: Sequence[str], first: str
 ) -> None:
@@ -172,9 +245,10 @@ def require_same_names(
             )
 
 
-def _visible(file: str, folder: str | Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in PurePath(file).relative_to(folder).parts)
-
-
-def _all_end_in(files: Sequence[str], suffixes: tuple[str, ...]) -> bool:
-    return bool(files) and all(file.lower().endswith(suffixes) for file in files)
+def require_new_names(names: Collection[str], new: Sequence[str]) -> None:
+    """Raise an error if names of new columns are taken."""
+    if taken := [name for name in new if name in names]:
+        raise TableError(
+            f"New columns must have new names. Got {quote_names(taken)}, which the table already "
+            "has; choose other names with --prefix."
+        )

@@ -28,7 +28,6 @@ import pyarrow.parquet as pq
 from jaxtyping import Bool, Float64
 
 from sswim.files.output_files import atomic_write
-from sswim.tables.arrow_types import TableError, is_text, without_string_view
 from sswim.tables.csv_dialect import (
     BLANKS,
     CsvDialect,
@@ -41,12 +40,12 @@ from sswim.tables.csv_dialect import (
     open_bytes,
     split_records,
 )
-from sswim.tables.csv_file import CsvFile
-from sswim.tables.csv_table import CsvTable
+from sswim.tables.csv_table import CsvFile, CsvTable
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table import ChunkedTable
-from sswim.tables.table_io import append_columns, reading, table_suffix
-from sswim.tables.text_findings import keep_rows
+from sswim.tables.table import ChunkedTable, TableError, reading
+from sswim.tables.table_io import append_columns, table_suffix
+from sswim.tables.table_rows import keep_rows
+from sswim.tables.values import is_text, without_string_view
 
 _NUMBER = r"[+-]?(?:[0-9][0-9.,_ ]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?"
 """A number as CSV files write it, which is no formula though it may begin with a sign."""

@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sswim.tables.arrow_types import kind_of
-from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, TimeColumn
+from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, LevelMeansColumn, TimeColumn
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_table import CsvTable
-from sswim.tables.levels import as_levels
-from sswim.tables.open_table import open_table
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema_learning import Piece, learn_schema
 from sswim.tables.table import ChunkedTable
-from sswim.tables.target_encoding import LevelMeansColumn
+from sswim.tables.table_io import open_table
+from sswim.tables.values import as_levels, kind_of
 
 N_EXAMPLES = 3
 """Number of different values that are shown of each column."""

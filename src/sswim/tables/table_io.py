@@ -1,11 +1,9 @@
-"""Reading and writing tables: Parquet, CSV and Arrow files."""
+"""Reading, opening and writing tables: Parquet, CSV and Arrow files."""
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,35 +13,36 @@ import pyarrow.parquet as pq
 from jaxtyping import Num
 
 from sswim.files.output_files import atomic_write
-from sswim.tables.arrow_types import (
+from sswim.tables.csv_dialect import AS_FOUND, CSV_SUFFIXES, CsvOptions, is_csv, text_size
+from sswim.tables.csv_table import CsvTable, read_csv
+from sswim.tables.parquet_table import ParquetTable
+from sswim.tables.table import (
+    ChunkedTable,
+    MemoryTable,
     TableError,
-    quote_names,
     reading,
+    require_file,
+    require_new_names,
     require_shape,
-    without_string_view,
+    require_unique,
+    table_files,
 )
-from sswim.tables.csv_dialect import AS_FOUND, CSV_SUFFIXES, CsvOptions
-from sswim.tables.csv_file import read_csv
+from sswim.tables.values import without_string_views
 
 SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
 
-__all__ = [
-    "TableError",
-    "append_columns",
-    "has_table_suffix",
-    "quote_names",
-    "read_table",
-    "reading",
-    "require_columns",
-    "require_file",
-    "require_new_names",
-    "require_shape",
-    "require_unique",
-    "require_writable_suffix",
-    "table_suffix",
-    "without_string_views",
-    "write_table",
-]
+
+def has_table_suffix(path: str | Path) -> bool:
+    """Return whether a file name is that of a table."""
+    return Path(path).name.lower().endswith(SUFFIXES)
+
+
+def table_suffix(path: str | Path) -> str:
+    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
+    for suffix in SUFFIXES:
+        if Path(path).name.lower().endswith(suffix):
+            return suffix
+    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
 
 
 def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
@@ -69,34 +68,59 @@ def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
     return table
 
 
-def require_file(path: str | Path) -> None:
-    """Raise unless a path is a file."""
-    if not os.path.isfile(path):
-        got = "a folder" if os.path.isdir(path) else "which cannot be found"
-        raise TableError(f"A table must be a file that exists. Got {str(path)!r}, {got}.")
+def _read(file: str, suffix: str) -> pa.Table:
+    with pa.OSFile(file) as stream:
+        if suffix == ".parquet":
+            # Unlike pq.read_table, this does not turn folder names into columns.
+            return pq.ParquetFile(stream).read()
+        is_file = stream.read(6) == b"ARROW1"
+        stream.seek(0)
+        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
 
 
-def require_unique(names: Sequence[str], path: str | Path) -> None:
-    """Raise an error if two columns have the same name."""
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise TableError(
-            f"Column names must be unique. Got several {quote_names(repeated)} in {str(path)!r}."
-        )
+def open_table(
+    path: str | Path, memory: int | None = None, csv: CsvOptions = AS_FOUND
+) -> ChunkedTable:
+    """Open a file in the format that its suffix names, or a folder of Parquet or CSV files.
+
+    Args:
+        path: The file or folder.
+        memory: Size in bytes up to which a Parquet or CSV file is read whole now. Larger files and
+            folders are read in chunks, as is everything by default. Arrow and Feather files are
+            always read whole.
+        csv: How CSV files are read.
+    """
+    return read_small_table(path, memory, csv) or _open_chunked(path, csv)
 
 
-def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
-    """Raise unless a table has all of the columns."""
-    present = schema.names
-    known = set(present)
-    if absent := [name for name in names if name not in known]:
-        folded = {name.casefold(): name for name in present}
-        matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
-        close = [folded[match] for each in matches for match in each]
-        # Without a close name, all names: they show if a file has another separator.
-        hint = f"close to it: {quote_names(close)}" if close else f"it has {quote_names(present)}"
-        raise TableError(
-            f"The table must have columns {quote_names(absent)}. Got none such; {hint}."
-        )
+def read_small_table(
+    path: str | Path, memory: int | None, csv: CsvOptions = AS_FOUND
+) -> MemoryTable | None:
+    """Read a file whole if it takes at most ``memory`` bytes in memory; otherwise return None.
+
+    The result is None for folders, and if ``memory`` is None.
+    """
+    if memory is None or os.path.isdir(path):
+        return None
+    if is_csv(path):
+        require_file(path)
+        if text_size(path) > memory:
+            return None
+        found = read_csv(path, csv)
+        return MemoryTable(found.table, str(path), found.notes)
+    table = _open_chunked(path, csv)
+    if table.nbytes > memory:
+        return None
+    return table if isinstance(table, MemoryTable) else MemoryTable(read_table(path), str(path))
+
+
+def _open_chunked(path: str | Path, csv: CsvOptions) -> ChunkedTable:
+    first = table_files(path)[0]
+    if table_suffix(first) == ".parquet":
+        return ParquetTable.open(path)
+    if is_csv(first):
+        return CsvTable.open(path, csv)
+    return MemoryTable(read_table(path), str(path))
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
@@ -108,61 +132,6 @@ def write_table(table: pa.Table, path: str | Path) -> None:
             _write(table, str(temporary), suffix)
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
-
-
-def require_writable_suffix(path: str | Path) -> None:
-    """Raise an error if ``write_table`` does not support the suffix of a file name."""
-    if table_suffix(path).startswith(".txt"):
-        raise TableError(
-            f"A table that is not a text file cannot be written as one. Got {str(path)!r}; "
-            "choose .csv or .tsv."
-        )
-
-
-def require_new_names(names: Collection[str], new: Sequence[str]) -> None:
-    """Raise an error if names of new columns are taken."""
-    if taken := [name for name in new if name in names]:
-        raise TableError(
-            f"New columns must have new names. Got {quote_names(taken)}, which the table already "
-            "has; choose other names with --prefix."
-        )
-
-
-def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]) -> pa.Table:
-    """Append columns of numbers to a table."""
-    require_new_names(table.column_names, list(columns))
-    for name, values in columns.items():
-        table = table.append_column(name, pa.array(values.astype(np.float64)))
-    return table
-
-
-def without_string_views(table: pa.Table) -> pa.Table:
-    """Convert string views, Polars's text type, which Arrow can neither filter nor write as CSV."""
-    fields = [field.with_type(without_string_view(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields, table.schema.metadata))
-
-
-def has_table_suffix(path: str | Path) -> bool:
-    """Return whether a file name is that of a table."""
-    return Path(path).name.lower().endswith(SUFFIXES)
-
-
-def table_suffix(path: str | Path) -> str:
-    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
-    for suffix in SUFFIXES:
-        if Path(path).name.lower().endswith(suffix):
-            return suffix
-    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
-
-
-def _read(file: str, suffix: str) -> pa.Table:
-    with pa.OSFile(file) as stream:
-        if suffix == ".parquet":
-            # Unlike pq.read_table, this does not turn folder names into columns.
-            return pq.ParquetFile(stream).read()
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
 
 
 def _write(table: pa.Table, file: str, suffix: str) -> None:
@@ -178,3 +147,20 @@ def _write(table: pa.Table, file: str, suffix: str) -> None:
             options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
             with pa.ipc.new_file(stream, table.schema, options=options) as writer:
                 writer.write_table(table)
+
+
+def require_writable_suffix(path: str | Path) -> None:
+    """Raise an error if ``write_table`` does not support the suffix of a file name."""
+    if table_suffix(path).startswith(".txt"):
+        raise TableError(
+            f"A table that is not a text file cannot be written as one. Got {str(path)!r}; "
+            "choose .csv or .tsv."
+        )
+
+
+def append_columns(table: pa.Table, columns: Mapping[str, Num[np.ndarray, " N"]]) -> pa.Table:
+    """Append columns of numbers to a table."""
+    require_new_names(table.column_names, list(columns))
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values.astype(np.float64)))
+    return table

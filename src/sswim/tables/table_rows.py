@@ -1,52 +1,31 @@
-"""The rows of a table that can be used, with their targets.
-
-Rows that cannot be used, because a number is infinite.
-"""
+"""The rows of a table that can be used, with their targets, and random samples of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
-from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables.arrow_types import is_text, kind_of
-from sswim.tables.table import ChunkedTable
-from sswim.tables.table_io import TableError, quote_names, require_columns
-from sswim.tables.text_findings import complete_rows, keep_rows, require_any_complete
-from sswim.tables.text_formats import NUMBER_FORMATS, as_numbers
-
-
-def require_finite(
-    numbers: Int64[np.ndarray, " n"], table: pa.Table, file: str, scope: str = "all rows"
-) -> None:
-    """Raise an error that names the first row with an infinite number, if there is one.
-
-    Args:
-        numbers: Numbers of the rows.
-        table: Columns that are used.
-        file: File that the rows come from.
-        scope: What the rows are numbered within.
-    """
-    bad = np.stack([_is_infinite(column).to_numpy() for column in table.columns])
-    if bad.any():
-        row = int(bad.any(axis=0).argmax())
-        names = [name for name, each in zip(table.column_names, bad[:, row], strict=True) if each]
-        raise TableError(
-            f"Numbers must be finite. Got an infinite one in {quote_names(names)} in row "
-            f"{numbers[row] + 1:,} of {scope}, counted from 1, which is in {file!r}; correct or "
-            "remove such rows first."
-        )
-
-
-def _is_infinite(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_floating(values.type):
-        return pc.fill_null(pc.is_inf(values.cast(pa.float64())), False)
-    return pa.chunked_array([pa.repeat(False, len(values))])
+from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share, run_with_heartbeat
+from sswim.rows.summary import smallest_keys
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
+from sswim.tables.schema import Schema
+from sswim.tables.table import ChunkedTable, TableError, quote_names, require_columns
+from sswim.tables.table_io import open_table
+from sswim.tables.values import (
+    NUMBER_FORMATS,
+    as_numbers,
+    is_text,
+    kind_of,
+    missing_values,
+    without_string_views,
+)
 
 
 @dataclass(frozen=True)
@@ -151,6 +130,50 @@ def select_all_rows(
     return rows, targets
 
 
+def complete_rows(table: pa.Table, names: Collection[str]) -> Bool[np.ndarray, " N"]:
+    """Return whether each row has a value in all of the columns."""
+    complete = np.ones(table.num_rows, dtype=bool)
+    for name in missing_counts(table, names):
+        complete &= ~missing_values(table.column(name)).to_numpy()
+    return complete
+
+
+def keep_rows(table: pa.Table, kept: Bool[np.ndarray, " N"]) -> pa.Table:
+    """Return the rows where ``kept`` is true."""
+    table = without_string_views(table)
+    try:
+        return table if kept.all() else table.filter(pa.array(kept))
+    except pa.ArrowNotImplementedError as error:  # string views inside lists
+        raise TableError(f"Rows of this table cannot be left out: {error}") from error
+
+
+def missing_counts(table: pa.Table, names: Collection[str]) -> dict[str, int]:
+    """Count the missing values of columns; columns without any are left out."""
+    require_columns(table.schema, names)
+    counts = {name: pc.sum(missing_values(table.column(name))).as_py() or 0 for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+def require_any_complete(n_kept: int, table: pa.Table, names: Collection[str]) -> None:
+    """Raise an error if no row is kept.
+
+    Args:
+        n_kept: Number of rows that are kept.
+        table: All rows.
+        names: Columns that a row must have a value in to be kept.
+    """
+    if not n_kept:
+        raise TableError(
+            "At least one row must be complete. Got missing values in "
+            f"{_describe(missing_counts(table, names))}, in all of the rows together; leave out "
+            "the emptiest of these columns with --drop."
+        )
+
+
+def _describe(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name!r} ({count} rows)" for name, count in counts.items())
+
+
 def require_targets(n_missing: int, n_rows: int, target: str) -> None:
     """Raise an error if targets are missing."""
     if n_missing:
@@ -160,22 +183,32 @@ def require_targets(n_missing: int, n_rows: int, target: str) -> None:
         )
 
 
-def target_format(table: pa.Table, target: str) -> str | None:
-    """Return the marks of the format of most targets that are text; None if they are no text."""
-    values = table.column(target)
-    if not is_text(values.type):
-        return None
-    texts = values.cast(pa.large_string()).drop_null().unique()
-    misfits = {marks: each.parse(texts).null_count for marks, each in NUMBER_FORMATS.items()}
-    return min(misfits, key=misfits.__getitem__)  # the first of the best
+def require_finite(
+    numbers: Int64[np.ndarray, " n"], table: pa.Table, file: str, scope: str = "all rows"
+) -> None:
+    """Raise an error that names the first row with an infinite number, if there is one.
+
+    Args:
+        numbers: Numbers of the rows.
+        table: Columns that are used.
+        file: File that the rows come from.
+        scope: What the rows are numbered within.
+    """
+    bad = np.stack([_is_infinite(column).to_numpy() for column in table.columns])
+    if bad.any():
+        row = int(bad.any(axis=0).argmax())
+        names = [name for name, each in zip(table.column_names, bad[:, row], strict=True) if each]
+        raise TableError(
+            f"Numbers must be finite. Got an infinite one in {quote_names(names)} in row "
+            f"{numbers[row] + 1:,} of {scope}, counted from 1, which is in {file!r}; correct or "
+            "remove such rows first."
+        )
 
 
-def _first_format(table: ChunkedTable, target: str) -> str | None:
-    """Return the format of the first targets of a table, in which all shares are read."""
-    if not is_text(table.schema.field(target).type):
-        return None
-    first = next(iter(table.chunks([target])), None)
-    return None if first is None else target_format(first.table, target)
+def _is_infinite(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_floating(values.type):
+        return pc.fill_null(pc.is_inf(values.cast(pa.float64())), False)
+    return pa.chunked_array([pa.repeat(False, len(values))])
 
 
 def target_numbers(
@@ -212,3 +245,109 @@ def target_numbers(
             "correct or remove these rows first."
         )
     return numbers
+
+
+def target_format(table: pa.Table, target: str) -> str | None:
+    """Return the marks of the format of most targets that are text; None if they are no text."""
+    values = table.column(target)
+    if not is_text(values.type):
+        return None
+    texts = values.cast(pa.large_string()).drop_null().unique()
+    misfits = {marks: each.parse(texts).null_count for marks, each in NUMBER_FORMATS.items()}
+    return min(misfits, key=misfits.__getitem__)  # the first of the best
+
+
+def _first_format(table: ChunkedTable, target: str) -> str | None:
+    """Return the format of the first targets of a table, in which all shares are read."""
+    if not is_text(table.schema.field(target).type):
+        return None
+    first = next(iter(table.chunks([target])), None)
+    return None if first is None else target_format(first.table, target)
+
+
+def input_names(schema: pa.Schema, target: str, drop: Any) -> list[str]:
+    """Return the names of all columns except the target and the dropped ones."""
+    require_columns(schema, [target, *drop])
+    if target in drop:
+        raise TableError(f"The target must not be dropped. Got {target!r} for both.")
+    names = [name for name in schema.names if name != target and name not in drop]
+    if not names:
+        raise TableError(
+            f"At least one input column must remain. Got a table with {quote_names(schema.names)}, "
+            f"without the target {target!r} and the dropped columns."
+        )
+    return names
+
+
+@dataclass(frozen=True)
+class TableSample:
+    """A random sample of the usable rows of a table."""
+
+    rows: TargetedRows
+    """The sample, in the order of the table."""
+    n_rows: int
+    """Number of usable rows of the table."""
+    n_left_out: int
+    """Number of rows that were left out because values are missing."""
+    notes: tuple[str, ...] = ()
+    """What the user may want to know about how the table is read."""
+
+
+def sample_table(
+    schema: Schema,
+    path: str | Path,
+    size: int,
+    *,
+    random_state: int = 0,
+    left_out: LeftOut = KEEP_ALL,
+    processes: Processes = ALONE,
+    memory: int | None = None,
+    csv: CsvOptions = AS_FOUND,
+) -> TableSample:
+    """Draw a random sample of the usable rows of a table; it does not depend on the processes.
+
+    Args:
+        schema: How the columns of the table become numbers.
+        path: A file, or a folder of Parquet or CSV files.
+        size: Largest number of rows; smaller tables are returned whole.
+        random_state: Seed of the sample.
+        left_out: Which rows are left out because values are missing.
+        processes: The processes that call this together; each reads its share of the rows.
+        memory: Size in bytes up to which a file is read whole; None to read everything in chunks.
+        csv: How CSV files are read.
+    """
+    sample: list[TargetedRows] = []
+    notes: list[str] = []
+    n_rows = n_left_out = 0
+    target = schema.require_target()
+
+    def read() -> Generator[None, None, None]:
+        nonlocal n_rows, n_left_out
+        table = open_table(path, memory, csv.for_model(schema.text_names))
+        notes[:] = table.notes
+        for rows in read_rows(table, schema.used, target, left_out, processes.share):
+            n_rows, n_left_out = n_rows + len(rows.numbers), n_left_out + rows.n_left_out
+            sample[:] = [_sample_rows([*sample, rows], size, random_state)]
+            yield
+
+    run_with_heartbeat(processes, read())
+    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
+    if not every:
+        raise TableError(
+            "At least one row must have a value in each column that is used. Got none such in "
+            f"{str(path)!r}."
+        )
+    rows = _sample_rows(every, size, random_state)
+    counts = processes.all_gather((n_rows, n_left_out))
+    n_rows, n_left_out = (sum(each) for each in zip(*counts, strict=True))
+    return TableSample(rows, n_rows, n_left_out, tuple(notes))
+
+
+def _sample_rows(parts: Sequence[TargetedRows], size: int, random_state: int) -> TargetedRows:
+    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
+    numbers = np.concatenate([part.numbers for part in parts])
+    chosen = smallest_keys(numbers, size, random_state)
+    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
+    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
+    targets = np.concatenate([part.targets for part in parts])
+    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")

@@ -1,7 +1,4 @@
-"""A source of the rows of a table, which need not fit in memory.
-
-The rows of a table in memory as numbers.
-"""
+"""Sources of the rows of a table: in memory, or read in chunks."""
 
 from __future__ import annotations
 
@@ -20,19 +17,30 @@ from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
 from sswim.rows.rows import as_rows
 from sswim.rows.source import Chunk, MemorySource, Source
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.open_table import open_table, read_small_table
-from sswim.tables.schema import input_names, schema_to_dict
+from sswim.tables.schema import schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
-from sswim.tables.table import CHUNK_ROWS, ChunkedTable, MemoryTable, chunk_rows, split_rows
-from sswim.tables.table_io import TableError
+from sswim.tables.table import (
+    CHUNK_ROWS,
+    ChunkedTable,
+    MemoryTable,
+    TableError,
+    chunk_rows,
+    split_rows,
+)
+from sswim.tables.table_io import open_table, read_small_table
 from sswim.tables.table_rows import (
     KEEP_ALL,
     LeftOut,
     TargetedRows,
+    input_names,
     read_rows,
     require_finite,
     select_all_rows,
 )
+
+
+class TableNote(UserWarning):
+    """Something that the user may want to know about how a table is read."""
 
 
 class FrameSource(MemorySource):
@@ -92,10 +100,6 @@ class FrameSource(MemorySource):
         self.n_rows = n_left_out + table.num_rows
         self.columns = tuple(learnt.schema.names) if has_names else None
         self.table_schema = schema_to_dict(self.schema)
-
-
-class TableNote(UserWarning):
-    """Something that the user may want to know about how a table is read."""
 
 
 class TableSource(Source):

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from sswim.base.validation import UserError
-from sswim.tables.table_io import write_table
+from sswim.tables import write_table
 from sswim_lab.datasets import folders
 from sswim_lab.datasets.archive_files import DAMAGE_ERRORS
 from sswim_lab.datasets.catalogue import DataSet, Original, data_set

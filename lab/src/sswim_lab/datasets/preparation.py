@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
-from sswim.tables.table_io import TableError, quote_names
+from sswim.tables import TableError, quote_names
 
 ORIGINS = ("EWR", "JFK", "LGA")
 CARRIERS = (

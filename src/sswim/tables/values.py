@@ -1,14 +1,109 @@
-"""Numbers and times that are written as text."""
+"""The values of a column: their Arrow types, gaps, and numbers and times written as text."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float64
+
+from sswim.tables.table import TableError
+
+Kind = Literal["number", "time", "category"]
+
+KIND_WORDS: dict[Kind, str] = {"number": "numbers", "time": "dates or times", "category": "text"}
+
+
+def kind_of(dtype: pa.DataType) -> Kind | None:
+    """Return the kind of column that an Arrow type makes, or None if it cannot be an input.
+
+    Text may turn out to be of another kind when its values are read.
+    """
+    types = pa.types
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_boolean(dtype):
+        return "number"
+    if types.is_decimal(dtype) or types.is_duration(dtype):
+        return "number"
+    if types.is_date(dtype) or types.is_timestamp(dtype) or types.is_time(dtype):
+        return "time"
+    if types.is_dictionary(dtype):
+        values = dtype.value_type
+        return "category" if types.is_null(values) or kind_of(values) else None
+    return "category" if is_text(dtype) else None
+
+
+def require_kind(name: str, dtype: pa.DataType, kind: Kind) -> None:
+    """Raise unless a type is of a kind; any kind with an order of values can be a category."""
+    found = kind_of(dtype)
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
+        _require_known_zone(name, dtype)
+    if pa.types.is_null(dtype) or found == kind or (kind == "category" and found is not None):
+        return
+    raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")
+
+
+def _require_known_zone(name: str, dtype: pa.DataType) -> None:
+    try:
+        pc.local_timestamp(pa.array([0], dtype))
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            f"The time zone of column {name!r} must be known. Got {dtype.tz!r}; convert the column "
+            "to another zone, or to UTC."
+        ) from error
+
+
+def is_text(dtype: pa.DataType) -> bool:
+    """Return whether a column holds plain text, which may turn out to be numbers or times."""
+    return (
+        pa.types.is_string(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_string_view(dtype)
+    )
+
+
+def without_string_view(dtype: pa.DataType) -> pa.DataType:
+    """Return ``large_string`` for a string view, and any other type as it is."""
+    if pa.types.is_dictionary(dtype):
+        return pa.dictionary(dtype.index_type, without_string_view(dtype.value_type), dtype.ordered)
+    return pa.large_string() if pa.types.is_string_view(dtype) else dtype
+
+
+def without_string_views(table: pa.Table) -> pa.Table:
+    """Convert string views, Polars's text type, which Arrow can neither filter nor write as CSV."""
+    fields = [field.with_type(without_string_view(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def missing_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return whether each value is null or NaN."""
+    return pc.is_null(values, nan_is_null=True)
+
+
+def as_numbers(values: pa.Array | pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
+    """Return Arrow numbers as floats, NaN where they are null."""
+    # safe=False rounds integers beyond 2**53. The copy is writable; Arrow's memory is not.
+    return np.array(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def as_levels(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a column as text, null where they are missing.
+
+    A whole number has the same text whatever its type.
+    """
+    values = values.cast(without_string_view(values.type))
+    dtype = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    values = values.cast(pa.float32() if pa.types.is_float16(dtype) else dtype)
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        whole = pc.equal(pc.floor(values), values)
+        small = pc.less(pc.abs(values), 2.0**53)
+        if pc.all(pc.and_(whole, small)).as_py():
+            values = values.cast(pa.int64())
+    return values.cast(pa.large_string())
 
 
 @dataclass(frozen=True)
@@ -109,6 +204,7 @@ TIME_FORMATS = {
 """Formats by their patterns."""
 
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?"
+
 _OFFSET = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 
 
@@ -132,9 +228,3 @@ def _parse_one(text: str | None, dtype: pa.DataType) -> pa.Scalar:
         return pa.scalar(text, pa.large_string()).cast(dtype)
     except pa.ArrowInvalid:
         return pa.scalar(None, dtype)
-
-
-def as_numbers(values: pa.Array | pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
-    """Return Arrow numbers as floats, NaN where they are null."""
-    # safe=False rounds integers beyond 2**53. The copy is writable; Arrow's memory is not.
-    return np.array(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
