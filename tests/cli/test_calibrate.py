@@ -8,7 +8,7 @@ import pytest
 from builders.commands import FAST, invoke, prices
 
 from sswim import SSWIMRegressor
-from sswim.cli.monitor import DRIFTED
+from sswim.cli.evaluate import DRIFTED
 
 
 @pytest.fixture(scope="module")

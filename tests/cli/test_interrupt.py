@@ -14,7 +14,7 @@ from builders.commands import prices, write_price_model, write_prices
 
 from sswim import SSWIMRegressor
 from sswim.cli import entry
-from sswim.cli.interrupt import Interruption, stop_on_interrupt
+from sswim.cli.entry import Interruption, stop_on_interrupt
 from sswim.members.history import Step
 from sswim.tables import write_table
 
@@ -157,7 +157,7 @@ def test_a_stopped_fit_keeps_the_best_so_far(
 ) -> None:
     out = tmp_path / "model.sswim"
     program = """
-from sswim.cli.interrupt import Interruption
+from sswim.cli.entry import Interruption
 call = Interruption.__call__
 def after_step(self, member, step):
     found = call(self, member, step)

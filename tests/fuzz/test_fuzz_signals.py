@@ -20,7 +20,7 @@ from builders.model_files import TINY
 from hypothesis import strategies as st
 
 from sswim import SSWIMRegressor
-from sswim.cli.interrupt import STOPPED
+from sswim.cli.entry import STOPPED
 from sswim.tables import open_table, write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}

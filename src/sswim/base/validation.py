@@ -19,11 +19,12 @@ import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
-import torch
-from sklearn.utils import check_random_state
+
+if TYPE_CHECKING:
+    import torch
 
 
 class UserError(ValueError):
@@ -141,6 +142,9 @@ RandomState = int | np.random.RandomState | None
 
 def draw_generator(random_state: RandomState) -> torch.Generator:
     """Return a PyTorch generator on the CPU, with a seed drawn from a random state."""
+    import torch  # noqa: PLC0415 (slow, and no command needs it to print its help)
+    from sklearn.utils import check_random_state  # noqa: PLC0415 (as torch)
+
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     return torch.Generator().manual_seed(seed)
 

@@ -18,11 +18,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from sswim.base.version import __version__
 from sswim.cli.console import messages, output, say, user_errors
-from sswim.cli.evaluate import calibrate, evaluate
+from sswim.cli.evaluate import calibrate, evaluate, monitor
 from sswim.cli.fit import fit
 from sswim.cli.grid import grid
 from sswim.cli.info import info
-from sswim.cli.monitor import monitor
 from sswim.cli.predict import predict
 from sswim.cli.report import report
 

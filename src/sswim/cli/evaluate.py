@@ -1,7 +1,4 @@
-"""The command ``sswim evaluate``.
-
-The command ``sswim calibrate``.
-"""
+"""The commands that compare a model with new rows: ``evaluate``, ``calibrate``, ``monitor``."""
 
 from __future__ import annotations
 
@@ -32,14 +29,19 @@ from sswim.cli.options import (
     load_model,
     split_coordinates,
 )
-from sswim.files.output_files import save_somewhere
+from sswim.files.output_files import check_output_file, save_somewhere
 
 if TYPE_CHECKING:
+    from sswim.conformal import MonitorReport
     from sswim.distributed.processes import Processes
     from sswim.estimator.evaluation import Scores
     from sswim.estimator.regressor import SSWIMRegressor
     from sswim.maps.blocks import BlockEvaluation
     from sswim.tables import CsvOptions, LeftOut, Schema
+
+
+DRIFTED = 4
+"""Exit code if rows have drifted."""
 
 
 def evaluate(
@@ -94,7 +96,7 @@ def evaluate(
         if processes.is_first:
             say_left_out(scores.n_left_out, scores.n_left_out + scores.n_rows)
             title = f"{model} on {scores.n_rows} rows of {table}"
-            print_facts(output, title, _as_texts(scores, coverage))
+            print_facts(output, title, _score_texts(scores, coverage))
         if importance:
             _show_importance(regressor, schema, table, left_out, processes, as_bytes(memory), csv)
 
@@ -174,13 +176,15 @@ def _print_side_by_side(title: str, found: BlockEvaluation, coverage: float) -> 
     from rich.table import Table
 
     table = Table("", f"{found.n_blocks} blocks", "random rows", title=cell(title))
-    by_blocks, at_random = (_as_texts(scores, coverage) for scores in (found.blocks, found.random))
+    by_blocks, at_random = (
+        _score_texts(scores, coverage) for scores in (found.blocks, found.random)
+    )
     for name, text in by_blocks.items():
         table.add_row(name, text, at_random[name])
     output.print(table)
 
 
-def _as_texts(scores: Scores, coverage: float) -> dict[str, str]:
+def _score_texts(scores: Scores, coverage: float) -> dict[str, str]:
     """Return scores as text, by their names."""
     return {
         "RMSE": f"{scores.rmse:.6g}",
@@ -207,3 +211,55 @@ def calibrate(
         regressor.calibrate(table, schema.require_target())
         save_somewhere(regressor.save, out)
         say(output, f"Calibrated {model} with {regressor.n_held_out_:g} rows and wrote {out}.")
+
+
+def monitor(
+    model: ModelPath,
+    table: TablePath,
+    false_alarm: Annotated[
+        float, typer.Option(help="Largest probability of an alarm if nothing has changed.")
+    ] = 0.01,
+    inputs_only: Annotated[
+        bool, typer.Option("--inputs-only", help="Watch the inputs alone, without the target.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = None,
+) -> None:
+    """Say whether the rows of a table, in their order, still look like those of the fit.
+
+    The exit code is 4 if they do not.
+    """
+    with user_errors():
+        if plot is not None:
+            check_output_file(plot, [model, table])
+        regressor, schema = load_model(model)
+        target = None if inputs_only else schema.require_target()
+        report = regressor.monitor(table, target, false_alarm=false_alarm)
+        print_facts(output, f"{model} on {report.n_rows} rows of {table}", _monitor_texts(report))
+        say(output, report.says)
+        if plot is not None:
+            from sswim.plotting import plot_monitor
+
+            plot_monitor(report).savefig(plot)
+            say(output, f"Wrote {plot}.")
+    if report.alarms:
+        raise typer.Exit(DRIFTED)
+
+
+def _monitor_texts(report: MonitorReport) -> dict[str, str]:
+    """Return the numbers of a report as text, by their names."""
+    texts: dict[str, str] = {}
+    if report.coverage is not None:
+        coverage = report.coverage
+        parts = zip(
+            coverage.nominal, coverage.observed, coverage.expected, coverage.error, strict=True
+        )
+        texts |= {
+            f"coverage of {nominal:.0%} intervals": (
+                f"{observed:.1%} (held-out rows {expected:.1%}, ± {error:.1%})"
+            )
+            for nominal, observed, expected, error in parts
+        }
+        texts["distance of the PIT"] = f"{report.pit_distance:.3g} (p = {report.pit_p_value:.2g})"
+    for name, share in (("95 %", report.share_beyond_95), ("99 %", report.share_beyond_99)):
+        texts[f"inputs beyond {name} of held-out rows"] = f"{share:.1%}"
+    return texts

@@ -9,7 +9,7 @@ import typer
 
 from sswim.base.validation import UserError, as_bytes
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.interrupt import STOPPED, Interruption, stop_on_interrupt
+from sswim.cli.entry import STOPPED, Interruption, stop_on_interrupt
 from sswim.cli.options import (
     Coordinates,
     Decimal,
