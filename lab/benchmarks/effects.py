@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
-from sswim.plotting import CYCLE, INK
-from sswim.plotting.style import axes
+from sswim.plotting import CYCLE, INK, axes
 
 Array = NDArray[np.float64]
 

@@ -35,8 +35,7 @@ from sklearn.metrics import average_precision_score
 from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
-from sswim.plotting import CYCLE
-from sswim.plotting.style import axes
+from sswim.plotting import CYCLE, axes
 
 SIZES = (500, 1000)
 SLOPE_ROWS = 200

@@ -11,8 +11,7 @@ from builders.figures import (
 from matplotlib.figure import Figure
 from PIL import Image
 
-from sswim.plotting import png
-from sswim.plotting.style import add_legend, axes
+from sswim.plotting import add_legend, axes, png
 
 
 def test_axes_are_open_at_the_top_and_at_the_right() -> None:

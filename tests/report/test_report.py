@@ -17,10 +17,8 @@ from builders.reports import Case, hostile_table, many_columns, one_input, two_i
 from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
 from sswim.estimator.evaluation import score_intervals, score_rows
-from sswim.report import write_report
+from sswim.report import report_page, report_rows, write_report
 from sswim.report.content import number, percent
-from sswim.report.report import report_page
-from sswim.report.rows import report_rows
 
 SEVERAL_ROWS = 40
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sswim.report.rows import MAX_LEVELS, MISSING, OTHER, array_columns, table_columns
+from sswim.report.rows import MAX_LEVELS, table_columns
 from sswim.tables import CategoryColumn, IgnoredColumn, NumberColumn, Schema, TimeColumn
 
 TIMES = [datetime.time(0), datetime.time(6), datetime.time(18, 30)]
@@ -37,7 +37,7 @@ SCHEMA = Schema(
 def test_columns_are_numbers_levels_and_times() -> None:
     number, level, time, date = table_columns(TABLE, SCHEMA)
     assert number.numbers == pytest.approx([1.5, np.nan, 3.0], nan_ok=True)
-    assert level.levels == ("a", "b", MISSING)
+    assert level.levels == ("a", "b", "missing")
     assert level.numbers.tolist() == [0, 2, 1]
     assert time.numbers == pytest.approx([0, 6, 18.5])
     assert date.axis.time
@@ -58,7 +58,7 @@ def test_rare_levels_are_one() -> None:
     assert column.levels is not None
     assert len(column.levels) == MAX_LEVELS
     assert column.levels[0] == "level 0"
-    assert column.levels[-1] == OTHER
+    assert column.levels[-1] == "all others"
     assert (column.numbers == MAX_LEVELS - 1).sum() == sum(30 - number for number in range(11, 20))
 
 
@@ -68,6 +68,6 @@ def test_rows_of_a_level_are_drawn_side_by_side() -> None:
     places = column.places(np.arange(50))
     assert np.abs(places).max() <= 0.3
     assert len(np.unique(places)) == 50
-    [plain] = array_columns(np.arange(3.0)[:, None], ["x0"])
+    [plain] = table_columns(pa.table({"x": [0.0, 1, 2]}), Schema("y", (NumberColumn("x"),)))
     assert plain.places(np.array([2, 0])).tolist() == [2, 0]
     assert plain.text(2) == "2"

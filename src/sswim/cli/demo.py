@@ -21,7 +21,7 @@ from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
-from sswim.plotting import html_page as report
+from sswim.report import page as html
 
 NOISE = 0.1
 COVERAGE = 0.9
@@ -117,7 +117,7 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     image = png(four_panels(regressors[1], X, y))
     with atomic_write(picture) as temporary:
         temporary.write_bytes(image)
-    report.write_page(page, demo_page(summary, image, results))
+    html.write_page(page, demo_page(summary, image, results))
     for path in (picture, page):
         console.print(f"Wrote {path}", soft_wrap=True, markup=False, highlight=False)
     return results
@@ -189,19 +189,19 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
         "Four panels: the data, the learnt warp with its uncertainty, the data after the warp, and "
         "the prediction with its intervals."
     )
-    return report.html_page(
+    return html.html_page(
         TITLE,
         [
-            report.Text(summary),
-            report.Figure(image, alt, "The model with one warp."),
-            report.Text(EXPLANATION),
-            report.Table(COLUMNS, tuple(result.cells() for result in results)),
-            report.Text(
+            html.Text(summary),
+            html.Figure(image, alt, "The model with one warp."),
+            html.Text(EXPLANATION),
+            html.Table(COLUMNS, tuple(result.cells() for result in results)),
+            html.Text(
                 "RMSE is the root mean square error and MNLP the mean negative log probability of "
                 "the test rows; lower is better."
             ),
-            report.Heading("On a table of your own"),
-            report.Text("With a data frame called table that has the columns x and y:"),
-            report.Code(OWN_TABLE_CODE),
+            html.Heading("On a table of your own"),
+            html.Text("With a data frame called table that has the columns x and y:"),
+            html.Code(OWN_TABLE_CODE),
         ],
     )

@@ -61,9 +61,8 @@ def report(
             require_replaceable(out, b"<!DOCTYPE html>", "page")
         regressor, schema = load_model(model)
 
-        from sswim.plotting.html_page import write_page
-        from sswim.report.report import report_page
-        from sswim.report.rows import table_report_rows
+        from sswim.report import report_page, table_report_rows
+        from sswim.report.page import write_page
         from sswim.tables import LeftOut, TableNote, sample_table
 
         sample = sample_table(

@@ -6,11 +6,10 @@ axes; ``plot_monitor`` has four panels, and takes and returns a figure. Only ``s
 """
 
 from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_map, plot_pit
-from sswim.plotting.effects import plot_effect
-from sswim.plotting.insight import plot_local_metric, plot_relevance
+from sswim.plotting.insight import plot_effect, plot_local_metric, plot_relevance
 from sswim.plotting.monitor import plot_monitor
 from sswim.plotting.predictions import plot_history, plot_map, plot_prediction
-from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, png
+from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, add_legend, axes, png
 from sswim.plotting.warps import plot_warped_data, plot_warps
 
 __all__ = [
@@ -18,6 +17,8 @@ __all__ = [
     "DARK_BLUE",
     "INK",
     "INPUT_COLOURS",
+    "add_legend",
+    "axes",
     "plot_calibration",
     "plot_effect",
     "plot_history",

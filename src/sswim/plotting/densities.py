@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy import stats
@@ -17,12 +16,12 @@ from sswim.plotting.style import (
     add_legend,
     allow_unnamed_inputs,
     axes,
-    check_inputs,
     check_targets,
     curve_points,
+    draw_band,
     draw_points,
     input_name,
-    require_column,
+    shown_inputs,
     single_target,
     thin,
 )
@@ -52,15 +51,7 @@ def plot_calibration(
     low, high = stats.binom.interval(0.95, n, _LEVELS)
 
     ax = axes(ax)
-    ax.fill_between(
-        _LEVELS,
-        low / n,
-        high / n,
-        color=INK,
-        alpha=0.15,
-        lw=0,
-        label="95 % by chance",
-    )
+    draw_band(ax, _LEVELS, low / n, high / n, color=INK, alpha=0.15, label="95 % by chance")
     ax.plot([0, 1], [0, 1], color=INK, lw=0.8, ls="--", label="exact")
     ax.plot(_LEVELS, observed, color=CYCLE[0], lw=1.2, marker="o", ms=3.5, label="model")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -137,20 +128,13 @@ def plot_output_map(
     for number, warped in enumerate(maps):
         label = None if number else "output warp"  # one entry in the legend for all members
         ax.plot(x, warped, color=CYCLE[0], lw=width, label=label)
-    ax.plot(x, _standardise(regressor, x), color=INK, lw=0.8, ls="--", label="no warp")
+    scaling = regressor.scaling_.to(device=torch.device("cpu"))
+    standard = scaling.targets(torch.from_numpy(x)[:, None]).numpy()  # the input of the output warp
+    ax.plot(x, single_target(standard), color=INK, lw=0.8, ls="--", label="no warp")
     ticks = thin(targets)
-    ax.plot(
-        ticks,
-        np.full_like(ticks, 0.02),
-        ls="",
-        marker="|",
-        ms=7,
-        mew=0.6,
-        color=INK,
-        alpha=0.4,
-        label="targets",
-        transform=ax.get_xaxis_transform(),
-    )
+    bottom = ax.get_xaxis_transform()  # data along the axis, and the height of the axes across it
+    ax.plot(ticks, np.full_like(ticks, 0.02), ls="", marker="|", ms=7, mew=0.6, color=INK,
+            alpha=0.4, label="targets", transform=bottom)  # fmt: skip
     ax.set(xlabel="target", ylabel="target, standardised and warped")
     add_legend(ax)
     return ax
@@ -174,27 +158,15 @@ def plot_noise(
         column: Index of the input on the horizontal axis, counted from 0.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = check_inputs(regressor, X)
-    require_column(rows, column)
-    n_inputs = rows.shape[1]
-    if n_inputs == 1:
-        rows = curve_points(rows[:, 0])[:, None]
+    rows = shown_inputs(regressor, X, column)
     with allow_unnamed_inputs():
         noise = single_target(regressor.predict_noise(rows))
 
     ax = axes(ax)
-    if n_inputs == 1:
+    if rows.shape[1] == 1:
         ax.plot(rows[:, 0], noise, color=CYCLE[0], lw=1.2, label="model")
     else:
         draw_points(ax, rows[:, column], noise, label="rows", color=CYCLE[0])
     ax.set(xlabel=input_name(regressor, column), ylabel="standard deviation of the noise")
     ax.set_ylim(bottom=0)
     return ax
-
-
-def _standardise(
-    regressor: SSWIMRegressor, targets: Float64[np.ndarray, " N"]
-) -> Float64[np.ndarray, " N"]:
-    """Return standardised targets, which are the input of the output warp."""
-    scaling = regressor.scaling_.to(device=torch.device("cpu"))
-    return single_target(scaling.targets(torch.from_numpy(targets)[:, None]).numpy())

@@ -1,7 +1,4 @@
-"""Figures of predictions as functions of the inputs.
-
-Figures of training.
-"""
+"""Figures of predictions as functions of the inputs, and of training."""
 
 from __future__ import annotations
 
@@ -25,6 +22,7 @@ from sswim.plotting.style import (
     check_inputs,
     check_targets,
     curve_points,
+    draw_band,
     draw_points,
     input_name,
     require_inputs,
@@ -65,24 +63,14 @@ def plot_prediction(
         floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
         warped = regressor.warps_targets_
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
-    mean, centre = single_target(mean), single_target(centre)
-    lower, upper = single_target(lower), single_target(upper)
-    floor, ceiling = single_target(floor), single_target(ceiling)
+    mean, centre, lower, upper, floor, ceiling = map(
+        single_target, (mean, centre, lower, upper, floor, ceiling)
+    )
 
     ax = axes(ax)
     share = f"{100 * coverage:.3g} %"
-    ax.fill_between(
-        x, lower, upper, color=CYCLE[0], alpha=0.2, lw=0, label=f"{share}, new observation"
-    )
-    ax.fill_between(
-        x,
-        floor,
-        ceiling,
-        color=CYCLE[0],
-        alpha=0.55,
-        lw=0,
-        label=f"{share}, function",
-    )
+    draw_band(ax, x, lower, upper, alpha=0.2, label=f"{share}, new observation")
+    draw_band(ax, x, floor, ceiling, alpha=0.55, label=f"{share}, function")
     if warped:
         ax.plot(x, centre, color=DARK_BLUE, lw=0.9, label="median")
     ax.plot(x, mean, color=DARK_BLUE, lw=0.9, ls="--" if warped else "-", label="mean")

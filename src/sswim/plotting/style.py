@@ -1,7 +1,4 @@
-"""Colours and style of every figure.
-
-Checks of the rows given to a figure, and the points at which its curves are evaluated.
-"""
+"""What all figures share: colours, lines and bands, and the rows that are given to a figure."""
 
 from __future__ import annotations
 
@@ -37,6 +34,12 @@ INK = "#404040"
 INPUT_COLOURS = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)), "inputs")
 """Colour map for points coloured by an input: viridis without yellows too pale for white paper."""
 
+_GRID_POINTS = 600
+"""Number of evenly spaced points of a curve; it is also evaluated at the rows themselves."""
+
+_MAX_ROWS = 2000
+"""Largest number of rows at which a curve is evaluated; larger tables are thinned."""
+
 
 def axes(ax: Axes | None) -> Axes:
     """Return the axes in the common style; those of a new figure if none are given."""
@@ -64,6 +67,20 @@ def draw_points(
     ax.plot(x, y, ls="", marker="o", ms=2, mew=0, color=color, alpha=0.6, label=label)
 
 
+def draw_band(
+    ax: Axes,
+    x: Shaped[np.ndarray, " N"],
+    lower: Float64[np.ndarray, " N"],
+    upper: Float64[np.ndarray, " N"],
+    *,
+    alpha: float,
+    color: str = CYCLE[0],
+    label: str | None = None,
+) -> None:
+    """Draw the area between two curves."""
+    ax.fill_between(x, lower, upper, color=color, alpha=alpha, lw=0, label=label)
+
+
 def draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"]) -> None:
     """Draw a short line on the horizontal axis for every row."""
     bottom = ax.get_xaxis_transform()  # data along the axis, and the height of the axes across it
@@ -89,13 +106,6 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-_GRID_POINTS = 600
-"""Number of evenly spaced points of a curve; it is also evaluated at the rows themselves."""
-
-_MAX_ROWS = 2000
-"""Largest number of rows at which a curve is evaluated; larger tables are thinned."""
-
-
 def require_inputs(regressor: SSWIMRegressor, n_inputs: int) -> None:
     """Raise an error unless the model has the number of inputs that the figure can show."""
     check_is_fitted(regressor)
@@ -103,15 +113,6 @@ def require_inputs(regressor: SSWIMRegressor, n_inputs: int) -> None:
         raise ValueError(
             f"This figure needs a model with {n_inputs} input{'s' * (n_inputs > 1)}. Got a model "
             f"with {regressor.n_features_in_}; choose another figure, or fit {n_inputs}."
-        )
-
-
-def require_column(rows: Float64[np.ndarray, "N D"], column: int) -> None:
-    """Raise an error unless the rows have a column of this number."""
-    n_inputs = rows.shape[1]
-    if not 0 <= column < n_inputs:
-        raise ValueError(
-            f"column must be one of the {n_inputs} inputs, counted from 0. Got {column}."
         )
 
 
@@ -123,6 +124,19 @@ def check_inputs(
     if n_inputs is not None:
         require_inputs(regressor, n_inputs)
     return validate_data(regressor, X, dtype=np.float64, reset=False)
+
+
+def shown_inputs(
+    regressor: SSWIMRegressor, X: ArrayLike, column: int
+) -> Float64[np.ndarray, "N D"]:
+    """Return the rows of a figure of one column: the points of a curve if there are no others."""
+    rows = check_inputs(regressor, X)
+    n_inputs = rows.shape[1]
+    if not 0 <= column < n_inputs:
+        raise ValueError(
+            f"column must be one of the {n_inputs} inputs, counted from 0. Got {column}."
+        )
+    return curve_points(rows[:, 0])[:, None] if n_inputs == 1 else rows
 
 
 def check_targets(

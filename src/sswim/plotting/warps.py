@@ -17,10 +17,10 @@ from sswim.plotting.style import (
     axes,
     check_inputs,
     check_targets,
-    curve_points,
+    draw_band,
     draw_points,
     input_name,
-    require_column,
+    shown_inputs,
 )
 
 
@@ -45,11 +45,7 @@ def plot_warps(
         column: Index of the input, counted from 0.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = check_inputs(regressor, X)
-    require_column(rows, column)
-    n_inputs = rows.shape[1]
-    if n_inputs == 1:
-        rows = curve_points(rows[:, 0])[:, None]
+    rows = shown_inputs(regressor, X, column)
     warps = _compute_warps(regressor, rows, member)
 
     ax = axes(ax)
@@ -57,8 +53,8 @@ def plot_warps(
     for layer, (means, variances) in enumerate(warps):
         mean, reach = means[:, column], 2 * np.sqrt(variances[:, column])
         color, label = CYCLE[layer % len(CYCLE)], f"after warp {layer + 1}, ± 2 std"
-        if n_inputs == 1:
-            ax.fill_between(x, mean - reach, mean + reach, color=color, alpha=0.25, lw=0)
+        if rows.shape[1] == 1:
+            draw_band(ax, x, mean - reach, mean + reach, color=color, alpha=0.25)
             ax.plot(x, mean, color=color, lw=1.2, label=label)
         else:
             ax.vlines(x, mean - reach, mean + reach, color=color, alpha=0.25, lw=0.8)

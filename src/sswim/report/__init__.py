@@ -1,5 +1,6 @@
 """Reports: one page about a fitted model and rows with known targets."""
 
-from sswim.report.report import write_report
+from sswim.report.report import report_page, write_report
+from sswim.report.rows import ReportRows, report_rows, table_report_rows
 
-__all__ = ["write_report"]
+__all__ = ["ReportRows", "report_page", "report_rows", "table_report_rows", "write_report"]

@@ -11,16 +11,12 @@ from sswim.estimator.evaluation import score_intervals, score_rows
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.files.output_files import check_output_file
-from sswim.plotting.html_page import Link, Part, Text, html_page, page_script, write_page
-from sswim.report.calibration_part import calibration_part
 from sswim.report.content import Content, count, find_insight, insight_cost
-from sswim.report.effects_part import effects_part, predictions_part
-from sswim.report.inside_part import about_part, inside_part, warps_part
-from sswim.report.rows import ReportRows, report_rows, told_values
-from sswim.report.scores_part import residuals_part, scores_part, surprises_part
-
-MAX_ROWS = 5000
-"""Largest number of rows of a report by default; of more, a random sample is used."""
+from sswim.report.effects import effects_part, predictions_part
+from sswim.report.inside import about_part, inside_part, warps_part
+from sswim.report.page import Text, html_page, write_page
+from sswim.report.rows import ReportRows, report_rows, warned_values
+from sswim.report.scores import calibration_part, residuals_part, scores_part, surprises_part
 
 
 def write_report(
@@ -29,7 +25,7 @@ def write_report(
     y: Any,
     path: str | os.PathLike[str],
     *,
-    max_rows: int = MAX_ROWS,
+    max_rows: int = 5000,
     random_state: int = 0,
     say: Callable[[str], object] | None = None,
 ) -> None:
@@ -47,8 +43,7 @@ def write_report(
         say: Prints a line of progress.
     """
     require_integer("max_rows", max_rows, 1)
-    inputs = [X] if isinstance(X, str | os.PathLike) else []
-    check_output_file(path, inputs)
+    check_output_file(path, [X] if isinstance(X, str | os.PathLike) else [])
     rows = report_rows(regressor, X, y, max_rows=max_rows, random_state=random_state)
     write_page(path, report_page(regressor, rows, random_state=random_state, say=say))
 
@@ -70,55 +65,29 @@ def report_page(
         facts: What the reader should know besides, such as names of files.
         say: Prints a line of progress.
     """
-    content = _content(regressor, rows, random_state, say)
-    with told_values():
-        parts = _parts(content, facts or {})
+    has_insight = len(rows.columns) > 1 and len(rows) > 1
+    total = len(rows) + (insight_cost(rows) if has_insight else 0)
+    advance = prediction_progress(say or (lambda text: None), total)
+    with warned_values():
+        scores = score_rows(regressor, rows.inputs, rows.targets, advance)
+        insight = find_insight(regressor, rows, random_state, advance) if has_insight else None
+        content = Content(regressor, rows, scores, insight, random_state)
+        parts = (
+            scores_part(content, score_intervals(scores, random_state=random_state)),
+            predictions_part(content),
+            *((effects_part(insight, rows.target),) if insight is not None else ()),
+            calibration_part(content),
+            residuals_part(content),
+            surprises_part(content),
+            warps_part(content),
+            inside_part(content),
+            about_part(content, facts or {}),
+        )
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
     lead = (
         f"A model of {count(len(rows.columns), 'column')}, tested on {used}"
         f"{count(rows.n_rows, 'row')} whose targets are known. Drag over a chart to zoom in, "
         "double-click to zoom out; a name in a legend hides what it names."
     )
-    return html_page(
-        f"Report: {rows.target}",
-        (Text(lead), content.shared(), *parts),
-        script=page_script(),
-        links=tuple(Link(part.title, part.place) for part in parts),
-    )
-
-
-def _content(
-    regressor: SSWIMRegressor,
-    rows: ReportRows,
-    random_state: int,
-    say: Callable[[str], object] | None,
-) -> Content:
-    """Predict the rows, and ask the model about its columns where there are several."""
-    explained = len(rows.columns) > 1 and len(rows) > 1
-    total = len(rows) + (insight_cost(rows) if explained else 0)
-    advance = prediction_progress(say or _ignore, total)
-    with told_values():
-        scores = score_rows(regressor, rows.inputs, rows.targets, advance)
-        insight = find_insight(regressor, rows, random_state, advance) if explained else None
-    return Content(regressor, rows, scores, insight, random_state)
-
-
-def _parts(content: Content, facts: Mapping[str, str]) -> tuple[Part, ...]:
-    """Return the parts of a report, in their order."""
-    scores = score_intervals(content.scores, random_state=content.random_state)
-    insight = content.insight
-    return (
-        scores_part(content, scores),
-        predictions_part(content),
-        *((effects_part(insight, content.rows.target),) if insight is not None else ()),
-        calibration_part(content),
-        residuals_part(content),
-        surprises_part(content),
-        warps_part(content),
-        inside_part(content),
-        about_part(content, facts),
-    )
-
-
-def _ignore(text: str) -> None:
-    """Print nothing."""
+    sections = (Text(lead), content.shared(), *parts)
+    return html_page(f"Report: {rows.target}", sections, has_script=True)

@@ -1,13 +1,10 @@
-"""The rows of a report: those given, or a random sample of them.
-
-The columns of the rows of a report: numbers to draw, and texts to show.
-"""
+"""The rows of a report: those given or a random sample of them, and what charts draw of them."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from sswim.base.validation import UserError
 from sswim.estimator.inputs import as_numpy, check_rows
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.charts import Axis
+from sswim.report.charts import Axis
 from sswim.rows.summary import smallest_keys
 from sswim.tables import (
     Column,
@@ -39,14 +36,104 @@ from sswim.tables import (
 MAX_LEVELS = 12
 """Largest number of levels that a chart tells apart; the rarest of more are one."""
 
-OTHER = "all others"
-MISSING = "missing"
-_LEVEL_KINDS = ("category", "levels")
+
+@dataclass(frozen=True)
+class ReportRows:
+    """Rows with known targets, as the model and as the reader see them."""
+
+    inputs: pa.Table | Float64[np.ndarray, "N D"]
+    """What the model predicts from."""
+    targets: Float64[np.ndarray, " N"]
+    columns: tuple[ReportColumn, ...]
+    numbers: Int64[np.ndarray, " N"]
+    """Numbers of the rows within all that were given, counted from 0."""
+    n_rows: int
+    """Number of rows that were given, of which these may be a sample."""
+    target: str
+    """Name of the target."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, rows: Int64[np.ndarray, " n"]) -> Any:
+        """Return the inputs of some rows."""
+        return self.inputs[rows] if isinstance(self.inputs, np.ndarray) else self.inputs.take(rows)
+
+
+def report_rows(
+    regressor: SSWIMRegressor, X: Any, y: Any, *, max_rows: int, random_state: int
+) -> ReportRows:
+    """Return rows in any form that the estimator reads, a random sample if they are many.
+
+    Args:
+        regressor: A fitted estimator of one target.
+        X: Inputs: an array, a data frame, or the path of a table.
+        y: Targets, or the name of the target column of a frame or table.
+        max_rows: Largest number of rows.
+        random_state: Seed of the sample.
+    """
+    check_is_fitted(regressor)
+    if regressor.n_targets_ != 1:
+        raise UserError(
+            f"A report is about one target. Got a model of {regressor.n_targets_}; fit one model "
+            "for each target."
+        )
+    schema: Schema | None = regressor._reader.schema
+    if isinstance(X, str | os.PathLike) and schema is not None:
+        if not isinstance(y, str):
+            raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
+        named = replace(schema, target=y)
+        sample = sample_table(named, Path(X), max_rows, random_state=random_state)
+        return table_report_rows(named, sample)
+    target = y if isinstance(y, str) else _target_name(y, schema)
+    if isinstance(y, str):
+        X, y = regressor._reader.split_target(X, y)
+    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
+    chosen = smallest_keys(np.arange(len(rows)), max_rows, random_state)
+    columns: tuple[ReportColumn, ...]
+    if schema is None:
+        inputs = np.asarray(as_numpy(X))[chosen]
+        columns = _array_columns(inputs, getattr(regressor, "feature_names_in_", None))
+    else:
+        inputs = regressor._reader.read_table(X).take(chosen)
+        columns = table_columns(inputs, schema)
+    targets = rows.targets[:, 0].numpy()[chosen]
+    return ReportRows(inputs, targets, columns, chosen, len(rows), target)
+
+
+def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:
+    """Return the rows of a sample of a table, with warnings of values that cannot be read."""
+    rows = sample.rows
+    schema.encode(rows.table)
+    columns = table_columns(rows.table, schema)
+    return ReportRows(
+        rows.table, rows.targets[:, 0], columns, rows.numbers, sample.n_rows, schema.target
+    )
+
+
+def _target_name(y: Any, schema: Schema | None) -> str:
+    """Return the name of targets: that of their column, or that of the fit."""
+    name = getattr(y, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    return (schema.target if schema is not None else "") or "target"
+
+
+@contextmanager
+def warned_values() -> Iterator[None]:
+    """Silence warnings of values that the model cannot read, after they have been given once.
+
+    A report predicts the same rows many times.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownCategoryWarning)
+        warnings.simplefilter("ignore", UnreadableValueWarning)
+        yield
 
 
 @dataclass(frozen=True)
 class ReportColumn:
-    """A column of the rows of a report."""
+    """A column of the rows of a report: numbers to draw, and texts to show."""
 
     name: str
     kind: str
@@ -79,25 +166,29 @@ class ReportColumn:
         return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def array_columns(inputs: Float64[np.ndarray, "N D"], names: Sequence[str]) -> list[ReportColumn]:
-    """Return the columns of an array of numbers."""
-    return [
-        ReportColumn(name, "number", values, values.tolist())
-        for name, values in zip(names, inputs.T, strict=True)
-    ]
+def _array_columns(inputs: np.ndarray, names: Any) -> tuple[ReportColumn, ...]:
+    """Return the columns of an array of numbers, which may have no names."""
+    numbers = np.asarray(inputs, dtype=np.float64).T
+    if names is None:
+        names = [f"x{place}" for place in range(len(numbers))]
+    return tuple(
+        ReportColumn(str(name), "number", values, values.tolist())
+        for name, values in zip(names, numbers, strict=True)
+    )
 
 
-def table_columns(table: pa.Table, schema: Schema) -> list[ReportColumn]:
+def table_columns(table: pa.Table, schema: Schema) -> tuple[ReportColumn, ...]:
     """Return the columns of a table that a model uses."""
-    return [
-        _table_column(column, table.column(column.name))
-        for column in schema.columns
-        if column.kind != "ignored"
-    ]
+    with warned_values():
+        return tuple(
+            _table_column(column, table.column(column.name))
+            for column in schema.columns
+            if column.kind != "ignored"
+        )
 
 
 def _table_column(column: Column, values: pa.ChunkedArray) -> ReportColumn:
-    if column.kind in _LEVEL_KINDS:
+    if column.kind in ("category", "levels"):
         texts = as_levels(values)
         numbers, levels = _level_places(texts)
         return ReportColumn(column.name, column.kind, numbers, texts, levels)
@@ -112,120 +203,14 @@ def _table_column(column: Column, values: pa.ChunkedArray) -> ReportColumn:
 def _level_places(texts: pa.ChunkedArray) -> tuple[Float64[np.ndarray, " N"], tuple[str, ...]]:
     """Return the place of each level, and the names of the places, the most common first."""
     counts = pc.value_counts(texts.drop_null()).to_pylist()
-    counts.sort(key=lambda each: (-each["counts"], each["values"]))
-    names = [each["values"] for each in counts]
-    levels = names if len(names) <= MAX_LEVELS else names[: MAX_LEVELS - 1]
+    counts.sort(key=lambda level: (-level["counts"], level["values"]))
+    levels = [level["values"] for level in counts]
+    levels = levels if len(levels) <= MAX_LEVELS else levels[: MAX_LEVELS - 1]
     found = pc.index_in(texts, value_set=pa.array(levels, pa.large_string()))
     places = np.array(pc.fill_null(found, -1).to_numpy(), dtype=np.float64)
     missing = texts.is_null().to_numpy()
-    shown = list(levels)
-    others = (places < 0) & ~missing
-    if others.any():
-        places[others] = len(shown)
-        shown.append(OTHER)
-    if missing.any():
-        places[missing] = len(shown)
-        shown.append(MISSING)
-    return places, tuple(shown)
-
-
-@dataclass(frozen=True)
-class ReportRows:
-    """Rows with known targets, as the model and as the reader see them."""
-
-    inputs: pa.Table | Float64[np.ndarray, "N D"]
-    """What the model predicts from."""
-    targets: Float64[np.ndarray, " N"]
-    columns: tuple[ReportColumn, ...]
-    numbers: Int64[np.ndarray, " N"]
-    """Numbers of the rows within all that were given, counted from 0."""
-    n_rows: int
-    """Number of rows that were given, of which these may be a sample."""
-    target: str
-    """Name of the target."""
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-
-def report_rows(
-    regressor: SSWIMRegressor, X: Any, y: Any, *, max_rows: int, random_state: int
-) -> ReportRows:
-    """Return rows in any form that the estimator reads, a random sample if they are many.
-
-    Args:
-        regressor: A fitted estimator of one target.
-        X: Inputs: an array, a data frame, or the path of a table.
-        y: Targets, or the name of the target column of a frame or table.
-        max_rows: Largest number of rows.
-        random_state: Seed of the sample.
-    """
-    check_is_fitted(regressor)
-    if regressor.n_targets_ != 1:
-        raise UserError(
-            f"A report is about one target. Got a model of {regressor.n_targets_}; fit one model "
-            "for each target."
-        )
-    schema: Schema | None = regressor._reader.schema
-    if isinstance(X, str | os.PathLike) and schema is not None:
-        if not isinstance(y, str):
-            raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
-        named = replace(schema, target=y)
-        sample = sample_table(named, Path(X), max_rows, random_state=random_state)
-        return table_report_rows(named, sample)
-    name = y if isinstance(y, str) else _target_name(y, schema)
-    if isinstance(y, str):
-        X, y = regressor._reader.split_target(X, y)
-    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
-    X = np.asarray(as_numpy(X)) if schema is None else regressor._reader.read_table(X)
-    chosen = smallest_keys(np.arange(len(rows)), max_rows, random_state)
-    inputs = X[chosen] if schema is None else X.take(chosen)
-    columns = _columns(regressor, inputs, schema)
-    targets = rows.targets[:, 0].numpy()[chosen]
-    return ReportRows(inputs, targets, columns, chosen, len(rows), name)
-
-
-def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:
-    """Return the rows of a sample of a table."""
-    rows = sample.rows
-    schema.encode(rows.table)  # tells which values the model cannot read
-    columns = _columns_of_table(rows.table, schema)
-    return ReportRows(
-        rows.table, rows.targets[:, 0], columns, rows.numbers, sample.n_rows, schema.target
-    )
-
-
-def _columns(
-    regressor: SSWIMRegressor, inputs: Any, schema: Schema | None
-) -> tuple[ReportColumn, ...]:
-    if schema is not None:
-        return _columns_of_table(inputs, schema)
-    names = getattr(regressor, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{place}" for place in range(inputs.shape[1])]
-    return tuple(array_columns(np.asarray(inputs, dtype=np.float64), [str(name) for name in names]))
-
-
-def _columns_of_table(table: pa.Table, schema: Schema) -> tuple[ReportColumn, ...]:
-    with told_values():
-        return tuple(table_columns(table, schema))
-
-
-@contextmanager
-def told_values() -> Iterator[None]:
-    """Silence warnings of values that the model cannot read, after they have been told once.
-
-    A report predicts the same rows many times.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnknownCategoryWarning)
-        warnings.simplefilter("ignore", UnreadableValueWarning)
-        yield
-
-
-def _target_name(y: Any, schema: Schema | None) -> str:
-    """Return the name of targets: that of their column, or that of the fit."""
-    name = getattr(y, "name", None)
-    if isinstance(name, str) and name:
-        return name
-    return (schema.target if schema is not None else "") or "target"
+    for name, rows in (("all others", (places < 0) & ~missing), ("missing", missing)):
+        if rows.any():
+            places[rows] = len(levels)
+            levels.append(name)
+    return places, tuple(levels)

@@ -13,7 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sswim.plotting.style import CYCLE, INK, add_legend, axes
+from sswim.plotting import CYCLE, INK, add_legend, axes
 from sswim_lab.optimisation.summary import FLOOR, ProblemSummary, Summary
 
 COLOURS = {

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from sswim.plotting.style import CYCLE, INK, axes
+from sswim.plotting import CYCLE, INK, axes
 
 Metric = Literal["rmse", "mnlp"]
 LABELS: dict[Metric, str] = {"rmse": "RMSE, standardised", "mnlp": "MNLP, nats"}

@@ -17,7 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from sswim.plotting.style import CYCLE, INK, axes
+from sswim.plotting import CYCLE, INK, axes
 
 TARGETS = "RdBu_r"
 """Colour map of the function, white where it is zero."""

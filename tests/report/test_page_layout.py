@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.plotting.html_page import (
+from sswim.report.page import (
     Bar,
     Bars,
     Card,
@@ -12,14 +12,12 @@ from sswim.plotting.html_page import (
     Details,
     Findings,
     Grid,
-    Link,
     Part,
     Section,
     Text,
     Tile,
     Tiles,
     html_page,
-    page_script,
 )
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
@@ -33,7 +31,7 @@ TEXT = Text("inside")
         Grid((TEXT,), small=True),
         Card(NASTY, (TEXT,), NASTY),
         Details(NASTY, (TEXT,)),
-        Choice(NASTY, (NASTY,), (TEXT,)),
+        Choice(NASTY, ((NASTY, TEXT),)),
         Tiles((Tile(NASTY, NASTY, NASTY), Tile("name", "inside"))),
         Findings((NASTY, "inside")),
         Bars((Bar(NASTY, 1.0, NASTY, (0.5, 1.5)), Bar("b", -1.0, "inside"))),
@@ -53,14 +51,9 @@ def test_lengths_of_bars_are_shares_of_the_longest() -> None:
     assert 'data-share="0.0000"' in html
 
 
-def test_every_section_of_a_choice_has_a_name() -> None:
-    with pytest.raises(ValueError, match="Got 2 names for 1 sections"):
-        Choice("Which", ("a", "b"), (TEXT,))
-
-
 def test_a_page_with_a_program_has_a_switch_and_links() -> None:
     part = Part("first", "The first", (TEXT,))
-    html = html_page("A page", [part], script=page_script(), links=[Link(part.title, part.place)])
+    html = html_page("A page", [part], has_script=True)
     assert '<a href="#first">The first</a>' in html
     assert 'id="first"' in html
     assert html.count("<script>") == 1

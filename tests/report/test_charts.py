@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from sswim.plotting.charts import (
+from sswim.report.charts import (
     Axis,
     Band,
     Boxes,

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 
 from sswim.plotting import png
-from sswim.plotting.html_page import (
+from sswim.report.page import (
     Code,
     Figure,
     Heading,

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from sswim.base.validation import visible
-from sswim.plotting.html_page import escape
+from sswim.report.page import caption_html, escape
 
 Values = Shaped[np.ndarray, " n"] | str
 """Numbers, or the name of numbers in ``SharedArrays``."""
@@ -171,7 +171,6 @@ class Chart:
 
     def html(self) -> str:
         """Return the HTML element, with the chart as JSON in it."""
-        caption = f"\n<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         spec = {
             "title": self.title,
             "alt": f"{self.title}. {self.caption}",
@@ -183,7 +182,8 @@ class Chart:
         }
         return (
             f'<figure class="card chart">\n<div class="chart-head"><h3>{escape(self.title)}</h3>'
-            f'</div>\n<div class="plot"></div>{caption}\n{_json_script(spec)}\n</figure>'
+            f'</div>\n<div class="plot"></div>{caption_html(self.caption)}\n'
+            f"{_json_script(spec)}\n</figure>"
         )
 
 
@@ -217,10 +217,10 @@ def _json_script(content: Any, kind: str = "") -> str:
 
 def _as_dict(record: Axis | Layer) -> dict[str, Any]:
     """Return the fields of a record that are not empty."""
-    found = {each.name: getattr(record, each.name) for each in fields(record)}
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in values.items()
         if value is not None
         and value is not False
         and not (isinstance(value, Mapping) and not value)

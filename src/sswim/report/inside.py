@@ -1,47 +1,40 @@
-"""The part of a report about the inside of a model: members, weights, training and maps.
-
-The part of a report about input warps and noise, by column.
-
-The last part of a report: which model, which rows, and how the page was made.
-"""
+"""The parts of a report about the model itself: warps, noise, members, training and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from sswim.base.version import __version__
 from sswim.ensemble.plan import FittedKind
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.plotting.charts import Axis, Band, Chart, Layer, Line, Points
-from sswim.plotting.html_page import (
-    Bar,
-    Bars,
-    Card,
-    Choice,
-    Details,
-    Grid,
-    Part,
-    Section,
-    Table,
-    Text,
-)
-from sswim.report.content import (
-    MAX_VALUES,
-    Content,
-    column_grid,
-    count,
-    member_kinds,
-    percent,
-    predict_frame,
-)
+from sswim.report.charts import Axis, Band, Chart, Layer, Line, Points
+from sswim.report.content import MAX_VALUES, Content, column_grid, count, percent
+from sswim.report.page import Bar, Bars, Card, Choice, Details, Grid, Part, Section, Table, Text
 from sswim.report.rows import ReportColumn
-from sswim.rows.summary import smallest_keys
 
 _MAX_ROWS = 500
 """Largest number of rows whose warped inputs are drawn."""
+
+_STEPS = 120
+"""Largest number of steps of a member that are drawn."""
+
+_FEW = 12
+"""Number of columns up to which all are listed at once."""
+
+_KIND_HEADS = (
+    "kind",
+    "weight",
+    "members",
+    "warps",
+    "kernel",
+    "inputs",
+    "output map",
+    "from",
+    "steps",
+)
 
 
 def warps_part(content: Content) -> Part:
@@ -66,21 +59,20 @@ def _warp_choice(content: Content) -> Section:
             "single column can show it."
         )
     inputs = _input_places(content)
-    kind = member_kinds(regressor)[member].name
+    kind, _ = _member_kinds(regressor)[member]
     caption = f"Member {member + 1} of {len(regressor.members_)}, of the kind {kind}."
     if len(content.rows.columns) == 1 and inputs:
         return _warp_curve(content, caption)
     limit = max(100, min(_MAX_ROWS, MAX_VALUES // (2 * max(1, len(inputs)))))
-    chosen = smallest_keys(np.arange(len(content.rows)), limit, content.random_state)
-    rows = content.rows.inputs
-    rows = rows[chosen] if isinstance(rows, np.ndarray) else rows.take(chosen)
-    mean, _ = regressor.warp(rows)[-1]
+    chosen = content.sample(limit)
+    mean, _ = regressor.warp(content.rows.take(chosen))[-1]
     charts = tuple(
-        _warp_points(column, chosen, mean[:, place], caption) for place, column in inputs.items()
+        (column.name, _warp_points(column, chosen, mean[:, place], caption))
+        for place, column in inputs.items()
     )
     if not charts:
         return Text("Warps are drawn for columns of numbers, and this model has none.")
-    return Choice("Warp of", tuple(column.name for column in inputs.values()), charts)
+    return Choice("Warp of", charts)
 
 
 def _input_places(content: Content) -> dict[int, ReportColumn]:
@@ -101,9 +93,7 @@ def _warp_curve(content: Content, caption: str) -> Chart:
     [column] = content.rows.columns
     x = column_grid(column.numbers, 200)
     layers: list[Layer] = []
-    for layer, (mean, variance) in enumerate(
-        content.regressor.warp(predict_frame(content.rows, [x]))
-    ):
+    for layer, (mean, variance) in enumerate(content.regressor.warp(content.on_grid([x]))):
         name, reach = f"after warp {layer + 1}, ± 2 std", 2 * np.sqrt(variance[:, 0])
         colour = 1 + layer % 6
         layers += [
@@ -117,7 +107,7 @@ def _warp_curve(content: Content, caption: str) -> Chart:
 
 def _warp_points(
     column: ReportColumn,
-    chosen: np.ndarray,
+    chosen: Int64[np.ndarray, " n"],
     warped: Float64[np.ndarray, " n"],
     caption: str,
 ) -> Chart:
@@ -134,24 +124,17 @@ def _warp_points(
 
 def _noise_choice(content: Content) -> Section:
     """Return the standard deviation of the noise against the mean and against each column."""
-    label = "noise, standard deviation"
-    mean = Chart(
-        "Noise against the predicted mean",
-        Axis(f"predicted mean of {content.rows.target}"),
-        Axis(label, zero=True),
-        (content.points("mean", "noise", colour=3),),
+    mean = "the predicted mean"
+    shown = [(mean, Axis(f"predicted mean of {content.rows.target}"), "mean")]
+    shown += [
+        (column.name, column.axis, f"c{place}") for place, column in enumerate(content.columns)
+    ]
+    noise = Axis("noise, standard deviation", zero=True)
+    charts = (
+        (name, Chart(f"Noise against {name}", axis, noise, (content.points(x, "noise", colour=3),)))
+        for name, axis, x in shown
     )
-    charts = [mean]
-    for place, column in enumerate(content.columns):
-        points = content.points(f"c{place}", "noise", colour=3)
-        title = f"Noise against {column.name}"
-        charts.append(Chart(title, column.axis, Axis(label, zero=True), (points,)))
-    names = ("the predicted mean", *(column.name for column in content.columns))
-    return Choice("Noise against", names, tuple(charts))
-
-
-_STEPS = 120
-"""Largest number of steps of a member that are drawn."""
+    return Choice("Noise against", tuple(charts))
 
 
 def inside_part(content: Content) -> Part:
@@ -159,13 +142,17 @@ def inside_part(content: Content) -> Part:
     regressor = content.regressor
     kinds = sorted(regressor.recipe_, key=lambda kind: -kind.weight)
     bars = Bars(tuple(Bar(kind.name, kind.weight, percent(kind.weight)) for kind in kinds))
+    left_out = [kind.name for kind in regressor.recipe_ if not kind.weight]
+    caption = f"Left out after weighing: {', '.join(left_out)}." if left_out else ""
     charts: list[Section] = [
-        Card("Weights of the kinds of members", (bars,), _weights_caption(regressor)),
+        Card("Weights of the kinds of members", (bars,), caption),
         _history_chart(regressor),
     ]
     if regressor.warps_targets_:
         charts.append(_output_chart(content))
-    table = Card("Kinds of members", (_kinds_table(kinds),))
+    table = Card(
+        "Kinds of members", (Table(_KIND_HEADS, tuple(_kind_row(kind) for kind in kinds)),)
+    )
     lead = (
         "The model is a mixture of members of a few kinds; each kind has the weight that it earned "
         "on rows that its members had left out."
@@ -173,26 +160,6 @@ def inside_part(content: Content) -> Part:
     if len(regressor.recipe_) == 1:
         lead = "The model has members of one kind."
     return Part("inside", "Inside the model", (Grid(tuple(charts), small=True), table), lead)
-
-
-def _weights_caption(regressor: SSWIMRegressor) -> str:
-    left_out = [kind.name for kind in regressor.recipe_ if not kind.weight]
-    return f"Left out after weighing: {', '.join(left_out)}." if left_out else ""
-
-
-def _kinds_table(kinds: list[FittedKind]) -> Table:
-    heads = (
-        "kind",
-        "weight",
-        "members",
-        "warps",
-        "kernel",
-        "inputs",
-        "output map",
-        "from",
-        "steps",
-    )
-    return Table(heads, tuple(_kind_row(kind) for kind in kinds))
 
 
 def _kind_row(kind: FittedKind) -> tuple[str, ...]:
@@ -214,14 +181,27 @@ def _kind_row(kind: FittedKind) -> tuple[str, ...]:
     )
 
 
+def _member_kinds(regressor: SSWIMRegressor) -> list[tuple[str, int]]:
+    """Return the kind of each member with its colour in charts, in the order of ``members_``.
+
+    Members stand in the order of their kinds; kinds of no weight have none.
+    """
+    kept = [kind for kind in regressor.recipe_ if kind.weight > 0]
+    kinds = [
+        (kind.name, 1 + place % 6) for place, kind in enumerate(kept) for _ in range(kind.n_members)
+    ]
+    n_members = len(regressor.members_)
+    return kinds if len(kinds) == n_members else [("member", 1)] * n_members
+
+
 def _history_chart(regressor: SSWIMRegressor) -> Section:
     lines, curves = [], []
-    for kind, values in zip(member_kinds(regressor), regressor.history_, strict=True):
+    for (kind, colour), values in zip(_member_kinds(regressor), regressor.history_, strict=True):
         if len(values) < 2:
             continue  # the mean of all rows is not trained
         steps = np.unique(np.linspace(0, len(values) - 1, _STEPS).round().astype(int))
         curves.append(values[steps])
-        lines.append(Line(steps, curves[-1], kind.name, kind.colour, "thin"))
+        lines.append(Line(steps, curves[-1], kind, colour, "thin"))
     if not lines:
         return Text("Nothing in this model was trained by steps.")
     axis = Axis("objective, nats per row", domain=_middle(curves))
@@ -242,19 +222,15 @@ def _output_chart(content: Content) -> Chart:
     regressor, target = content.regressor, content.rows.target
     y = column_grid(content.scores.target, 120)
     lines = []
-    for place, kind in enumerate(member_kinds(regressor)):
-        z = regressor.warp_targets(y, member=place).reshape(-1)
-        lines.append(Line(y, z, kind.name, kind.colour, "thin"))
+    for member, (kind, colour) in enumerate(_member_kinds(regressor)):
+        z = regressor.warp_targets(y, member=member).reshape(-1)
+        lines.append(Line(y, z, kind, colour, "thin"))
     scaling = regressor.scaling_
     plain = (y - scaling.target_mean.item()) / scaling.target_spread.item()
     lines.append(Line(y, plain, "no map", 0, "dash"))
     caption = "Members predict the mapped target, whose noise is closer to Gaussian."
     axis = Axis(f"{target}, standardised and mapped")
     return Chart("Output map", Axis(target), axis, tuple(lines), caption, ratio=0.75)
-
-
-_FEW = 12
-"""Number of columns up to which all are listed at once."""
 
 
 def about_part(content: Content, facts: Mapping[str, str]) -> Part:
@@ -268,7 +244,7 @@ def about_part(content: Content, facts: Mapping[str, str]) -> Part:
     used = count(len(rows), "row")
     if len(rows) < rows.n_rows:
         used = f"{len(rows):,} of {count(rows.n_rows, 'row')}, seed {content.random_state}"
-    found = {
+    every = {
         **facts,
         "target": rows.target,
         "rows of this report": used,
@@ -279,17 +255,14 @@ def about_part(content: Content, facts: Mapping[str, str]) -> Part:
         "settings": _settings(content),
         "sswim": __version__,
     }
-    kinds = tuple((column.name, column.kind) for column in rows.columns)
+    kinds = Table(("column", "kind"), tuple((column.name, column.kind) for column in rows.columns))
+    few = len(rows.columns) <= _FEW
+    columns = kinds if few else Details(f"All {len(rows.columns)} columns", (kinds,))
     cards = (
-        Card("Model and rows", (Table(("", ""), tuple(found.items())),)),
-        Card("Columns", (_columns(kinds),)),
+        Card("Model and rows", (Table(("", ""), tuple(every.items())),)),
+        Card("Columns", (columns,)),
     )
     return Part("about", "About this report", (Grid(cards),))
-
-
-def _columns(kinds: tuple[tuple[str, str], ...]) -> Section:
-    table = Table(("column", "kind"), kinds)
-    return table if len(kinds) <= _FEW else Details(f"All {len(kinds)} columns", (table,))
 
 
 def _settings(content: Content) -> str:
