@@ -48,10 +48,10 @@ def plot_calibration(
     # A target lies in every central interval of at least this coverage.
     needed = 2 * np.abs(single_target(regressor.cdf(X, y)) - 0.5)
     observed = [np.mean(needed <= level) for level in _LEVELS]
-    low, high = stats.binom.interval(0.95, n, _LEVELS)
+    low, high = np.asarray(stats.binom.interval(0.95, n, _LEVELS)) / n
 
     ax = axes(ax)
-    draw_band(ax, _LEVELS, low / n, high / n, color=INK, alpha=0.15, label="95 % by chance")
+    draw_band(ax, _LEVELS, low, high, color=INK, alpha=0.15, label="95 % by chance")
     ax.plot([0, 1], [0, 1], color=INK, lw=0.8, ls="--", label="exact")
     ax.plot(_LEVELS, observed, color=CYCLE[0], lw=1.2, marker="o", ms=3.5, label="model")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
