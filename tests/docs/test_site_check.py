@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "check_site.py"
+
+Check = Callable[[], tuple[object, str]]
 
 START = """
 <h1 id="top">Start</h1><a href="guide.html#maps">Maps</a> <a href="#top">up</a>
@@ -30,29 +32,36 @@ def site(tmp_path: Path) -> Path:
     return folder
 
 
-def check(site: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), str(site), str(site.parent / "warnings.txt")]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture
+def check(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Run the script; return its exit code and what it prints."""
+
+    def run() -> tuple[object, str]:
+        arguments = [str(SCRIPT), str(site), str(site.parent / "warnings.txt")]
+        monkeypatch.setattr("sys.argv", arguments)
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        return ended.value.code, capsys.readouterr().out
+
+    return run
 
 
-def test_a_site_without_faults_passes(site: Path) -> None:
-    done = check(site)
-    assert done.returncode == 0
+def test_a_site_without_faults_passes(check: Check) -> None:
     counts = "2 pages, 1 executed examples, 6 links: 0 broken links, 0 warnings\n"
-    assert done.stdout == counts
+    assert check() == (0, counts)
 
 
 @pytest.mark.parametrize("link", ["gone.html", "guide.html#gone", "#gone", "gone.png"])
-def test_a_broken_link_is_named(site: Path, link: str) -> None:
+def test_a_broken_link_is_named(site: Path, check: Check, link: str) -> None:
     (site / "guide.html").write_text(GUIDE + f'<a href="{link}">gone</a>')
-    done = check(site)
-    assert done.returncode == 1
-    assert f"guide.html: broken link {link}\n" in done.stdout
-    assert "1 broken links" in done.stdout
+    code, printed = check()
+    assert code == 1
+    assert f"guide.html: broken link {link}\n" in printed
+    assert "1 broken links" in printed
 
 
-def test_warnings_of_the_build_fail(site: Path) -> None:
+def test_warnings_of_the_build_fail(site: Path, check: Check) -> None:
     (site.parent / "warnings.txt").write_text("page.md:3: WARNING: unknown document\n")
-    done = check(site)
-    assert done.returncode == 1
-    assert "1 warnings" in done.stdout
+    code, printed = check()
+    assert code == 1
+    assert "1 warnings" in printed
