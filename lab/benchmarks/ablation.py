@@ -24,8 +24,8 @@ from arguments import script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from sklearn.utils import check_random_state
+from sswim_lab.bench.accuracy import load_split
 from sswim_lab.bench.runner import SETS
-from sswim_lab.bench.splits import load_split
 from sswim_lab.datasets import Split
 
 from sswim.ensemble.draws import draw_members

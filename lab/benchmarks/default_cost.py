@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from arguments import script_parser
 from json_lines import append_line
-from sswim_lab.bench.splits import load_split
+from sswim_lab.bench.accuracy import load_split
 from timing import machine
 
 from sswim import SSWIMRegressor

@@ -15,8 +15,7 @@ from torch import Tensor
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # GPyTorch warns of new versions of PyTorch
     import gpytorch
-    from sswim_lab.peers.sgpr import sparse_gp_model
-    from sswim_lab.peers.svgp import VariationalGPModel
+    from sswim_lab.peers.gpytorch_models import VariationalGPModel, sparse_gp_model
 
 BATCH = 1024
 """Number of rows in a mini-batch of stochastic training."""

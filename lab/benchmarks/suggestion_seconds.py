@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from arguments import add_out, script_parser
 from json_lines import append_line
-from sswim_lab.optimisation.first_points import sobol_points
-from sswim_lab.optimisation.methods import method_named
+from sswim_lab.optimisation.methods import method_named, sobol_points
 from sswim_lab.optimisation.problems import problem_named
-from sswim_lab.peers.global_state import silenced
+from sswim_lab.peers.protocol import silenced
 
 PROBLEMS = ("gramacy", "hartmann6", "rosenbrock")
 METHODS = ("sswim-nei", "gp-nei", "gp-warp-nei", "sswim-ts", "gp-ts", "gp-warp-ts")

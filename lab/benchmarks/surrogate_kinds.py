@@ -19,7 +19,7 @@ import torch
 from arguments import add_out, script_parser
 from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
-from sswim_lab.optimisation.first_points import sobol_points
+from sswim_lab.optimisation.methods import sobol_points
 
 from sswim.surrogate.fitting import fit_surrogate
 from sswim.surrogate.members import KINDS

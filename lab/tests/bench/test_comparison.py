@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lab_builders.bench import CRPS_ROWS, WIN_ROWS
-from sswim_lab.bench.comparison import Comparison, SetScores, compare, describe_comparison
-from sswim_lab.bench.summary import summarise
+from sswim_lab.bench.summary import Comparison, SetScores, compare, describe_comparison, summarise
 
 
 def test_sets_with_a_crps_of_the_method_and_of_a_peer_count() -> None:

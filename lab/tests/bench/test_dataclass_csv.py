@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-from sswim_lab.bench.dataclass_csv import append_rows, read_rows, write_rows
+from sswim_lab.bench.results import append_rows, read_rows, write_rows
 
 
 @dataclass(frozen=True)

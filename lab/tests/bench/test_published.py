@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sswim_lab.bench.published import LABELS, best_published, published, published_score
 from sswim_lab.bench.runner import SETS
+from sswim_lab.bench.summary import LABELS, best_published, published, published_score
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from lab_builders.bench import row
-from sswim_lab.bench.results import COLUMNS, append_results, read_results
+from sswim_lab.bench.accuracy import Row
+from sswim_lab.bench.results import append_results, columns, read_results
 
+COLUMNS = columns(Row)
 HEADER = (
     "set,method,repeat,rmse,mnlp,mse_original,mnlp_original,crps,crps_original,coverage_90,fit_seconds,"
     "predict_seconds,n_train,n_test,n_inputs,device,settings,version,failure"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from lab_builders.bench import write_set
-from sswim_lab.bench.splits import SYNTHETIC, load_split
+from sswim_lab.bench.accuracy import SYNTHETIC, load_split
 from sswim_lab.datasets import split
 
 

@@ -11,7 +11,7 @@ import sswim_lab.commands.datasets
 from builders.commands import invoke
 from rich.console import Console
 from sswim_lab.datasets.catalogue import DATA_SETS
-from sswim_lab.datasets.folders import FOLDER_VARIABLE
+from sswim_lab.datasets.download import FOLDER_VARIABLE
 from typer.testing import Result
 
 

@@ -8,7 +8,7 @@ import pytest
 from builders.commands import invoke
 from lab_builders.optimisation import fail
 from sswim_lab.optimisation.methods import METHODS, Method
-from sswim_lab.optimisation.results import read_runs
+from sswim_lab.optimisation.runs import read_runs
 
 COMMAND = ("bench", "optimisation", "--problems", "gramacy,chirp-step", "--methods", "sobol")
 SMALL = ("--seeds", "2", "--evaluations", "8")

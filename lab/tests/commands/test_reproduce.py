@@ -10,7 +10,7 @@ from builders.commands import invoke, run_command
 from lab_builders.bench import MeanOnly, fake_methods, write_sets
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import read_results
-from sswim_lab.paper.catalogue import EXPERIMENTS
+from sswim_lab.paper.command import EXPERIMENTS
 
 
 @pytest.fixture

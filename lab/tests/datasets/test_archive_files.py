@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lab_builders.datasets import publish, stored_table, tar_archive
-from sswim_lab.datasets.archive_files import open_in_tar, open_in_zip
+from sswim_lab.datasets.originals import open_in_tar, open_in_zip
 
 
 def test_an_archive_without_the_file_raises_an_error(tmp_path: Path) -> None:

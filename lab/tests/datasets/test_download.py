@@ -1,21 +1,28 @@
-"""Downloads from a local server; no test contacts the public sources."""
+"""The folders of data sets, and downloads from a local server instead of the public sources."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pyarrow.parquet as pq
 import pytest
-import sswim_lab.datasets.folders
+import sswim_lab.datasets.download
 from lab_builders.datasets import STORED, publish, serve, stored_table
+from rich.progress import Progress
 from sswim_lab.datasets import load, split
 from sswim_lab.datasets.catalogue import DATA_SETS
-from sswim_lab.datasets.download import download
-from sswim_lab.datasets.folders import FOLDER_VARIABLE
+from sswim_lab.datasets.download import (
+    FOLDER_VARIABLE,
+    DownloadBar,
+    checkout_folder,
+    download_file,
+    find,
+    folders,
+)
 
 # Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -26,8 +33,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make an empty cache, and hide all other folders."""
     folder = tmp_path / "home" / "cache"
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
-    monkeypatch.setattr(sswim_lab.datasets.folders, "checkout_folder", lambda: None)
-    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: folder)
+    monkeypatch.setattr(sswim_lab.datasets.download, "checkout_folder", lambda: None)
+    monkeypatch.setattr(sswim_lab.datasets.download, "cache_folder", lambda: folder)
     return folder
 
 
@@ -137,11 +144,86 @@ def test_a_set_without_a_public_file_raises_an_error(cache: Path) -> None:
     assert "cran.r-project.org" in str(e.value)
 
 
-def test_a_missing_package_raises_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    monkeypatch.delitem(sys.modules, "sswim_lab.datasets.file_download", raising=False)
-    with pytest.raises(FileNotFoundError, match="downloads need the package pooch"):
-        download("song")
-    monkeypatch.setattr(sswim_lab.datasets.folders, "cache_folder", lambda: None)
-    with pytest.raises(FileNotFoundError, match=r"need the package.*into the folder that the"):
-        download("song")
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Make the folders in the order in which they are searched; each has the data set."""
+    made = [tmp_path / name for name in ("variable", "beside", "cache")]
+    for place in made:
+        place.mkdir()
+        (place / "airfoil.parquet").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(made[0]))
+    monkeypatch.setattr(sswim_lab.datasets.download, "checkout_folder", lambda: made[1])
+    monkeypatch.setattr(sswim_lab.datasets.download, "cache_folder", lambda: made[2])
+    return made
+
+
+def test_folders_are_searched_in_order(places: list[Path]) -> None:
+    assert folders() == places
+    for place in places:
+        assert find("airfoil") == place / "airfoil.parquet"
+        (place / "airfoil.parquet").unlink()
+    assert find("airfoil") is None
+
+
+def test_a_given_folder_is_the_only_one(places: list[Path], tmp_path: Path) -> None:
+    assert find("airfoil", places[2]) == places[2] / "airfoil.parquet"
+    assert find("airfoil", str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_the_variable_need_not_be_set(
+    places: list[Path], monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    if value is None:
+        monkeypatch.delenv(FOLDER_VARIABLE)
+    else:
+        monkeypatch.setenv(FOLDER_VARIABLE, value)
+    assert folders() == places[1:]
+
+
+def test_an_unknown_name_raises_an_error() -> None:
+    with pytest.raises(ValueError, match="A data set must be one of"):
+        find("boston")
+
+
+def test_the_checkout_is_that_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = tmp_path / "checkout" / "lab" / "src" / "sswim_lab" / "datasets" / "folders.py"
+    monkeypatch.setattr(sswim_lab.datasets.download, "__file__", str(module))
+    assert checkout_folder() == tmp_path / "shared" / "data"
+    installed = tmp_path / "python" / "site-packages" / "sswim_lab" / "datasets" / "folders.py"
+    monkeypatch.setattr(sswim_lab.datasets.download, "__file__", str(installed))
+    assert checkout_folder() is None
+
+
+def test_a_file_is_downloaded_as_it_is(tmp_path: Path, server: str) -> None:
+    content = bytes(range(256)) * 1000  # several chunks
+    (tmp_path / "public" / "numbers").write_bytes(content)
+    level = pooch.get_logger().level
+    download_file(f"{server}/numbers", tmp_path / "new" / "copy")
+    assert (tmp_path / "new" / "copy").read_bytes() == content
+    assert pooch.get_logger().level == level
+
+
+def test_a_missing_file_raises_an_error_and_leaves_nothing(tmp_path: Path, server: str) -> None:
+    level = pooch.get_logger().level
+    with pytest.raises(OSError, match="404"):
+        download_file(f"{server}/gone", tmp_path / "new" / "copy")
+    assert not (tmp_path / "new" / "copy").exists()
+    assert pooch.get_logger().level == level
+
+
+def test_the_bar_counts_bytes() -> None:
+    progress = Progress(disable=True)
+    bar = DownloadBar(progress, "file")
+    assert bar.total is None
+    bar.total = 0  # a server that does not give the size
+    assert bar.total is None
+    bar.total = 100
+    bar.update(30)
+    bar.update(20)
+    (task,) = progress.tasks
+    assert (task.total, task.completed) == (100, 50)
+    bar.reset()
+    assert task.completed == 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from lab_builders.datasets import STORED, available_file, publish, stored_table
-from sswim_lab.datasets import parsers
+from sswim_lab.datasets import originals
 from sswim_lab.datasets.catalogue import DATA_SETS
 
 from sswim.tables import read_table
@@ -52,7 +52,7 @@ def test_every_set_with_a_public_file_is_tested() -> None:
 
 
 def test_songs_are_stored_in_single_precision(tmp_path: Path) -> None:
-    parsed = parsers.song(publish("song", stored_table("song"), tmp_path))
+    parsed = originals.song(publish("song", stored_table("song"), tmp_path))
     assert set(parsed.schema.types) == {pa.float32(), pa.int16()}
 
 
@@ -63,11 +63,11 @@ def test_numbers_that_become_fractions_late_are_read(tmp_path: Path) -> None:
     values = np.ones((n, 6), dtype=object)
     values[-1] = 0.5
     table = pa.table({name: values[:, at].astype(str) for at, name in enumerate(names)})
-    parsed = parsers.airfoil(publish("airfoil", table, tmp_path))
+    parsed = originals.airfoil(publish("airfoil", table, tmp_path))
     assert parsed["Frequency"].to_pylist()[-2:] == [1, 0.5]
 
 
 def test_another_number_of_columns_raises_an_error(tmp_path: Path) -> None:
     table = stored_table("abalone").append_column("more", [[0.0] * 6])
     with pytest.raises(ValueError, match="Expected 9 columns, got 10"):
-        parsers.abalone(publish("abalone", table, tmp_path))
+        originals.abalone(publish("abalone", table, tmp_path))

@@ -6,7 +6,7 @@ import math
 
 import torch
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-from sswim_lab.datasets.synthetic import gramacy_surface
+from sswim_lab.paper.figures.gramacy import gramacy_surface
 
 from sswim.cli.demo import nonstationary_signal
 

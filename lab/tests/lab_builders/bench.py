@@ -15,8 +15,8 @@ import pytest
 from builders.crps import Array
 from sswim_lab.bench.accuracy import Row
 from sswim_lab.bench.methods import METHODS
-from sswim_lab.paper.catalogue import MAIN_METHODS, OUTPUT_WARP_METHODS
-from sswim_lab.paper.request import Request
+from sswim_lab.paper.command import MAIN_METHODS, OUTPUT_WARP_METHODS
+from sswim_lab.paper.experiment import Request
 from sswim_lab.paper.score_table import ScoreTable, make_table
 from sswim_lab.peers.protocol import Fitted, Gaussian
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sswim_lab.datasets import Split, column_names, find, split
-from sswim_lab.datasets.folders import folders
+from sswim_lab.datasets import Split, find, originals, split
+from sswim_lab.datasets.download import folders
 
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling
@@ -29,26 +29,26 @@ BIKESHARE = (
 )
 PARKINSONS = (
     *("subject#", "age", "sex", "test_time", "motor_UPDRS"),
-    *column_names.numbered("voice", 1, 16),
+    *originals.numbered("voice", 1, 16),
     "total_UPDRS",
 )
 STORED = {
-    "elevators": ("part", *column_names.ELEVATORS),
-    "airfoil": column_names.AIRFOIL,
-    "concrete": column_names.CONCRETE,
+    "elevators": ("part", *originals.ELEVATORS),
+    "airfoil": originals.AIRFOIL,
+    "concrete": originals.CONCRETE,
     "parkinsons": PARKINSONS,
     "bikeshare": BIKESHARE,
-    "ct_slice": ("patientId", *column_names.numbered("value", 0, 383), "reference"),
-    "supercond": (*column_names.numbered("property", 1, 81), "critical_temp"),
-    "protein": (*column_names.numbered("F", 1, 9), "RMSD"),
-    "buzz": column_names.BUZZ,
-    "song": (*column_names.SONG[1:], "year"),
-    "abalone": column_names.ABALONE,
-    "creep": (*(name for name in column_names.CREEP if name != "Rupture_stress"), "Rupture_stress"),
-    "ailerons": ("part", *column_names.AILERONS),
-    "nycflights13": column_names.FLIGHTS,
-    "winered": (*column_names.numbered("property", 1, 11), "quality"),
-    "mcycle": column_names.MCYCLE,
+    "ct_slice": ("patientId", *originals.numbered("value", 0, 383), "reference"),
+    "supercond": (*originals.numbered("property", 1, 81), "critical_temp"),
+    "protein": (*originals.numbered("F", 1, 9), "RMSD"),
+    "buzz": originals.BUZZ,
+    "song": (*originals.SONG[1:], "year"),
+    "abalone": originals.ABALONE,
+    "creep": (*(name for name in originals.CREEP if name != "Rupture_stress"), "Rupture_stress"),
+    "ailerons": ("part", *originals.AILERONS),
+    "nycflights13": originals.FLIGHTS,
+    "winered": (*originals.numbered("property", 1, 11), "quality"),
+    "mcycle": originals.MCYCLE,
 }
 """Columns of the stored tables, of all data sets with a public file."""
 TEXTS = {
@@ -64,7 +64,7 @@ TEXTS = {
 """Values of text columns."""
 WHOLE = ("year", "month", "day", "sched_dep_time", "sched_arr_time")
 """Columns of integers."""
-CONSTANT = column_names.numbered("value", 0, 4)
+CONSTANT = originals.numbered("value", 0, 4)
 """Columns with a single value."""
 
 

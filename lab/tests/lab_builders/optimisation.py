@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sswim_lab.optimisation.methods import Method, require_libraries
-from sswim_lab.optimisation.problem import Problem
-from sswim_lab.optimisation.run import Run
+from sswim_lab.optimisation.problems import Problem
+from sswim_lab.optimisation.runs import Run
 
 
 def made_up_run(problem: str, method: str, values: list[float], **others: Any) -> Run:

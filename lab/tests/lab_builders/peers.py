@@ -9,8 +9,7 @@ import pytest
 import torch
 from builders.crps import Array
 from sswim_lab.bench.methods import EXTRAS, METHODS
-from sswim_lab.peers.bayesian_warp import WarpPrior
-from sswim_lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP
+from sswim_lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP, WarpPrior
 from sswim_lab.peers.protocol import Method, Predictive
 from sswim_lab.peers.published_sswim import PublishedSSWIM
 from torch import Tensor

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 from lab_builders.optimisation import skip_without_libraries
-from sswim_lab.optimisation.first_points import n_first, sobol_points
 from sswim_lab.optimisation.methods import (
     METHODS,
     Method,
     method_named,
+    n_first,
     require_libraries,
+    sobol_points,
     versions,
 )
 from sswim_lab.optimisation.problems import problem_named
-from sswim_lab.peers.global_state import silenced
+from sswim_lab.peers.protocol import silenced
 
 from sswim.base.validation import UserError
 

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 from lab_builders.datasets import available_file
 from lab_builders.optimisation import skip_without_libraries
+from optimisation_optima import search
 from scipy.special import betaincinv
-from sswim_lab.optimisation.brusselator import solve
-from sswim_lab.optimisation.cart_pole import swing_up_cost
-from sswim_lab.optimisation.first_points import sobol_points
-from sswim_lab.optimisation.formulas import WARPS
-from sswim_lab.optimisation.problem import Problem
-from sswim_lab.optimisation.problems import PROBLEMS, problem_named
-from sswim_lab.optimisation.reference_search import search
+from sswim_lab.optimisation.methods import sobol_points
+from sswim_lab.optimisation.problems import PROBLEMS, WARPS, Problem, problem_named
+from sswim_lab.optimisation.simulations import solve, swing_up_cost
 
 from sswim.base.validation import UserError
 

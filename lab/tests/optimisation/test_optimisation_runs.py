@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from lab_builders.optimisation import fail, made_up_run, skip_without_libraries
 from sswim_lab.optimisation.methods import METHODS, Method
-from sswim_lab.optimisation.results import append_run, read_runs
-from sswim_lab.optimisation.run import Job, Run, do_run
-from sswim_lab.optimisation.runner import (
+from sswim_lab.optimisation.runs import (
     Bench,
+    Job,
+    Run,
+    append_run,
+    do_run,
     do_run_in_time,
     do_runs,
     method_names,
     missing_runs,
     problem_names,
+    read_runs,
 )
 
 from sswim.base.validation import UserError

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab_builders.optimisation import made_up_run
-from sswim_lab.optimisation.plots import save_plots
-from sswim_lab.optimisation.run import Run
+from sswim_lab.optimisation.runs import Run
 from sswim_lab.optimisation.summary import Quartiles, Summary, summarise
-from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables
+from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables, save_plots
 
 BEST = -2.2415684226662855
 """The optimum of gp-draw."""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lab_builders.bench import MeanOnly, experiment_folder, make_request, write_sets
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import read_results
-from sswim_lab.paper.catalogue import EXPERIMENTS, MAIN_METHODS, OUTPUT_WARP_METHODS
-from sswim_lab.paper.command import default_out, listing, reproduce
-from sswim_lab.paper.request import Request
+from sswim_lab.paper.command import (
+    EXPERIMENTS,
+    MAIN_METHODS,
+    OUTPUT_WARP_METHODS,
+    default_out,
+    listing,
+    reproduce,
+)
+from sswim_lab.paper.experiment import FigureExperiment, Request
 
-MODULES = ("warp_1d", "pseudo_points", "depth", "overfitting", "gramacy")
+FIGURES = [name for name in EXPERIMENTS if name.startswith("figure")]
 
 
 @pytest.fixture
@@ -27,14 +31,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Replace the figures by stubs, and return the names of those that were run."""
     names: list[str] = []
-    for name in MODULES:
 
-        def draw(request: Request, name: str = name) -> list[Path]:
-            names.append(name)
-            return [request.out / f"{name}.png"]
+    def draw(figure: FigureExperiment, request: Request) -> list[Path]:
+        names.append(figure.name)
+        return [request.out / f"{figure.name}.png"]
 
-        module = f"sswim_lab.paper.figures.{name}"
-        monkeypatch.setitem(sys.modules, module, SimpleNamespace(run=draw))
+    monkeypatch.setattr(FigureExperiment, "run", draw)
     return names
 
 
@@ -97,7 +99,7 @@ def test_a_quick_run_needs_nothing(
     places = folder if available else tmp_path_factory.mktemp("empty")
     request, said = make_request(folder, folder=str(places), quick=True, repeats=None)
     assert reproduce("all", request) == 0
-    assert drawn == list(MODULES)
+    assert drawn == FIGURES
     rows = read_results(folder / "out" / "fits.csv")
     sets = {"airfoil", "concrete", "creep"} if available else {"synthetic"}
     assert {row.set for row in rows} == sets
@@ -115,13 +117,17 @@ def test_a_quick_run_needs_nothing(
 def test_an_experiment_that_fails_does_not_stop_the_others(
     folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw(request: Request) -> list[Path]:
-        raise RuntimeError("no pen")
+    draw = FigureExperiment.run
 
-    monkeypatch.setattr(sys.modules["sswim_lab.paper.figures.depth"], "run", draw)
+    def draw_all_but_one(figure: FigureExperiment, request: Request) -> list[Path]:
+        if figure.name == "figure-depth":
+            raise RuntimeError("no pen")
+        return draw(figure, request)
+
+    monkeypatch.setattr(FigureExperiment, "run", draw_all_but_one)
     request, said = make_request(folder, repeats=1)
     assert reproduce("all", request) == 1
-    assert drawn == ["warp_1d", "pseudo_points", "overfitting", "gramacy"]
+    assert drawn == [name for name in FIGURES if name != "figure-depth"]
     assert said[-1] == "Experiment failed: figure-depth: RuntimeError: no pen"
     with pytest.raises(RuntimeError, match="no pen"):
         reproduce("figure-depth", request)

@@ -8,8 +8,7 @@ import pytest
 from lab_builders.bench import MeanOnly, experiment_folder, make_request
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import read_results
-from sswim_lab.paper.catalogue import MAIN_METHODS
-from sswim_lab.paper.command import reproduce
+from sswim_lab.paper.command import MAIN_METHODS, reproduce
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lab_builders.bench import SCORE_ROWS, score_table
-from sswim_lab.paper.latex import escape, latex
+from sswim_lab.paper.formats import escape, latex
 from sswim_lab.paper.score_table import make_table
 
 

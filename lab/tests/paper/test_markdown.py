@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab_builders.bench import SCORE_METHODS, SCORE_ROWS, row, score_table
-from sswim_lab.paper.markdown import markdown
+from sswim_lab.paper.formats import markdown
 from sswim_lab.paper.score_table import make_table
 
 

@@ -8,7 +8,7 @@ import math
 
 import pytest
 from lab_builders.bench import score_table
-from sswim_lab.paper.csv_table import csv_table
+from sswim_lab.paper.formats import csv_table
 
 
 def test_csv_table() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab_builders.bench import make_request, write_set
-from sswim_lab.bench.splits import SYNTHETIC
-from sswim_lab.paper.sets import available_sets, sets_to_run
+from sswim_lab.bench.accuracy import SYNTHETIC
+from sswim_lab.paper.experiment import available_sets, sets_to_run
 
 OWN = ("airfoil", "concrete", "creep")
 

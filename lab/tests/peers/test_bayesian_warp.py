@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders.models import normal
 from lab_builders.peers import warp_prior
-from sswim_lab.peers.bayesian_warp import JITTER, psi_statistics, warp_posterior
+from sswim_lab.peers.bayesian_warped_gp import JITTER, psi_statistics, warp_posterior
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 

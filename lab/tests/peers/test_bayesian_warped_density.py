@@ -9,9 +9,11 @@ from builders.models import normal
 from lab_builders.peers import fitted_bwgp, scalar, skewed_rows, warp_prior
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid, quad, trapezoid
-from sswim_lab.peers.bayesian_warp import warp_posterior
-from sswim_lab.peers.bayesian_warped_density import WarpedMarginals
-from sswim_lab.peers.bayesian_warped_gp import FittedBayesianWarpedGP
+from sswim_lab.peers.bayesian_warped_gp import (
+    FittedBayesianWarpedGP,
+    WarpedMarginals,
+    warp_posterior,
+)
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_predictions_do_not_depend_on_other_rows(
 ) -> None:
     x, y = skewed_rows(30, seed=1)
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim_lab.peers.bayesian_warped_density._CHUNK_NODES", 700)
+    monkeypatch.setattr("sswim_lab.peers.bayesian_warped_gp._CHUNK_NODES", 700)
     parts = fitted.predict(x)
     assert np.allclose(parts.mean, whole.mean, rtol=1e-12)
     assert np.allclose(parts.variance, whole.variance, rtol=1e-10)

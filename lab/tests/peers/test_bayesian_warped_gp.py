@@ -10,17 +10,15 @@ import torch
 from builders.models import normal
 from lab_builders.peers import QUICK_BWGP, fitted_bwgp, rows, scalar, skewed_rows, warp_prior
 from scipy import stats
-from sswim_lab.peers.bayesian_warp import warp_posterior
 from sswim_lab.peers.bayesian_warped_gp import (
     N_SCALARS,
     FittedBayesianWarpedGP,
     Parameters,
     evidence_bound,
+    warp_posterior,
 )
-from sswim_lab.peers.dense_algebra import negative_log_evidence
-from sswim_lab.peers.dense_gp import GP, minimise
-from sswim_lab.peers.protocol import Fitted, Method, Predictive
-from sswim_lab.peers.standardised_rows import StandardisedRows, standardise
+from sswim_lab.peers.dense_gp import GP, minimise, negative_log_evidence
+from sswim_lab.peers.protocol import Fitted, Method, Predictive, StandardisedRows, standardise
 from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 

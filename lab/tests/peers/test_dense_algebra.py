@@ -8,7 +8,7 @@ import torch
 from builders.models import normal
 from scipy import stats
 from scipy.spatial.distance import cdist
-from sswim_lab.peers.dense_algebra import (
+from sswim_lab.peers.dense_gp import (
     SolvedSystem,
     SquaredExponential,
     condition,
@@ -53,7 +53,7 @@ def test_the_evidence_against_dense_algebra(generator: torch.Generator) -> None:
 def test_predictions_against_dense_algebra(
     one_for_each: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim_lab.peers.dense_algebra._CHUNK_ROWS", 4)
+    monkeypatch.setattr("sswim_lab.peers.dense_gp._CHUNK_ROWS", 4)
     x, y, new = normal(generator, 30, 3), normal(generator, 30), normal(generator, 9, 3)
     noise = normal(generator, 30 if one_for_each else 1).square()
     noise = noise if one_for_each else noise[0]

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 import torch
 from lab_builders.peers import rows
-from sswim_lab.peers.dense_algebra import SquaredExponential, negative_log_evidence
-from sswim_lab.peers.dense_gp import GP, FittedGP, maximise_evidence, minimise
-from sswim_lab.peers.protocol import Fitted, Gaussian, Method
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.dense_gp import (
+    GP,
+    FittedGP,
+    SquaredExponential,
+    maximise_evidence,
+    minimise,
+    negative_log_evidence,
+)
+from sswim_lab.peers.protocol import Fitted, Gaussian, Method, standardise
 from torch import Tensor
 
 

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sswim_lab.peers.global_state import kept_random_state, silenced
+from sswim_lab.peers.protocol import kept_random_state, silenced
 
 
 def draw() -> tuple[float, float, float]:

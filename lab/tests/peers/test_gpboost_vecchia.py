@@ -7,7 +7,7 @@ import pytest
 from builders.crps import Array
 from lab_builders.peers import predicted, rows
 from sswim_lab.peers.gpboost_vecchia import FittedGPBoost, GPBoost
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.protocol import standardise
 
 
 def matern32(x: Array, others: Array, variance: float, lengths: Array) -> Array:

@@ -78,7 +78,7 @@ def test_predictions_do_not_depend_on_chunks(
     fitted = brief(method).fit(*rows(n), 0, "cpu")
     x = rows(40, seed=1)[0]
     whole = fitted.predict(x)
-    monkeypatch.setattr("sswim_lab.peers.gpytorch_training.PREDICTED_ROWS", 7)
+    monkeypatch.setattr("sswim_lab.peers.gpytorch_models.PREDICTED_ROWS", 7)
     parts = fitted.predict(x)
     close = 1e-8 if method.settings()["dtype"] == "float64" else 1e-4
     assert np.allclose(whole.mean, parts.mean, rtol=close, atol=close * whole.mean.std())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from lab_builders.peers import rows
-from sswim_lab.peers.gpytorch_training import mini_batches, seeded
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.gpytorch_models import mini_batches, seeded
+from sswim_lab.peers.protocol import standardise
 
 
 def test_every_epoch_has_all_rows_in_another_order() -> None:

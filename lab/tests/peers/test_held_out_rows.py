@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from builders.crps import Array
 from lab_builders.peers import rows
-from sswim_lab.peers.held_out_rows import ConstantVariance, LearntVariance, hold_out_tenth
+from sswim_lab.peers.trees import ConstantVariance, LearntVariance, hold_out_tenth
 
 
 def test_a_tenth_is_held_out_and_the_target_standardised() -> None:

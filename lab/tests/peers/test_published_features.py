@@ -10,7 +10,7 @@ import pytest
 import torch
 from lab_builders.peers import seeded_generator, seeded_normal
 from scipy import stats
-from sswim_lab.peers.published_features import (
+from sswim_lab.peers.published_sswim import (
     KernelName,
     SpectralGP,
     TwoSpectraGP,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 from lab_builders.peers import SMALL_SSWIM, seeded_generator, seeded_normal
-from sswim_lab.peers.published_model import PublishedModel, PublishedWarp
+from sswim_lab.peers.published_sswim import PublishedModel, PublishedWarp
 
 from sswim.rows.rows import Measure
 

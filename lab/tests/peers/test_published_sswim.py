@@ -11,8 +11,13 @@ import torch
 from lab_builders.peers import SMALL_SSWIM, rows, seeded_generator, seeded_normal
 from scipy import stats
 from sswim_lab.peers.protocol import Fitted, Method, TunedPerDataSet
-from sswim_lab.peers.published_model import PublishedWarp
-from sswim_lab.peers.published_sswim import RFFNS, RFFS, FittedPublished, PublishedSSWIM
+from sswim_lab.peers.published_sswim import (
+    RFFNS,
+    RFFS,
+    FittedPublished,
+    PublishedSSWIM,
+    PublishedWarp,
+)
 
 
 def _moments(y: np.ndarray) -> tuple[float, float]:

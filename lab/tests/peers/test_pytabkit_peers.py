@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lab_builders.peers import predicted
-from sswim_lab.peers.pytabkit_peers import Pytabkit
+from sswim_lab.peers.trees import Pytabkit
 
 
 @pytest.mark.parametrize(("estimator", "epochs"), [("RealMLP_TD", 3), ("TabM_D", 1)])

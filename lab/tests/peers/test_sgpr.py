@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 from lab_builders.peers import predicted, rows
+from sswim_lab.peers.gpytorch_models import quiet
 from sswim_lab.peers.gpytorch_peers import SGPR, ExactGP
-from sswim_lab.peers.gpytorch_training import quiet
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.protocol import standardise
 
 
 def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
@@ -20,7 +20,7 @@ def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
 
 def test_inducing_points_move_and_rows_do_not() -> None:
     with quiet():
-        from sswim_lab.peers.sgpr import fit_sgpr  # noqa: PLC0415
+        from sswim_lab.peers.gpytorch_models import fit_sgpr  # noqa: PLC0415
 
         training = standardise(*rows(), "cpu")
         x = training.x.clone()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from lab_builders.peers import rows
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.protocol import standardise
 
 
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])

@@ -11,8 +11,7 @@ from lab_builders.peers import rows, skewed_rows
 from scipy import stats
 from scipy.integrate import trapezoid
 from sswim_lab.peers.dense_gp import GP
-from sswim_lab.peers.protocol import Fitted, Method, Predictive
-from sswim_lab.peers.standardised_rows import standardise
+from sswim_lab.peers.protocol import Fitted, Method, Predictive, standardise
 from sswim_lab.peers.warped_gp import MAX_STEEPNESS, MLWGP, FittedWarpedGP, negative_log_likelihood
 from torch import Tensor
 

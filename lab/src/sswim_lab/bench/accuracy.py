@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from sswim_lab.bench.methods import require_method, versions
-from sswim_lab.bench.splits import load_split
-from sswim_lab.datasets import Split
+from sswim_lab.datasets import Split, split
 from sswim_lab.peers.protocol import Predictive
 
 COVERAGE = 0.9
@@ -141,3 +140,21 @@ def score(predictive: Predictive, rows: Split) -> dict[str, float]:
 
 def _json(settings: Mapping[str, Any]) -> str:
     return json.dumps(dict(settings), separators=(",", ":"))
+
+
+SYNTHETIC = "synthetic"
+"""Name of the synthetic data set."""
+N_ROWS, N_TRAIN = 450, 300
+
+
+def load_split(name: str, repeat: int, folder: str | None = None) -> Split:
+    """Return the rows of one repeat of a named data set, or of the synthetic one."""
+    return _synthetic_split(repeat) if name == SYNTHETIC else split(name, repeat, folder)
+
+
+def _synthetic_split(repeat: int) -> Split:
+    """Draw a wave that gets faster along one input and a slope along another, with noise."""
+    random = np.random.default_rng(repeat)
+    x = random.uniform(-2, 2, (N_ROWS, 3))
+    y = np.sin(np.exp(x[:, 0])) + 0.5 * x[:, 1] + 0.1 * random.normal(size=N_ROWS)
+    return Split(x[:N_TRAIN], y[:N_TRAIN], x[N_TRAIN:], y[N_TRAIN:])

@@ -17,9 +17,8 @@ from sswim_lab.peers.gpboost_vecchia import GPBoost
 from sswim_lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim_lab.peers.protocol import Method, TunedPerDataSet
 from sswim_lab.peers.published_sswim import RFFNS, RFFS, PublishedSSWIM
-from sswim_lab.peers.pytabkit_peers import Pytabkit
 from sswim_lab.peers.sswim_method import SSWIM, sswim
-from sswim_lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM, NGBoost
+from sswim_lab.peers.trees import CatBoost, HistGradientBoosting, LightGBM, NGBoost, Pytabkit
 from sswim_lab.peers.warped_gp import MLWGP
 
 

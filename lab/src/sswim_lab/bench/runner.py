@@ -11,10 +11,9 @@ from textwrap import shorten
 from typing import Any, Protocol, runtime_checkable
 
 from sswim.base.validation import UserError
-from sswim_lab.bench.accuracy import Job, Row, failed_row, run_fit
+from sswim_lab.bench.accuracy import Job, Row, failed_row, load_split, run_fit
 from sswim_lab.bench.methods import require_method
 from sswim_lab.bench.results import append_results, read_results
-from sswim_lab.bench.splits import load_split
 from sswim_lab.bench.workers import run_jobs
 
 SETS = (

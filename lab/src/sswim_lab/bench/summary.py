@@ -1,18 +1,78 @@
-"""Summary of results: means over repeats, the best published scores, and numbers of wins."""
+"""Summary of results: means over repeats, published scores, and a comparison with all peers.
+
+The published scores are those of Tompkins, Oliveira and Ramos (NeurIPS 2020).
+"""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from statistics import fmean, stdev
 
 from sswim_lab.bench.accuracy import Row
-from sswim_lab.bench.comparison import Comparison, SetScores, compare
 from sswim_lab.bench.methods import METHODS
-from sswim_lab.bench.published import Published, best_published
 from sswim_lab.datasets import DATA_SETS
+
+LABELS = {
+    "sswim1-paper": "SSWIM1",
+    "sswim2-paper": "SSWIM2",
+    "dsdgp": "DSDGP",
+    "dkl": "DKL",
+    "rffns": "RFFNS",
+    "svgp": "SVGP",
+    "sgpr": "SGPR",
+    "rffs": "RFFS",
+    "gp": "GP",
+    "bwgp": "BWGP",
+    "mlwgp3": "MLWGP3",
+    "mlwgp20": "MLWGP20",
+}
+"""The paper's names of methods of the benchmark."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published score: the mean over repeats of RMSE, MSE or MNLP."""
+
+    set: str
+    method: str
+    metric: str
+    value: float
+    std: float
+    """Standard deviation over the repeats."""
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """Return all published scores."""
+    text = (files("sswim_lab.bench") / "published.csv").read_text(encoding="utf-8")
+    return tuple(
+        Published(line["set"], line["method"], line["metric"], *map(float, numbers))
+        for line in csv.DictReader(text.splitlines())
+        for numbers in [(line["value"], line["std"])]
+    )
+
+
+def published_score(name: str, label: str, metric: str) -> Published | None:
+    """Return a published score by data set, the paper's name of the method and metric, or None."""
+    return _scores().get((name, label, metric))
+
+
+def best_published(name: str, metric: str) -> Published | None:
+    """Return the best published score of a data set, the first of equally good ones."""
+    scores = [score for score in published() if (score.set, score.metric) == (name, metric)]
+    return min(scores, key=lambda score: score.value, default=None)
+
+
+@cache
+def _scores() -> dict[tuple[str, str, str], Published]:
+    return {(score.set, score.method, score.metric): score for score in published()}
+
 
 ORIGINAL_SCALE = ("abalone", "creep", "ailerons")
 """Data sets whose published scores are in the target's unit; others have standardised targets."""
@@ -188,3 +248,80 @@ def metric_columns(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
 def _ordered(names: set[str], known: Sequence[str]) -> list[str]:
     """Sort names: first in the order of the known ones, then others alphabetically."""
     return [*(name for name in known if name in names), *sorted(names - set(known))]
+
+
+NEAR = 0.01
+"""Relative difference to the best RMSE up to which an RMSE counts as near."""
+GOOD_COVERAGE = (0.87, 0.93)
+"""Smallest and largest fraction of targets in 90 % intervals that counts as good."""
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """Scores on one data set, each by method."""
+
+    set: str
+    rmse: Mapping[str, float]
+    mnlp: Mapping[str, float]
+    crps: Mapping[str, float]
+    coverage: Mapping[str, float]
+    """Fraction of targets in 90 % intervals."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Numbers of data sets on which a method is better than its peers, or as good."""
+
+    near: int
+    """Number of data sets on which the RMSE is at most ``NEAR`` above that of the best peer."""
+    mnlp: int
+    """Number of data sets on which the MNLP is smaller than that of every peer."""
+    crps: int
+    """Number of data sets on which the CRPS is smaller than that of every peer."""
+    covered: int
+    """Number of data sets on which the 90 % intervals have a ``GOOD_COVERAGE``."""
+    n_sets: int
+    """Number of data sets with a CRPS of the method and of a peer."""
+    gap: float
+    """Largest relative difference to the RMSE of the best peer, zero if no peer is better."""
+    gap_set: str
+    """Data set with that difference; empty if no peer is better."""
+
+
+def compare(method: str, peers: Collection[str], sets: Iterable[SetScores]) -> Comparison | None:
+    """Compare a method with its peers on the data sets on which both have a CRPS, if any."""
+
+    def best_peer(scores: Mapping[str, float]) -> float:
+        return min(value for name, value in scores.items() if name in peers)
+
+    compared = [
+        scores
+        for scores in sets
+        if method in scores.crps and not scores.crps.keys().isdisjoint(peers)
+    ]
+    if not compared:
+        return None
+    gaps = {scores.set: scores.rmse[method] / best_peer(scores.rmse) - 1 for scores in compared}
+    worst = max(gaps, key=lambda name: gaps[name])
+    low, high = GOOD_COVERAGE
+    return Comparison(
+        near=sum(gap <= NEAR for gap in gaps.values()),
+        mnlp=sum(scores.mnlp[method] < best_peer(scores.mnlp) for scores in compared),
+        crps=sum(scores.crps[method] < best_peer(scores.crps) for scores in compared),
+        covered=sum(low <= scores.coverage[method] <= high for scores in compared),
+        n_sets=len(compared),
+        gap=max(gaps[worst], 0.0),
+        gap_set=worst if gaps[worst] > 0 else "",
+    )
+
+
+def describe_comparison(found: Comparison) -> str:
+    """Return a sentence about a comparison."""
+    gap = f"{found.gap:.1%}".replace("%", " %")
+    low, high = (f"{100 * value:.0f}" for value in GOOD_COVERAGE)
+    return (
+        f"Compared with every other method here on {found.n_sets} sets: RMSE best or within "
+        f"{100 * NEAR:.0f} % of the best on {found.near}, MNLP best on {found.mnlp}, CRPS best on "
+        f"{found.crps}, coverage of 90 % intervals between {low} and {high} % on {found.covered}; "
+        f"largest gap to the best RMSE {gap}{f' ({found.gap_set})' if found.gap_set else ''}."
+    )

@@ -8,8 +8,7 @@ from itertools import groupby
 
 from rich.table import Table
 
-from sswim_lab.bench.comparison import describe_comparison
-from sswim_lab.bench.summary import Cell, Mean, Summary, Wins, is_ours
+from sswim_lab.bench.summary import Cell, Mean, Summary, Wins, describe_comparison, is_ours
 
 UNITS = {("ailerons", "MSE"): (1e-8, "10⁻⁸"), ("ailerons", "CRPS"): (1e-4, "10⁻⁴")}
 """Units of scores that would be unreadable without: value and name, by data set and metric."""

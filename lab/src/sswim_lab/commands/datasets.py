@@ -75,7 +75,7 @@ def _availability(each: DataSet, data: Path | None) -> tuple[Path | None, str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from sswim_lab.datasets.folders import find
+    from sswim_lab.datasets.download import find
 
     path = find(each.name, data)
     if path is None:

@@ -9,7 +9,7 @@ import typer
 
 from sswim.cli.console import messages, output, say, user_errors
 from sswim.cli.options import AddToResults, DataFolder, Device, Repeats, Retry, Workers
-from sswim_lab.commands.progress import show_fits
+from sswim_lab.commands.bench import show_fits
 
 
 def reproduce(
@@ -38,7 +38,7 @@ def reproduce(
     """Reproduce the paper's tables and figures, beside the published numbers."""
     from sswim_lab.bench.runner import split_names
     from sswim_lab.paper import command
-    from sswim_lab.paper.request import Request
+    from sswim_lab.paper.experiment import Request
 
     if not name:
         for line in command.listing():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sswim.base.validation import UserError
-from sswim_lab.datasets import parsers, preparation
+from sswim_lab.datasets import originals, preparation
 
 CC_BY = "CC BY 4.0"
 NO_LICENCE = "none stated"
@@ -87,7 +87,7 @@ _ALL = (
         source="L. Torgo, Elevators",
         page=_torgo("elevators.html"),
         licence=NO_LICENCE,
-        original=Original(_torgo("elevators.tgz"), parsers.elevators),
+        original=Original(_torgo("elevators.tgz"), originals.elevators),
         prepare=preparation.train_part,
         treatment=_TRAIN_PART,
         remark="The paper has 8751 rows, presumably because the first was taken for a header.",
@@ -101,7 +101,7 @@ _ALL = (
         source="UCI, Airfoil Self-Noise",
         page=_uci(291, "airfoil+self+noise"),
         licence=CC_BY,
-        original=_uci_zip(291, "airfoil+self+noise", parsers.airfoil),
+        original=_uci_zip(291, "airfoil+self+noise", originals.airfoil),
     ),
     DataSet(
         name="concrete",
@@ -112,7 +112,7 @@ _ALL = (
         page=_uci(165, "concrete+compressive+strength"),
         licence=CC_BY,
         original=Original(
-            "https://archive.ics.uci.edu/static/public/165/data.csv", parsers.concrete
+            "https://archive.ics.uci.edu/static/public/165/data.csv", originals.concrete
         ),
         remark="The download is UCI's CSV file, which rounds the numbers of Concrete_Data.xls.",
     ),
@@ -124,7 +124,7 @@ _ALL = (
         source="UCI, Parkinsons Telemonitoring",
         page=_uci(189, "parkinsons+telemonitoring"),
         licence=CC_BY,
-        original=_uci_zip(189, "parkinsons+telemonitoring", parsers.parkinsons),
+        original=_uci_zip(189, "parkinsons+telemonitoring", originals.parkinsons),
         prepare=preparation.parkinsons,
         treatment="without subject#, age, sex, test_time and motor_UPDRS",
     ),
@@ -136,7 +136,7 @@ _ALL = (
         source="UCI, Bike Sharing (hours)",
         page=_uci(275, "bike+sharing+dataset"),
         licence=CC_BY,
-        original=_uci_zip(275, "bike+sharing+dataset", parsers.bikeshare),
+        original=_uci_zip(275, "bike+sharing+dataset", originals.bikeshare),
         prepare=preparation.bikeshare,
         treatment="dteday in seconds since 1970-01-01; without instant",
         remark="casual + registered == cnt in every row, and both are inputs: the target is a "
@@ -150,7 +150,7 @@ _ALL = (
         source="UCI, Relative location of CT slices on axial axis",
         page=_uci(206, _CT_SLICE),
         licence=CC_BY,
-        original=_uci_zip(206, _CT_SLICE, parsers.ct_slice),
+        original=_uci_zip(206, _CT_SLICE, originals.ct_slice),
         prepare=preparation.ct_slice,
         treatment="without patientId and columns of one value",
         remark="Slices of one patient are in both parts of a random split.",
@@ -163,7 +163,7 @@ _ALL = (
         source="UCI, Superconductivty Data",
         page=_uci(464, "superconductivty+data"),
         licence=CC_BY,
-        original=_uci_zip(464, "superconductivty+data", parsers.supercond),
+        original=_uci_zip(464, "superconductivty+data", originals.supercond),
         remark="The download has the rows in UCI's order; a file in another has other splits.",
     ),
     DataSet(
@@ -174,7 +174,7 @@ _ALL = (
         source="UCI, Physicochemical Properties of Protein Tertiary Structure",
         page=_uci(265, _PROTEIN),
         licence=CC_BY,
-        original=_uci_zip(265, _PROTEIN, parsers.protein),
+        original=_uci_zip(265, _PROTEIN, originals.protein),
         prepare=preparation.log_target,
         treatment="the logarithm of one more than the target",
     ),
@@ -186,7 +186,7 @@ _ALL = (
         source="UCI, Buzz in social media (Twitter)",
         page=_uci(248, "buzz+in+social+media"),
         licence=CC_BY,
-        original=_uci_zip(248, "buzz+in+social+media", parsers.buzz),
+        original=_uci_zip(248, "buzz+in+social+media", originals.buzz),
         prepare=preparation.log_target,
         treatment="the logarithm of one more than the target",
         remark="The target counts active discussions.",
@@ -199,7 +199,7 @@ _ALL = (
         source="UCI, YearPredictionMSD",
         page=_uci(203, "yearpredictionmsd"),
         licence=CC_BY,
-        original=_uci_zip(203, "yearpredictionmsd", parsers.song),
+        original=_uci_zip(203, "yearpredictionmsd", originals.song),
         remark="Songs of one artist are in both parts of a random split.",
     ),
     DataSet(
@@ -210,7 +210,7 @@ _ALL = (
         source="UCI, Abalone",
         page=_uci(1, "abalone"),
         licence=CC_BY,
-        original=_uci_zip(1, "abalone", parsers.abalone),
+        original=_uci_zip(1, "abalone", originals.abalone),
         prepare=preparation.abalone,
         treatment="Sex as indicators of I and of M",
         n_train=1000,
@@ -223,7 +223,7 @@ _ALL = (
         source="Materials Algorithms Project, Cambridge",
         page=f"{_MAP}/materials/creeprupt-b.html",
         licence=NO_LICENCE,
-        original=Original(f"{_MAP}/tar/creeprupt.tar", parsers.creep),
+        original=Original(f"{_MAP}/tar/creeprupt.tar", originals.creep),
         remark="Cite F. Brun and T. Yoshida, MAP_DATA_CREEP_RUPTURE. Lifetime is an input.",
         n_train=800,
     ),
@@ -235,7 +235,7 @@ _ALL = (
         source="L. Torgo, Ailerons",
         page=_torgo("ailerons.html"),
         licence=NO_LICENCE,
-        original=Original(_torgo("ailerons.tgz"), parsers.ailerons),
+        original=Original(_torgo("ailerons.tgz"), originals.ailerons),
         prepare=preparation.train_part,
         treatment=_TRAIN_PART,
         n_train=1003,
@@ -263,7 +263,7 @@ _ALL = (
         licence="CC0",
         original=Original(
             "https://vincentarelbundock.github.io/Rdatasets/csv/nycflights13/flights.csv",
-            parsers.nycflights13,
+            originals.nycflights13,
         ),
         prepare=preparation.nycflights13,
         treatment="the date as day of the year and weekday (Monday is 0), scheduled times in "
@@ -315,7 +315,7 @@ _ALL = (
         source="UCI, Wine Quality (red)",
         page=_uci(186, "wine+quality"),
         licence=CC_BY,
-        original=_uci_zip(186, "wine+quality", parsers.winered),
+        original=_uci_zip(186, "wine+quality", originals.winered),
         remark="The target has six distinct values, and 240 rows are copies of others.",
         in_paper=False,
     ),
@@ -328,7 +328,7 @@ _ALL = (
         page="https://cran.r-project.org/package=MASS",
         licence="GPL 2 or 3",
         original=Original(
-            "https://vincentarelbundock.github.io/Rdatasets/csv/MASS/mcycle.csv", parsers.mcycle
+            "https://vincentarelbundock.github.io/Rdatasets/csv/MASS/mcycle.csv", originals.mcycle
         ),
         remark="Motorcycle accidents: very few rows, and their noise varies over time.",
         in_paper=False,

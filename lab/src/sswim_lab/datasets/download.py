@@ -1,17 +1,63 @@
-"""Downloads of data sets from their public sources, stored as Parquet in the user's cache."""
+"""The folders in which the files of data sets are, and downloads into the user's cache."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+from platformdirs import user_cache_path
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from sswim.base.validation import UserError
 from sswim.tables import write_table
-from sswim_lab.datasets import folders
-from sswim_lab.datasets.archive_files import DAMAGE_ERRORS
 from sswim_lab.datasets.catalogue import DataSet, Original, data_set
+from sswim_lab.datasets.originals import DAMAGE_ERRORS
+
+FOLDER_VARIABLE = "SSWIM_DATA"
+"""Environment variable that names the folder of the Parquet files."""
+
+
+def find(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the Parquet file of a data set, or None if there is none; nothing is downloaded.
+
+    Args:
+        name: One of ``DATA_SETS``.
+        folder: The only folder to search; by default all of ``folders()``.
+    """
+    file = f"{data_set(name).name}.parquet"
+    places = folders() if folder is None else [Path(folder)]
+    return next((place / file for place in places if (place / file).is_file()), None)
+
+
+def folders() -> list[Path]:
+    """Return the folders to search, in this order.
+
+    The folder that SSWIM_DATA names, the folder shared/data beside the checkout, the user's cache.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    places = [Path(named) if named else None, checkout_folder(), cache_folder()]
+    return [place for place in places if place is not None]
+
+
+def checkout_folder() -> Path | None:
+    """Return the folder shared/data beside the checkout, or None for an installed package."""
+    lab = Path(__file__).resolve().parents[3]
+    return lab.parents[1] / "shared" / "data" if lab.name == "lab" else None
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloads, the user's cache."""
+    return user_cache_path("sswim")
 
 
 def download(name: str) -> Path:
@@ -23,15 +69,13 @@ def download(name: str) -> Path:
         The path of the Parquet file.
     """
     wanted = data_set(name)
-    folder = folders.cache_folder()
+    folder = cache_folder()
     original = wanted.original
     if original is None:
         raise FileNotFoundError(
             f"{name} is not available, and there is no public file to make it from. "
             f"{_manual_advice(name, folder)} See {wanted.page}."
         )
-    if folder is None:
-        raise _missing_package_error(name)
     folder.mkdir(parents=True, exist_ok=True)
     given = folder / f"{name}{PurePosixPath(original.url).suffix}"
     if given.is_file():
@@ -47,12 +91,6 @@ def download(name: str) -> Path:
 
 
 def _fetch(name: str, url: str, file: Path, folder: Path) -> None:
-    try:
-        from sswim_lab.datasets.file_download import (  # noqa: PLC0415 (pooch may be missing)
-            download_file,
-        )
-    except ImportError as error:
-        raise _missing_package_error(name) from error
     try:
         download_file(url, file)
     except OSError as error:
@@ -80,16 +118,63 @@ def _parse(wanted: DataSet, original: Original, file: Path) -> pa.Table:
     return table
 
 
-def _missing_package_error(name: str) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"{name} is not available, and downloads need the package pooch, which is not installed. "
-        f"{_manual_advice(name, None)}"
+def _manual_advice(name: str, folder: Path) -> str:
+    """Return advice where to put a Parquet file that the user has."""
+    return (
+        f"If you have {name}.parquet, put it into {str(folder)!r}, or into the folder that the "
+        f"environment variable {FOLDER_VARIABLE} names."
     )
 
 
-def _manual_advice(name: str, folder: Path | None) -> str:
-    """Return advice where to put a Parquet file that the user has."""
-    places = f"the folder that the environment variable {folders.FOLDER_VARIABLE} names"
-    if folder is not None:
-        places = f"{str(folder)!r}, or into {places}"
-    return f"If you have {name}.parquet, put it into {places}."
+CHUNK = 1 << 16
+"""Bytes to read at a time."""
+
+
+def download_file(url: str, file: Path) -> None:
+    """Download a file; raise OSError if that fails."""
+    import pooch  # noqa: PLC0415 (it is slow to import, and most data sets are there)
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # else it advises users to write the file's hash into the source
+    try:
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        ) as progress:
+            downloader = pooch.HTTPDownloader(DownloadBar(progress, file.name), CHUNK)
+            pooch.retrieve(url, None, file.name, file.parent, downloader=downloader)
+    finally:
+        logger.setLevel(level)
+
+
+class DownloadBar:
+    """A progress bar with the interface that pooch expects."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=None)
+
+    @property
+    def total(self) -> float | None:
+        """Number of bytes of the file; None if the server does not give it."""
+        return self._progress.tasks[self._task].total
+
+    @total.setter
+    def total(self, n_bytes: int) -> None:
+        self._progress.update(self._task, total=n_bytes or None)
+
+    def update(self, n_bytes: int) -> None:
+        """Add a number of bytes received."""
+        self._progress.advance(self._task, n_bytes)
+
+    def reset(self) -> None:
+        """Start counting again: pooch counts the last chunk as full, then corrects that."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Do nothing: the display ends with the download."""

@@ -13,8 +13,7 @@ from jaxtyping import Float64
 from sswim.base.validation import UserError
 from sswim.tables import TableError, quote_names, read_table
 from sswim_lab.datasets.catalogue import DataSet, data_set
-from sswim_lab.datasets.download import download
-from sswim_lab.datasets.folders import FOLDER_VARIABLE, find
+from sswim_lab.datasets.download import FOLDER_VARIABLE, download, find
 
 PROTOCOLS = ("paper",)
 

@@ -1,4 +1,8 @@
-"""The methods by name: each suggests the next point, given all values so far."""
+"""The methods by name: each suggests the next point, given all values so far.
+
+All methods share the first points of a run, a scrambled Sobol sequence, and all models share the
+settings of the acquisition functions.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float64
+from torch.quasirandom import SobolEngine
 
 from sswim.base.validation import UserError
 from sswim.base.version import __version__
-from sswim_lab.optimisation.acquisition_settings import N_RAW_SAMPLES, N_RESTARTS, N_SAMPLES
-from sswim_lab.optimisation.first_points import sobol_points
-from sswim_lab.optimisation.problem import Problem
+from sswim_lab.optimisation.problems import Problem
+
+N_SAMPLES = 128
+"""Posterior samples of the noisy expected improvement."""
+N_RESTARTS, N_RAW_SAMPLES = 4, 128
+"""Points from which an acquisition function is climbed, and those of which they are the best."""
+
 
 Values = Float64[np.ndarray, " N"]
 Points = Float64[np.ndarray, "N D"]
@@ -48,16 +57,15 @@ def _suggest_by_forest(x: Points, values: Values, seed: int) -> Float64[np.ndarr
 
 def _suggest_by_model(fit: str, acquisition: str) -> Suggest:
     def suggest(x: Points, values: Values, seed: int) -> Float64[np.ndarray, " D"]:
-        from sswim_lab.optimisation import acquisition as functions  # noqa: PLC0415 (optional)
-        from sswim_lab.optimisation import surrogates  # noqa: PLC0415 (optional)
+        from sswim_lab.optimisation import models  # noqa: PLC0415 (optional)
 
         step_seed = _seed_of_step(seed, len(x))
         points, gains = torch.from_numpy(x), -torch.from_numpy(values)[:, None]
         with torch.random.fork_rng(devices=[]):  # no GPU draws, so none is touched
             torch.manual_seed(step_seed)
-            model = getattr(surrogates, fit)(points, gains)
-            function = getattr(functions, acquisition)(model, points, step_seed)
-            return functions.climb(function, model, points, step_seed).numpy()
+            model = getattr(models, fit)(points, gains)
+            function = getattr(models, acquisition)(model, points, step_seed)
+            return models.climb(function, model, points, step_seed).numpy()
 
     return suggest
 
@@ -101,9 +109,6 @@ METHODS: dict[str, Method] = {
     )
 }
 
-EXTRAS = {"botorch": "botorch", "gpytorch": "botorch"}
-"""Extras of this package that install a distribution, if not ``optimisation``."""
-
 
 def method_named(name: str) -> Method:
     """Return a method; raise UserError for an unknown name."""
@@ -122,7 +127,7 @@ def require_libraries(user: Method | Problem) -> None:
         except ImportError as error:
             raise UserError(
                 f"{user.name!r} needs {library}, which cannot be imported ({error}). "
-                f"Install it: pip install sswim[{EXTRAS.get(library, 'optimisation')}]."
+                "Install it: pip install 'sswim-lab[optimisation]'."
             ) from error
 
 
@@ -132,3 +137,16 @@ def versions(method: Method, problem: Problem) -> str:
     return ", ".join(
         [f"sswim {__version__}", *(f"{library} {version(library)}" for library in libraries)]
     )
+
+
+def n_first(dimension: int) -> int:
+    """Return how many points every method starts with."""
+    return max(5, 2 * dimension)
+
+
+def sobol_points(dimension: int, n: int, seed: int, skip: int = 0) -> Float64[np.ndarray, "N D"]:
+    """Return points of the sequence of a seed, after those that are skipped."""
+    engine = SobolEngine(dimension, scramble=True, seed=seed)
+    if skip:
+        engine.fast_forward(skip)
+    return engine.draw(n, dtype=torch.float64).numpy()

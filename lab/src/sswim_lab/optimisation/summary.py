@@ -12,7 +12,7 @@ from jaxtyping import Float64
 
 from sswim_lab.optimisation.methods import METHODS
 from sswim_lab.optimisation.problems import PROBLEMS
-from sswim_lab.optimisation.run import Run
+from sswim_lab.optimisation.runs import Run
 
 LATE = 10
 """Number of last suggestions whose seconds are summarised apart."""

@@ -1,4 +1,4 @@
-"""The work of the command ``sswim reproduce``."""
+"""The experiments by name, and the work of the command ``sswim reproduce``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,66 @@ from dataclasses import replace
 from pathlib import Path
 
 from sswim.base.validation import UserError
+from sswim_lab.bench.accuracy import SYNTHETIC
 from sswim_lab.bench.methods import require_method
 from sswim_lab.bench.runner import require_counts
-from sswim_lab.bench.splits import SYNTHETIC
 from sswim_lab.datasets.catalogue import data_set
-from sswim_lab.paper.catalogue import EXPERIMENTS
-from sswim_lab.paper.experiment import Experiment
-from sswim_lab.paper.request import Request
+from sswim_lab.paper.experiment import Experiment, FigureExperiment, Request, TableExperiment
 
+MAIN_SETS = (
+    "concrete",
+    "parkinsons",
+    "bikeshare",
+    "ct_slice",
+    "supercond",
+    "protein",
+    "buzz",
+    "song",
+)
+OUTPUT_WARP_SETS = ("abalone", "creep", "ailerons")
+OURS = ("sswim1-paper", "sswim2-paper")
+"""The paper's own methods, with its settings."""
+DEFAULT = "sswim"
+"""This package's default, which is not in the paper's tables."""
+MAIN_METHODS = (*OURS, "dsdgp", "dkl", "rffns", "svgp", "sgpr", "rffs", DEFAULT)
+OUTPUT_WARP_METHODS = ("gp", "bwgp", "mlwgp3", "mlwgp20", *OURS, DEFAULT)
+
+_ALL: tuple[Experiment, ...] = (
+    TableExperiment(
+        "table-main",
+        "RMSE and MNLP on eight data sets",
+        MAIN_SETS,
+        MAIN_METHODS,
+        ("airfoil", "concrete"),
+    ),
+    TableExperiment(
+        "table-complete",
+        "RMSE and MNLP on ten data sets",
+        ("elevators", "airfoil", *MAIN_SETS),
+        MAIN_METHODS,
+        ("airfoil", "concrete"),
+    ),
+    TableExperiment(
+        "table-output-warp",
+        "MSE and MNLP beside Gaussian processes with warped outputs",
+        OUTPUT_WARP_SETS,
+        OUTPUT_WARP_METHODS,
+        ("creep",),
+    ),
+    FigureExperiment("figure-warp-1d", "The effect of a warp on a signal of one input", "warp_1d"),
+    FigureExperiment(
+        "figure-pseudo-points",
+        "Scores by the number of pseudo-points",
+        "variants",
+        "PSEUDO_POINTS.run",
+    ),
+    FigureExperiment("figure-depth", "Scores by the number of warps", "variants", "DEPTH.run"),
+    FigureExperiment("figure-overfitting", "Test scores at every step of training", "overfitting"),
+    FigureExperiment("figure-gramacy", "Warps of a function of two inputs", "gramacy"),
+)
+
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
+"""Experiments by name, in the order in which ``all`` runs them."""
 ALL = "all"
 """Name that stands for all experiments."""
 INTERRUPTED = 130

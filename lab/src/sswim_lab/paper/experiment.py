@@ -1,23 +1,125 @@
-"""Experiments: the tables and figures of the paper."""
+"""Experiments: the tables and figures of the paper, from a request to the files they write."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from sswim.files.output_files import atomic_write
-from sswim_lab.bench.accuracy import Row
+from sswim_lab.bench.accuracy import SYNTHETIC, Row
 from sswim_lab.bench.methods import QUICK_SUFFIX
-from sswim_lab.paper.csv_table import csv_table
-from sswim_lab.paper.fits import run_fits
-from sswim_lab.paper.latex import latex
-from sswim_lab.paper.markdown import markdown
-from sswim_lab.paper.request import Request
+from sswim_lab.bench.results import append_results, read_results
+from sswim_lab.bench.runner import Bench, make_plan, run
+from sswim_lab.datasets import find
+from sswim_lab.paper.formats import csv_table, latex, markdown
 from sswim_lab.paper.score_table import ScoreTable, make_table
-from sswim_lab.paper.sets import available_sets, sets_to_run
+
+
+@contextmanager
+def no_progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
+    """Show no progress."""
+    yield lambda row: None
+
+
+@dataclass(frozen=True)
+class Request:
+    """Settings of a run of an experiment."""
+
+    out: Path
+    """Folder of the results, tables and figures."""
+    notify: Callable[[str], None]
+    """Shows a message of one line."""
+    sets: tuple[str, ...] = ()
+    """Data sets; if empty, those of the experiment."""
+    methods: tuple[str, ...] = ()
+    """Methods; if empty, those of the experiment."""
+    repeats: int | None = None
+    """Repeats of every data set; by default large data sets have fewer."""
+    device: str = "auto"
+    folder: str | None = None
+    """Folder of the data sets; by default ``sswim_lab.datasets.find`` searches for them."""
+    resume: bool = True
+    """Whether to add to existing results; otherwise they raise an error."""
+    retry: bool = False
+    """Whether to repeat fits that failed before."""
+    workers: int = 1
+    """Number of processes."""
+    quick: bool = False
+    """Whether to run a small version, which only shows that everything works."""
+    progress: Callable[[int], AbstractContextManager[Callable[[Row], None]]] = no_progress
+    """Takes the number of fits and makes a function to call with the row of each."""
+    failures: list[Row] = field(default_factory=list)
+    """Fits that failed so far, to report at the end; the same command does not retry them."""
+
+
+def available_sets(request: Request, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the data sets whose files exist; nothing is downloaded."""
+    return tuple(name for name in names if find(name, request.folder) is not None)
+
+
+def sets_to_run(request: Request, own: Sequence[str], quick: Sequence[str]) -> tuple[str, ...]:
+    """Return the requested data sets, or the available ones of the experiment.
+
+    Only a data set that is requested by name may be downloaded, because some are large. A quick
+    run falls back to synthetic rows.
+
+    Args:
+        request: The request.
+        own: The data sets of the experiment.
+        quick: The data sets of its quick version.
+    """
+    if request.sets:
+        return request.sets
+    if request.quick:
+        return available_sets(request, quick) or (SYNTHETIC,)
+    available = available_sets(request, own)
+    if missing := [name for name in own if name not in available]:
+        request.notify(
+            f"Left out, because their files are not available: {', '.join(missing)}. Name them to "
+            f"download them: --sets {','.join(missing)}."
+        )
+    return available
+
+
+FITS = "fits.csv"
+"""Name of the results file."""
+REPEATS = 10
+"""Repeats of a data set that is not large, as in the paper."""
+
+
+def run_fits(request: Request, sets: Sequence[str], methods: Sequence[str]) -> list[Row]:
+    """Run the fits that the results file lacks.
+
+    Returns:
+        All rows of the results file, also those of other experiments.
+    """
+    bench = Bench(
+        sets,
+        methods,
+        request.out / FITS,
+        request.repeats or (1 if request.quick else None),
+        request.device,
+        request.folder,
+        workers=request.workers,
+        retry=request.retry,
+        default_repeats=REPEATS,
+    )
+    plan = make_plan(bench)
+    tried = {row.job for row in request.failures}
+    plan = replace(plan, jobs=tuple(job for job in plan.jobs if job not in tried))
+    for note in (*plan.notes, plan.progress):
+        request.notify(note)
+    request.out.mkdir(parents=True, exist_ok=True)
+    append_results(bench.out, plan.left_out)
+    with request.progress(len(plan.jobs)) as show:
+        request.failures.extend(run(bench, plan, show))
+    return read_results(bench.out)
+
 
 FORMATS = {"csv": csv_table, "md": markdown, "tex": latex}
 """Functions that write a table as text, by the suffixes of its files."""
@@ -94,11 +196,12 @@ class TableExperiment:
 
 @dataclass(frozen=True)
 class FigureExperiment:
-    """A figure, drawn by a module of ``sswim_lab.paper.figures``."""
+    """A figure, drawn by a function of a module of ``sswim_lab.paper.figures``."""
 
     name: str
     title: str
     module: str
+    function: str = "run"
 
     def methods_for(self, request: Request) -> tuple[str, ...]:
         """Return the requested methods; the figure itself checks that it can draw them."""
@@ -107,5 +210,5 @@ class FigureExperiment:
     def run(self, request: Request) -> list[Path]:
         """Import the module, run it and return the paths; tables do not need matplotlib."""
         module = import_module(f"sswim_lab.paper.figures.{self.module}")
-        paths: list[Path] = module.run(request)
+        paths: list[Path] = attrgetter(self.function)(module)(request)
         return paths

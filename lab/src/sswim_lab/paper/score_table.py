@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from sswim_lab.bench.accuracy import Row
 from sswim_lab.bench.methods import QUICK_SUFFIX
-from sswim_lab.bench.published import LABELS, Published, published_score
 from sswim_lab.bench.runner import LEFT_OUT
 from sswim_lab.bench.summary import (
+    LABELS,
     ORIGINAL_SCALE,
     Mean,
+    Published,
     best_methods,
     group_rows,
     mean_score,
     metric_columns,
+    published_score,
 )
 from sswim_lab.bench.table import format_published, format_repeats, format_score
 

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 
-from sswim_lab.peers.protocol import Fitted, Gaussian
-from sswim_lab.peers.standardised_rows import StandardisedRows, standardise
+from sswim_lab.peers.protocol import Fitted, Gaussian, StandardisedRows, standardise
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,10 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from sswim_lab.peers.gpytorch_training import quiet, seeded
-from sswim_lab.peers.protocol import Fitted
-from sswim_lab.peers.standardised_rows import StandardisedRows, standardise
-from sswim_lab.peers.torch_method import TorchMethod
+from sswim_lab.peers.protocol import Fitted, StandardisedRows, TorchMethod, standardise
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FIRST_ROWS = {"inducing": "the first training rows, then learnt"}
@@ -60,7 +59,7 @@ class ExactGP(_GPyTorchMethod):
     learning_rate: float = 0.1
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.exact_gp import fit_exact_gp  # noqa: PLC0415 (an optional dependency)
+        from sswim_lab.peers.gpytorch_models import fit_exact_gp  # noqa: PLC0415 (an optional dependency)
 
         return fit_exact_gp(rows, seed, **vars(self))
 
@@ -81,7 +80,7 @@ class WellTrainedGP(_GPyTorchMethod):
     """Largest number of iterations from every start."""
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.exact_gp import fit_best_exact_gp  # noqa: PLC0415 (as above)
+        from sswim_lab.peers.gpytorch_models import fit_best_exact_gp  # noqa: PLC0415 (as above)
 
         return fit_best_exact_gp(rows, seed, **vars(self))
 
@@ -96,7 +95,7 @@ class SGPR(_GPyTorchMethod):
     learning_rate: float = 0.1
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.sgpr import fit_sgpr  # noqa: PLC0415 (an optional dependency)
+        from sswim_lab.peers.gpytorch_models import fit_sgpr  # noqa: PLC0415 (an optional dependency)
 
         return fit_sgpr(rows, seed, **vars(self))
 
@@ -113,7 +112,7 @@ class SVGP(_GPyTorchMethod):
     learning_rate: float = 0.1
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.svgp import fit_svgp  # noqa: PLC0415 (an optional dependency)
+        from sswim_lab.peers.gpytorch_models import fit_svgp  # noqa: PLC0415 (an optional dependency)
 
         return fit_svgp(rows, seed, **vars(self))
 
@@ -130,7 +129,7 @@ class DKL(_GPyTorchMethod):
     learning_rate: float = 0.001
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.dkl import fit_dkl  # noqa: PLC0415 (an optional dependency)
+        from sswim_lab.peers.gpytorch_models import fit_dkl  # noqa: PLC0415 (an optional dependency)
 
         return fit_dkl(rows, seed, **vars(self))
 
@@ -156,6 +155,26 @@ class DSDGP(_GPyTorchMethod):
     learning_rate: float = 0.01
 
     def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.deep_gp import fit_deep_gp  # noqa: PLC0415 (an optional dependency)
+        from sswim_lab.peers.gpytorch_models import fit_deep_gp  # noqa: PLC0415 (an optional dependency)
 
         return fit_deep_gp(rows, seed, **vars(self))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress warnings: GPyTorch warns under a new PyTorch, and of added jitter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the global random state, which GPyTorch draws from, and restore it at the end."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -1,16 +1,31 @@
-"""The protocol of the methods that are compared."""
+"""The protocol of the methods that are compared, and what several of them need.
+
+That is the device of PyTorch, standardised rows, and restoring the global state that other
+libraries change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import logging
+import random
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
 
+from sswim.base.devices import resolve_device
+from sswim.base.record import Record
 from sswim.ensemble.scores import gaussian_crps
+from sswim.rows.rows import as_measure, as_rows
+from sswim.rows.scaling import Scaling, learn_scaling
 
 
 @runtime_checkable
@@ -99,3 +114,85 @@ class Gaussian:
     def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """Return the continuous ranked probability score of every observation."""
         return gaussian_crps(self.mean, self.variance, y)
+
+
+class TorchMethod:
+    """A method that runs on any device of PyTorch."""
+
+    libraries: ClassVar[tuple[str, ...]] = ("torch",)
+    max_rows: ClassVar[int | None] = None
+
+    def device(self, wanted: str) -> str:
+        """Return the name of the device; ``"auto"`` is CUDA where there is one."""
+        return str(resolve_device(wanted))
+
+
+@dataclass(frozen=True)
+class StandardisedRows(Record):
+    """Training rows with zero mean and unit spread, on the device that computes."""
+
+    x: Float[Tensor, "N D"]
+    y: Float[Tensor, " N"]
+    scaling: Scaling
+    """Means and spreads of the original rows, in float64."""
+
+    def inputs(self, x: Float64[np.ndarray, "M D"]) -> Float[Tensor, "M D"]:
+        """Standardise the inputs of other rows, and move them to the device."""
+        measure = as_measure(x).to(device=self.x.device)
+        return self.scaling.inputs(measure).mean.to(self.x.dtype)
+
+    def gaussian(self, mean: Float[Tensor, " M"], variance: Float[Tensor, " M"]) -> Gaussian:
+        """Return Gaussian densities in the units of the target, from standardised moments."""
+        mean, variance = mean.to(torch.float64), variance.to(torch.float64)
+        original = self.scaling.original_targets(mean[:, None])[:, 0]
+        variance = variance * self.scaling.target_spread.square()
+        return Gaussian(original.cpu().numpy(), variance.cpu().numpy())
+
+
+def standardise(
+    x: Float64[np.ndarray, "N D"],
+    y: Float64[np.ndarray, " N"],
+    device: str,
+    dtype: torch.dtype = torch.float64,
+) -> StandardisedRows:
+    """Standardise training rows; a constant column becomes zeros."""
+    rows = as_rows(x, y)
+    scaling = learn_scaling(rows)
+    rows, place = scaling.rows(rows), torch.device(device)
+    return StandardisedRows(
+        rows.inputs.mean.to(place, dtype),
+        rows.targets[:, 0].to(place, dtype),
+        scaling.to(device=place),
+    )
+
+
+@contextmanager
+def kept_random_state(seed: int) -> Iterator[None]:
+    """Seed the global generators of Python, NumPy and PyTorch, and restore them at the end."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (the global one)
+    try:
+        with torch.random.fork_rng():
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Discard what Python code prints, logs below errors, and warns of."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with (
+            warnings.catch_warnings(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

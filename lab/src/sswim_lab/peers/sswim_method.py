@@ -15,9 +15,8 @@ from sswim.ensemble.plan import Recipe
 from sswim.ensemble.scores import mixture_crps
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import Auto
-from sswim_lab.peers.protocol import Fitted, Method
+from sswim_lab.peers.protocol import Fitted, Method, TorchMethod
 from sswim_lab.peers.published_sswim import PublishedSSWIM
-from sswim_lab.peers.torch_method import TorchMethod
 
 Preset = Literal["default", "paper"]
 

@@ -20,21 +20,19 @@ from sswim.ensemble.scores import mixture_crps
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
 from sswim.warps.output_warp import TanhMap
-from sswim_lab.peers.dense_algebra import (
-    ConditionedGP,
-    SquaredExponential,
-    condition,
-    negative_log_evidence,
-)
 from sswim_lab.peers.dense_gp import (
     LOG_LENGTH,
     LOG_NOISE,
     LOG_SIGNAL,
+    ConditionedGP,
     DenseMethod,
+    SquaredExponential,
+    condition,
     maximise_evidence,
     minimise,
+    negative_log_evidence,
 )
-from sswim_lab.peers.standardised_rows import StandardisedRows, standardise
+from sswim_lab.peers.protocol import StandardisedRows, standardise
 
 SHIFT = (-20.0, 20.0)
 """Bounds of a."""

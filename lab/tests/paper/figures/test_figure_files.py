@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
 from matplotlib.figure import Figure
-from sswim_lab.paper.figures.figure_files import write_figure
+from sswim_lab.paper.figures.curves import write_figure
 
 
 def test_the_same_figure_makes_the_same_files(tmp_path: Path) -> None:

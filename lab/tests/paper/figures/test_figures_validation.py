@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
 from lab_builders.bench import make_request
-from sswim_lab.paper.figures import depth, overfitting, pseudo_points
+from sswim_lab.paper.figures import overfitting, variants
 
 
 @pytest.mark.parametrize("module", ["warp_1d", "gramacy"])
@@ -22,9 +22,9 @@ def test_a_figure_with_its_own_rows_takes_no_sets_or_methods(
         import_module(f"sswim_lab.paper.figures.{module}").run(request)
 
 
-@pytest.mark.parametrize("module", [pseudo_points, depth, overfitting])
-def test_other_methods_raise_an_error(module: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [variants.PSEUDO_POINTS.run, variants.DEPTH.run, overfitting.run])
+def test_other_methods_raise_an_error(run: Any, tmp_path: Path) -> None:
     request, _ = make_request(tmp_path, quick=True, methods=("sswim",))
     with pytest.raises(ValueError, match=r"The methods of figure-.* must be among paper-.*-quick"):
-        module.run(request)
+        run(request)
     assert not request.out.exists()

@@ -13,11 +13,15 @@ from builders.figures import (
     matplotlib_left_alone,  # noqa: F401 (for every test here)
 )
 from lab_builders.bench import make_request
-from sswim_lab.bench.dataclass_csv import read_rows
-from sswim_lab.datasets.synthetic import gramacy_surface
+from sswim_lab.bench.results import read_rows
 from sswim_lab.paper.figures import gramacy
-from sswim_lab.paper.figures.gramacy import PointConcentration, measure_concentration
-from sswim_lab.paper.figures.surfaces import Cell, PseudoPoint
+from sswim_lab.paper.figures.gramacy import (
+    Cell,
+    PointConcentration,
+    PseudoPoint,
+    gramacy_surface,
+    measure_concentration,
+)
 
 
 def test_the_concentration_of_points_is_measured() -> None:

@@ -15,9 +15,8 @@ from builders.figures import (
     score_panels,
 )
 from lab_builders.bench import make_request
-from sswim_lab.bench.accuracy import Job, run_fit
-from sswim_lab.bench.dataclass_csv import read_rows
-from sswim_lab.bench.splits import SYNTHETIC
+from sswim_lab.bench.accuracy import SYNTHETIC, Job, run_fit
+from sswim_lab.bench.results import read_rows
 from sswim_lab.paper.figures import overfitting
 from sswim_lab.paper.figures.overfitting import StepScores
 

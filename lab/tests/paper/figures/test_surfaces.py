@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
 from matplotlib.lines import Line2D
-from sswim_lab.paper.figures.surfaces import Cell, PseudoPoint, eight_panels
+from sswim_lab.paper.figures.gramacy import Cell, PseudoPoint, eight_panels
 
 
 def points_of(line: Line2D) -> list[list[float]]:

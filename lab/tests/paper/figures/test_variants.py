@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,35 +14,38 @@ from builders.figures import (
     score_panels,
 )
 from lab_builders.bench import MeanOnly, make_request, row
-from sswim_lab.bench.accuracy import Row
-from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.bench.accuracy import SYNTHETIC, Row
 from sswim_lab.bench.methods import QUICK, VARIANTS
-from sswim_lab.bench.results import append_results, read_results
-from sswim_lab.bench.splits import SYNTHETIC
-from sswim_lab.paper.figures import depth, pseudo_points
-from sswim_lab.paper.figures.variants import Point, draw, summarise
+from sswim_lab.bench.results import append_results, read_results, read_rows
+from sswim_lab.paper.figures.variants import (
+    DEPTH,
+    PSEUDO_POINTS,
+    Point,
+    VariantsFigure,
+    draw,
+    summarise,
+)
 
 
 def scored(set_: str, method: str, repeat: int, rmse: float, mnlp: float) -> Row:
     return row(set_, method, repeat, rmse=float(rmse), mnlp=float(mnlp))
 
 
-@pytest.mark.parametrize("module", [pseudo_points, depth])
-def test_the_variants_are_those_of_the_bench(module: Any) -> None:
-    for name, x in module.FIGURE.methods.items():
+@pytest.mark.parametrize(("figure", "key"), [(PSEUDO_POINTS, "pseudo"), (DEPTH, "depth")])
+def test_the_variants_are_those_of_the_bench(figure: VariantsFigure, key: str) -> None:
+    for name, x in figure.methods.items():
         settings = VARIANTS[name].settings()
-        key = "pseudo" if module is pseudo_points else "depth"
         assert (settings[key], settings["features"]) == (x, 256)
-    assert set(module.FIGURE.quick) <= set(module.FIGURE.methods.values())
+    assert set(figure.quick) <= set(figure.methods.values())
 
 
 def test_finished_variants_are_not_repeated(tmp_path: Path) -> None:
     request, said = make_request(tmp_path, quick=True, repeats=None)
-    table, *pictures = pseudo_points.run(request)
+    table, *pictures = PSEUDO_POINTS.run(request)
     check_figure_files("figure-pseudo-points", [table, *pictures], request.out)
     fits, numbers = (request.out / "fits.csv").read_bytes(), table.read_bytes()
     assert "2 fits to do, 0 done before." in said
-    pseudo_points.run(request)
+    PSEUDO_POINTS.run(request)
     assert "0 fits to do, 2 done before." in said
     assert (request.out / "fits.csv").read_bytes() == fits
     assert table.read_bytes() == numbers
@@ -60,7 +62,7 @@ def test_points_are_means_over_the_repeats_that_worked(tmp_path: Path) -> None:
         scored("airfoil", "paper-k40-quick", 0, 7, 7),
     ]
     append_results(request.out / "fits.csv", rows)
-    table, *_ = pseudo_points.run(request)  # all results, although one method is requested
+    table, *_ = PSEUDO_POINTS.run(request)  # all results, although one method is requested
     points = read_rows(table, Point)
     airfoil, few, many = points
     assert (airfoil.set, airfoil.x, airfoil.rmse, airfoil.repeats) == ("airfoil", 40, 7, 1)
@@ -94,10 +96,10 @@ def test_the_curves_are_the_points() -> None:
 def test_a_figure_without_a_fit_is_not_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for x in depth.FIGURE.quick:
+    for x in DEPTH.quick:
         monkeypatch.setitem(QUICK, f"paper-depth{x}-quick", MeanOnly(fails_on=(0,)))
     request, said = make_request(tmp_path, quick=True, repeats=1)
-    assert depth.run(request) == []
+    assert DEPTH.run(request) == []
     assert said[-1] == "figure-depth is not drawn, because no fit worked."
     assert [failure.failure for failure in request.failures] == ["RuntimeError: no luck"] * 2
 
@@ -106,7 +108,7 @@ def test_rows_of_other_experiments_are_left_alone(tmp_path: Path) -> None:
     request, _ = make_request(tmp_path, quick=True, repeats=1)
     request.out.mkdir()
     append_results(request.out / "fits.csv", [row(SYNTHETIC, "sswim", 0)])
-    table, *pictures = depth.run(request)
+    table, *pictures = DEPTH.run(request)
     check_figure_files("figure-depth", [table, *pictures], request.out)
     assert {point.method for point in read_rows(table, Point)} == {
         "paper-depth0-quick",

@@ -13,7 +13,7 @@ from builders.figures import (
     matplotlib_left_alone,  # noqa: F401 (for every test here)
 )
 from lab_builders.bench import make_request
-from sswim_lab.bench.dataclass_csv import read_rows
+from sswim_lab.bench.results import read_rows
 from sswim_lab.paper.figures import warp_1d
 from sswim_lab.paper.figures.warp_1d import N_POSITIONS, Part, measure, unevenness
 

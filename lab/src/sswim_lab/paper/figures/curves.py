@@ -1,9 +1,10 @@
-"""Curves of scores: a column of panels for each data set, errors above densities."""
+"""What figures share: curves of scores, files, and the check of a request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from sswim.base.validation import UserError
+from sswim.files.output_files import atomic_write
 from sswim.plotting import CYCLE, INK, axes
+from sswim_lab.paper.experiment import Request
 
 Metric = Literal["rmse", "mnlp"]
 LABELS: dict[Metric, str] = {"rmse": "RMSE, standardised", "mnlp": "MNLP, nats"}
@@ -78,3 +82,39 @@ def _draw(ax: Axes, curve: Curve, colour: str) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(5))
     ax.tick_params(labelsize="small")
     ax.grid(axis="y", color=INK, alpha=0.12, lw=0.6)
+
+
+DPI = 200
+"""Resolution of the PNG file, and of images in the PDF file."""
+
+
+def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and as PDF, and return the paths."""
+    # Without a date, equal figures make equal files.
+    metadata = {"png": {}, "pdf": {"CreationDate": None}}
+    paths = []
+    for suffix, entries in metadata.items():
+        path = folder / f"{name}.{suffix}"
+        with atomic_write(path) as temporary:
+            figure.savefig(temporary, format=suffix, dpi=DPI, metadata=entries)
+        paths.append(path)
+    return paths
+
+
+def require_methods(request: Request, name: str, own: Collection[str]) -> None:
+    """Raise an error if a requested method is not among the figure's own."""
+    if not set(request.methods) <= set(own):
+        raise UserError(
+            f"The methods of {name} must be among {', '.join(own)}. "
+            f"Got {', '.join(request.methods)}."
+        )
+
+
+def require_defaults(request: Request, name: str) -> None:
+    """Raise an error if data sets or methods are requested for a figure with its own ones."""
+    chosen = (*request.sets, *request.methods)
+    if chosen:
+        raise UserError(
+            f"{name} has its own rows and model, so neither data sets nor methods can be chosen. "
+            f"Got {', '.join(chosen)}."
+        )

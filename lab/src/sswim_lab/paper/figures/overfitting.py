@@ -12,17 +12,20 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sswim_lab.bench.accuracy import Job, failed_row, score
-from sswim_lab.bench.dataclass_csv import append_rows, read_rows
+from sswim_lab.bench.accuracy import Job, failed_row, load_split, score
 from sswim_lab.bench.methods import QUICK_SUFFIX, require_method
+from sswim_lab.bench.results import append_rows, read_rows
 from sswim_lab.bench.runner import count_jobs, failure_message, missing_jobs
-from sswim_lab.bench.splits import load_split
 from sswim_lab.bench.workers import run_jobs
-from sswim_lab.paper.figures.curves import LABELS, Curve, Metric, small_multiples
-from sswim_lab.paper.figures.figure_files import write_figure
-from sswim_lab.paper.figures.validation import require_methods
-from sswim_lab.paper.request import Request
-from sswim_lab.paper.sets import sets_to_run
+from sswim_lab.paper.experiment import Request, sets_to_run
+from sswim_lab.paper.figures.curves import (
+    LABELS,
+    Curve,
+    Metric,
+    require_methods,
+    small_multiples,
+    write_figure,
+)
 from sswim_lab.peers.published_sswim import FittedPublished, PublishedSSWIM
 
 NAME = "figure-overfitting"

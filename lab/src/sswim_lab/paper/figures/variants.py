@@ -10,15 +10,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sswim_lab.bench.accuracy import Row
-from sswim_lab.bench.dataclass_csv import write_rows
-from sswim_lab.bench.methods import QUICK_SUFFIX
+from sswim_lab.bench.methods import DEPTHS, N_PSEUDO, QUICK_SUFFIX
+from sswim_lab.bench.results import write_rows
 from sswim_lab.bench.summary import count_failures, group_rows, mean_score
-from sswim_lab.paper.figures.curves import Curve, Metric, small_multiples
-from sswim_lab.paper.figures.figure_files import write_figure
-from sswim_lab.paper.figures.validation import require_methods
-from sswim_lab.paper.fits import run_fits
-from sswim_lab.paper.request import Request
-from sswim_lab.paper.sets import sets_to_run
+from sswim_lab.paper.experiment import Request, run_fits, sets_to_run
+from sswim_lab.paper.figures.curves import (
+    Curve,
+    Metric,
+    require_methods,
+    small_multiples,
+    write_figure,
+)
 
 SETS = ("airfoil", "concrete", "elevators", "parkinsons", "supercond", "protein")
 """Default data sets."""
@@ -104,3 +106,23 @@ def draw(points: Sequence[Point], label: str, ticks: Sequence[int], *, logarithm
         numbers = np.array([(p.rmse, p.rmse_sd, p.mnlp, p.mnlp_sd) for p in of_set]).T
         curves[name] = {"rmse": Curve(x, *numbers[:2]), "mnlp": Curve(x, *numbers[2:])}
     return small_multiples(curves, label, ticks, logarithmic=logarithmic)
+
+
+PSEUDO_POINTS = VariantsFigure(
+    "figure-pseudo-points",
+    "pseudo-points",
+    {f"paper-k{n}": n for n in N_PSEUDO},
+    quick=(10, 40),
+    ticks=N_PSEUDO[1::2],
+    logarithmic=True,
+)
+"""Accuracy of one warp against the number of pseudo-points."""
+
+DEPTH = VariantsFigure(
+    "figure-depth",
+    "warps",
+    {f"paper-depth{n}": n for n in DEPTHS},
+    quick=(0, 1),
+    ticks=DEPTHS,
+)
+"""Accuracy against the number of warps."""

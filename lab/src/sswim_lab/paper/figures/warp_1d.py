@@ -12,10 +12,9 @@ from jaxtyping import Bool, Float64
 
 from sswim.cli.demo import SEED, demo_regressor, draw_rows, four_panels, nonstationary_signal
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim_lab.bench.dataclass_csv import write_rows
-from sswim_lab.paper.figures.figure_files import write_figure
-from sswim_lab.paper.figures.validation import require_defaults
-from sswim_lab.paper.request import Request
+from sswim_lab.bench.results import write_rows
+from sswim_lab.paper.experiment import Request
+from sswim_lab.paper.figures.curves import require_defaults, write_figure
 
 NAME = "figure-warp-1d"
 N_ROWS, QUICK_ROWS = 600, 100

@@ -1,29 +1,24 @@
-"""Parsers of the public files of data sets: each returns a table with the target last."""
+"""Readers of the public files of data sets: each returns a table with the target last.
+
+Files inside ZIP and TAR archives are read without unpacking these. Where a file has no usable
+header, the names of its columns are here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import BufferedIOBase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-
-from sswim_lab.datasets.archive_files import open_in_tar, open_in_zip
-from sswim_lab.datasets.column_names import (
-    ABALONE,
-    AILERONS,
-    AIRFOIL,
-    BUZZ,
-    CONCRETE,
-    CREEP,
-    ELEVATORS,
-    FLIGHTS,
-    MCYCLE,
-    SONG,
-)
 
 
 def abalone(file: Path) -> pa.Table:
@@ -163,3 +158,104 @@ def _to_single_precision(table: pa.Table, keep: Collection[str] = ()) -> pa.Tabl
         for field in table.schema
     ]
     return table.cast(pa.schema(fields))
+
+
+DAMAGE_ERRORS = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
+"""Errors that reading a damaged archive raises, besides OSError."""
+
+
+@contextmanager
+def open_in_zip(archive: Path, name: str) -> Iterator[BufferedIOBase]:
+    """Open a file of a ZIP archive by its name, in any folder of the archive."""
+    with (
+        zipfile.ZipFile(archive) as opened,
+        opened.open(_full_name(name, opened.namelist())) as file,
+    ):
+        yield cast(BufferedIOBase, file)
+
+
+@contextmanager
+def open_in_tar(archive: Path | BufferedIOBase, name: str) -> Iterator[BufferedIOBase]:
+    """Open a file of a TAR archive, compressed or not; the archive may be an open file."""
+    with (
+        tarfile.open(archive) if isinstance(archive, Path) else tarfile.open(fileobj=archive)
+    ) as opened:
+        file = opened.extractfile(_full_name(name, opened.getnames()))
+        if file is None:
+            raise ValueError(f"{name} must be a file in the archive. Got something else.")
+        with file:
+            yield cast(BufferedIOBase, file)
+
+
+def _full_name(name: str, full_names: Iterable[str]) -> str:
+    """Return the name of a file with its folders."""
+    for full_name in full_names:
+        if PurePosixPath(full_name).name == name:
+            return full_name
+    raise ValueError(f"The archive must contain {name}. Got none of that name.")
+
+
+def numbered(name: str, first: int, last: int) -> tuple[str, ...]:
+    """Return a name followed by each number from the first to the last."""
+    return tuple(f"{name}{number}" for number in range(first, last + 1))
+
+
+ABALONE = (
+    *("Sex", "Length", "Diameter", "Height", "Whole weight", "Shucked weight", "Viscera weight"),
+    *("Shell weight", "Rings"),
+)
+AIRFOIL = (
+    *("Frequency", "Angle_of_attack", "Chord_length", "Free_stream_velocity"),
+    *("Suction_side_displacement_thickness", "Scaled_sound_pressure_level"),
+)
+CONCRETE = (
+    "Cement (component 1)(kg in a m^3 mixture)",
+    "Blast Furnace Slag (component 2)(kg in a m^3 mixture)",
+    "Fly Ash (component 3)(kg in a m^3 mixture)",
+    "Water  (component 4)(kg in a m^3 mixture)",
+    "Superplasticizer (component 5)(kg in a m^3 mixture)",
+    "Coarse Aggregate  (component 6)(kg in a m^3 mixture)",
+    "Fine Aggregate (component 7)(kg in a m^3 mixture)",
+    "Age (day)",
+    "Concrete compressive strength(MPa, megapascals)",
+)
+ELEVATORS = (
+    *("climbRate", "Sgz", "p", "q", "curRoll", "absRoll", "diffClb", "diffRollRate", "diffDiffClb"),
+    *numbered("SaTime", 1, 4),
+    *numbered("diffSaTime", 1, 4),
+    *("Sa", "Goal"),
+)
+AILERONS = (
+    *("climbRate", "Sgz", "p", "q", "curPitch", "curRoll", "absRoll", "diffClb", "diffRollRate"),
+    "diffDiffClb",
+    *numbered("SeTime", 1, 14),
+    *numbered("diffSeTime", 1, 14),
+    *("alpha", "Se", "goal"),
+)
+BUZZ = (
+    *(
+        f"{name}_{week}"
+        for name in ("NCD", "AI", "AS(NA)", "BL", "NAC", "AS(NAC)", "CS", "AT", "NA", "ADL", "NAD")
+        for week in range(7)
+    ),
+    "Mean_NAD",
+)
+SONG = ("year", *numbered("timbre_average_", 1, 12), *numbered("timbre_covariance_", 1, 78))
+"""Columns in the order of the original file, whose target is first."""
+CREEP = (
+    *("Lifetime", "Rupture_stress", "Temperature"),
+    *("Carbon", "Silicon", "Manganese", "Phosphorus", "Sulphur", "Chromium", "Molybdenum"),
+    *("Tungsten", "Nickel", "Copper", "Vanadium", "Niobium", "Nitrogen", "Aluminium", "Boron"),
+    *("Cobalt", "Tantalum", "Oxygen"),
+    *("Normalising_temperature", "Normalising_time", "Cooling_rate"),
+    *("Tempering_temperature", "Tempering_time", "Cooling_rate_tempering"),
+    *("Annealing_temperature", "Annealing_time", "Cooling_rate_annealing"),
+    "Rhenium",
+)
+"""Columns in the order of the original file, whose target is second."""
+FLIGHTS = (
+    *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time"),
+    *("sched_arr_time", "carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance"),
+    *("hour", "minute", "time_hour", "arr_delay"),
+)
+MCYCLE = ("times", "accel")
