@@ -194,7 +194,7 @@ def require_gpytorch() -> Any:
         return importlib.import_module("gpytorch_peers")
     except ImportError as error:
         raise LeftOutError(
-            f"GPyTorch cannot be imported ({error}); pip install sswim[peers]"
+            f"GPyTorch cannot be imported ({error}); pip install 'sswim-lab[peers]'"
         ) from error
 
 

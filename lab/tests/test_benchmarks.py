@@ -138,8 +138,8 @@ def test_peers_that_cannot_run_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gpytorch_peers", None)
     monkeypatch.setattr(peers, "EXACT_GP_MAX_ROWS", 100)
     reasons = dict(peers.workloads(TINY, CPU, peers=True))
-    assert "pip install sswim[peers]" in str(reasons["sgpr"])
-    assert "pip install sswim[peers]" in str(reasons["svgp_epoch"])
+    assert "pip install 'sswim-lab[peers]'" in str(reasons["sgpr"])
+    assert "pip install 'sswim-lab[peers]'" in str(reasons["svgp_epoch"])
     assert reasons["exact_gp"] == "only up to 100 rows"
     monkeypatch.setattr(peers, "available_bytes", lambda: 2**10)
     assert "GiB of memory" in str(dict(peers.workloads(TINY, CPU, peers=True))["sgpr"])

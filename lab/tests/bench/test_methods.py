@@ -46,7 +46,7 @@ def test_an_unknown_method_raises() -> None:
 def test_a_missing_library_raises(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install sswim\[{extra}\]"):
+    with pytest.raises(ValueError, match=rf"needs {library}, .* pip install 'sswim-lab\[{extra}\]"):
         require_method(name)
 
 

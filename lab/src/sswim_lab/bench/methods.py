@@ -156,7 +156,7 @@ def require_method(name: str, data_set: str | None = None) -> Method:
             raise UserError(
                 f"The method {name!r} needs {library}, which cannot be imported ({error}). "
                 "Install the peers' libraries: "
-                f"pip install sswim[{EXTRAS.get(library, 'peers')}]."
+                f"pip install 'sswim-lab[{EXTRAS.get(library, 'peers')}]'."
             ) from error
     if data_set is not None and isinstance(method, TunedPerDataSet):
         return method.for_data_set(data_set)
