@@ -26,7 +26,7 @@ from markdown_tables import table_line
 from sswim_lab.datasets import load
 
 from sswim import SSWIMRegressor, evaluate
-from sswim.maps.blocks import evaluate_blocks
+from sswim.maps import evaluate_blocks
 
 SETTINGS: dict[str, Any] = {"depth": 1, "n_neighbors": 64, "random_state": 0}
 SPACINGS = {"date line": (10.0,), "prism": (1.0, 4.0)}

@@ -14,7 +14,7 @@ from sswim.cli.options import load_model
 from sswim.estimator import permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import permutation_importance
-from sswim.maps.blocks import evaluate_table_blocks
+from sswim.maps import evaluate_table_blocks
 from sswim.tables import write_table
 
 

@@ -1,7 +1,8 @@
-"""Predictions on the cells of a map."""
+"""Predictions on the cells of a map, and the regions and columns of maps."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from datetime import date, datetime, time
 from pathlib import Path
@@ -18,6 +19,10 @@ from sswim.base.validation import UserError
 from sswim.maps import grid, predict_grid, write_grid
 
 REGION = (0, 10, 40, 45)
+DATE_LINE = (170, -170, -10, 10)
+
+cached_plane_model = functools.cache(plane_model)
+cached_sphere_model = functools.cache(sphere_model)
 
 
 def cells_of(data: Any) -> pd.DataFrame:
@@ -26,42 +31,82 @@ def cells_of(data: Any) -> pd.DataFrame:
     return pd.DataFrame({"x": x.ravel(), "y": y.ravel()})
 
 
-def test_the_map_holds_the_predictions_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def edges_of(data: Any, *names: str) -> list[float]:
+    """Return the outer edges of the cells: west, east, south, north."""
+    edges = []
+    for name in names:
+        middles = data[name].values
+        half = 0.5 * (middles[1] - middles[0])
+        edges += [middles[0] - half, middles[-1] + half]
+    return edges
+
+
+def sphere_model_with(**columns: Any) -> SSWIMRegressor:
+    """Return a model of places on the sphere and further columns."""
+    frame = sphere_rows()
+    rows = frame[["lon", "lat"]].assign(**columns)
+    return SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
+
+
+def dates(freq: str, zone: str | None = None) -> pd.DatetimeIndex:
+    return pd.date_range("2024-01-01", periods=len(sphere_rows()), freq=freq, tz=zone)
+
+
+@pytest.mark.parametrize("include_noise", [True, False])
+def test_the_map_holds_the_predictions_of_its_cells(
+    monkeypatch: pytest.MonkeyPatch, include_noise: bool
+) -> None:
     monkeypatch.setattr(grid, "CHUNK_ROWS", 7)
-    model = plane_model()
-    data = predict_grid(model, REGION, spacing=1, quantiles=(0.1, 0.9))
-    assert dict(data.sizes) == {"y": 5, "x": 10, "quantile": 2}
-    mean, std = model.predict(cells_of(data), return_std=True)
-    quantiles = model.predict_quantiles(cells_of(data), (0.1, 0.9))
+    model = cached_plane_model(output_warp="sinh-arcsinh")
+    quantiles = (0.1, 0.9) if include_noise else ()
+    data = predict_grid(model, REGION, spacing=1, quantiles=quantiles, include_noise=include_noise)
+    assert (data.sizes["y"], data.sizes["x"]) == (5, 10)
+    np.testing.assert_allclose(data["x"], np.arange(10) + 0.5)
+    np.testing.assert_allclose(data["y"], np.arange(40, 45) + 0.5)
+    mean, std = model.predict(cells_of(data), return_std=True, include_noise=include_noise)
     np.testing.assert_allclose(data["mean"].values.ravel(), mean)
     np.testing.assert_allclose(data["std"].values.ravel(), std)
-    np.testing.assert_allclose(data["quantiles"].values.reshape(2, -1).T, quantiles)
-    assert data["quantiles"].dims == ("quantile", "y", "x")
-    assert data["quantile"].values.tolist() == [0.1, 0.9]
+    of = "a new observation" if include_noise else "the function"
+    assert data["std"].attrs["long_name"] == f"standard deviation of {of}"
+    assert ("quantiles" in data) == include_noise
+    if include_noise:
+        expected = model.predict_quantiles(cells_of(data), quantiles)
+        np.testing.assert_allclose(data["quantiles"].values.reshape(2, -1).T, expected)
+        assert data["quantiles"].dims == ("quantile", "y", "x")
+        assert data["quantile"].values.tolist() == [0.1, 0.9]
 
 
-def test_the_spread_may_be_that_of_the_function() -> None:
-    model = plane_model(output_warp="sinh-arcsinh")
-    data = predict_grid(model, REGION, shape=(3, 4), include_noise=False, quantiles=())
-    mean, std = model.predict(cells_of(data), return_std=True, include_noise=False)
-    np.testing.assert_allclose(data["mean"].values.ravel(), mean)
-    np.testing.assert_allclose(data["std"].values.ravel(), std)
-    assert "quantiles" not in data
-    assert data["std"].attrs["long_name"] == "standard deviation of the function"
+def test_cells_follow_from_their_spacing_or_shape() -> None:
+    by_shape = predict_grid(cached_plane_model(), REGION, shape=(5, 10))
+    np.testing.assert_allclose(by_shape["x"], np.arange(10) + 0.5)
+    assert len(predict_grid(cached_plane_model(), REGION, spacing=3)["x"]) == 3  # it is adjusted
 
 
 def test_the_reference_system_is_written() -> None:
-    model = plane_model()
-    metres = predict_grid(model, REGION, spacing=1, crs="EPSG:3035")
+    metres = predict_grid(cached_plane_model(), REGION, spacing=1, crs="EPSG:3035")
     assert metres.rio.crs.to_epsg() == 3035
     assert metres["x"].attrs["standard_name"] == "projection_x_coordinate"
     assert metres["x"].attrs["units"] == "metre"
-    degrees = predict_grid(model, REGION, spacing=1, crs="EPSG:4326")
+    degrees = predict_grid(cached_plane_model(), REGION, spacing=1, crs="EPSG:4326")
     assert degrees["x"].attrs["units"] == "degrees_east"
     assert degrees["y"].attrs["units"] == "degrees_north"
-    unknown = predict_grid(model, REGION, spacing=1)
+    unknown = predict_grid(cached_plane_model(), REGION, spacing=1)
     assert unknown.rio.crs is None
     assert unknown["x"].attrs["axis"] == "X"
+
+
+def test_a_geo_frame_gives_the_reference_system() -> None:
+    frame = stations()
+    points = gpd.points_from_xy(1e5 * frame["x"], 1e5 * frame["y"])
+    rows = gpd.GeoDataFrame({"depth": frame["y"]}, geometry=points, crs="EPSG:3035")
+    model = SSWIMRegressor(**FAST).fit(rows, frame["height"])
+    data = predict_grid(
+        model, (0, 1e6, 4e6, 4.5e6), 1e5, coordinates=("x", "y"), at={"depth": 42.0}
+    )
+    assert data.rio.crs.to_epsg() == 3035
+    degrees = rows.assign(depth=1.0).to_crs("EPSG:4326")
+    on_sphere = SSWIMRegressor(**FAST).fit(degrees[["geometry"]], frame["height"])
+    assert predict_grid(on_sphere, REGION, 1).rio.crs.to_epsg() == 4326
 
 
 def test_models_of_arrays_have_columns_by_number() -> None:
@@ -77,24 +122,119 @@ def test_models_of_arrays_have_columns_by_number() -> None:
 
 
 def test_other_columns_have_fixed_values() -> None:
-    frame = stations().assign(depth=1.0)
-    frame["depth"] = np.arange(len(frame)) % 7
+    frame = stations().assign(depth=np.arange(80) % 7)
     model = SSWIMRegressor(**FAST).fit(frame[["depth", "x", "y"]], frame["height"])
     data = predict_grid(model, REGION, spacing=1, coordinates=("x", "y"), at={"depth": "3"})
     assert data.coords["depth"] == 3.0
     rows = cells_of(data).assign(depth=3.0)[["depth", "x", "y"]]
     np.testing.assert_allclose(data["mean"].values.ravel(), model.predict(rows))
-    with pytest.raises(UserError, match="Got a model of 3 columns; give coordinates"):
-        predict_grid(model, REGION, spacing=1)
-    names = {"coordinates": ("x", "y")}
-    for at, message in (
-        (None, "Got none for 'depth'; give them with at"),
-        ({"deep": 1}, "at must name columns of the model. Got 'deep'; it has 'depth', 'x', 'y'"),
-        ({"depth": "low"}, "Column 'depth' must have a number. Got 'low'"),
-        ({"depth": 1, "x": 1}, "A coordinate of the map has no fixed value. Got one for 'x'"),
+    both = {"coordinates": ("x", "y")}
+    for at, names, message in (
+        ({}, {}, "Got a model of 3 columns; give coordinates"),
+        ({}, both, "Got none for 'depth'"),
+        ({"depth": 1, "height": 2}, both, r"Got 'height'; it has 'depth', 'x', 'y'"),
+        ({"depth": "low"}, both, "Column 'depth' must have a number. Got 'low'"),
+        ({"depth": 1, "x": 1}, both, "A coordinate of the map has no fixed value. Got one for 'x'"),
+        ({"depth": 1}, {"coordinates": ("x", "x")}, "two different columns"),
     ):
         with pytest.raises(UserError, match=message):
             predict_grid(model, REGION, spacing=1, at=at, **names)  # type: ignore[arg-type]
+
+
+def test_dates_and_levels_may_be_fixed() -> None:
+    kinds = np.where(np.arange(len(sphere_rows())) % 3, "a", "b")
+    model = sphere_model_with(date=dates("D"), kind=kinds)
+    data = predict_grid(model, DATE_LINE, 5, at={"date": "2024-02-01", "kind": "b"})
+    assert data["date"].values == np.datetime64("2024-02-01")
+    assert data["kind"] == "b"
+    lon, lat = np.meshgrid(data["lon"], data["lat"])
+    stamp = {"date": pd.Timestamp("2024-02-01"), "kind": "b"}
+    cells = pd.DataFrame({"lon": lon.ravel(), "lat": lat.ravel(), **stamp})
+    np.testing.assert_allclose(data["mean"].values.ravel(), model.predict(cells))
+    for value in (
+        date(2024, 2, 1),
+        datetime(2024, 2, 1),
+        np.datetime64("2024-02-01"),
+        pd.Timestamp("2024-02-01"),
+    ):
+        same = predict_grid(model, DATE_LINE, 5, at={"date": value, "kind": "b"})
+        np.testing.assert_array_equal(same["mean"], data["mean"])
+        assert same["date"].values == np.datetime64("2024-02-01")
+    for value in ("soon", 3):
+        with pytest.raises(UserError, match="must have a date or time, such as 2024-07-01"):
+            predict_grid(model, DATE_LINE, 5, at={"date": value, "kind": "b"})
+
+
+def test_times_of_the_day_and_truths_may_be_fixed(tmp_path: Path) -> None:
+    n_rows = len(sphere_rows())
+    model = sphere_model_with(
+        hour=[time(number % 24) for number in range(n_rows)], new=np.arange(n_rows) % 3 == 0
+    )
+    data = predict_grid(model, DATE_LINE, 5, at={"hour": "13:00", "new": "true"})
+    assert data["hour"] == "13:00:00"
+    assert data["new"] == 1.0
+    write_grid(data, tmp_path / "map.nc")
+
+
+def test_a_time_without_a_zone_is_one_of_the_zone_of_the_rows() -> None:
+    zone = "America/New_York"
+    model = sphere_model_with(date=dates("h", zone))
+    local = predict_grid(model, DATE_LINE, 5, at={"date": "2024-01-02T03:00"})
+    stamp = pd.Timestamp("2024-01-02T03:00", tz=zone)
+    exact = predict_grid(model, DATE_LINE, 5, at={"date": stamp})
+    np.testing.assert_array_equal(local["mean"], exact["mean"])
+    assert local["date"].values == np.datetime64("2024-01-02T08:00")  # UTC
+
+
+def test_a_map_may_cross_the_date_line() -> None:
+    model = cached_sphere_model()
+    data = predict_grid(model, DATE_LINE, spacing=1)
+    assert data["mean"].dims == ("lat", "lon")
+    np.testing.assert_allclose(data["lon"], np.arange(170, 190) + 0.5)
+    assert data.rio.crs.to_epsg() == 4326
+    assert data["lon"].attrs["units"] == "degrees_east"
+    for region in ((-190, -170, -10, 10), (170, 190, -10, 10)):
+        same = predict_grid(model, region, spacing=1)
+        np.testing.assert_allclose(same["mean"], data["mean"])
+    lon, lat = np.meshgrid([-179.5], data["lat"])
+    mean = model.predict(pd.DataFrame({"lon": lon.ravel(), "lat": lat.ravel()}))
+    np.testing.assert_allclose(data["mean"].sel(lon=180.5), mean)
+
+
+def test_models_of_arrays_may_be_on_the_sphere() -> None:
+    frame = sphere_rows()
+    model = SSWIMRegressor(coordinates=(0, 1), **FAST)
+    model.fit(frame[["lon", "lat"]].to_numpy(), frame["height"])
+    data = predict_grid(model, DATE_LINE, spacing=2)
+    assert data["mean"].dims == ("y", "x")
+    assert data.rio.crs.to_epsg() == 4326
+    expected = predict_grid(cached_sphere_model(), DATE_LINE, spacing=2)
+    np.testing.assert_allclose(data["mean"].values, expected["mean"].values)
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_the_region_of_the_rows_is_the_default(is_array: bool) -> None:
+    frame = stations()
+    X = frame[["x", "y"]]
+    model = SSWIMRegressor(n_neighbors=8, **FAST)
+    model.fit(X.to_numpy() if is_array else X, frame["height"])
+    expected = [X["x"].min(), X["x"].max(), X["y"].min(), X["y"].max()]
+    found = edges_of(predict_grid(model, shape=(3, 4)), "x", "y")
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_region_of_the_rows_may_cross_the_date_line() -> None:
+    frame = sphere_rows()
+    lon, lat = np.mod(frame["lon"], 360), frame["lat"]
+    found = edges_of(predict_grid(sphere_model(n_neighbors=8), shape=(3, 4)), "lon", "lat")
+    np.testing.assert_allclose(found, [lon.min(), lon.max(), lat.min(), lat.max()], atol=1e-5)
+
+
+def test_rows_all_around_have_all_longitudes() -> None:
+    random = np.random.default_rng(0)
+    X = np.stack([random.uniform(-180, 180, 400), random.uniform(-60, 60, 400)], axis=-1)
+    model = SSWIMRegressor(coordinates=(0, 1), n_neighbors=8, **FAST).fit(X, X[:, 1])
+    np.testing.assert_allclose(edges_of(predict_grid(model, shape=(2, 9)), "x"), [-180, 180])
 
 
 @pytest.mark.parametrize(
@@ -104,14 +244,35 @@ def test_other_columns_have_fixed_values() -> None:
         ({"quantiles": (0.5, 0.5)}, "different numbers between 0 and 1"),
         ({"crs": "EPSG:0"}, "crs must be a coordinate reference system"),
         ({"coordinates": ("x", "z")}, "coordinates must name columns of the model. Got 'z'"),
+        ({"region": None}, r"a model that keeps no rows.*give region, or --region"),
+        ({"region": (0, 1, 2)}, "four finite numbers: west, east, south, north"),
+        ({"region": (0, np.nan, 2, 3)}, "four finite numbers"),
         ({"region": (10, 0, 40, 45)}, "west below east"),
+        ({"region": (0, 1, 3, 2)}, "south below north"),
         ({"spacing": None}, "either a spacing or a shape"),
+        ({"shape": (3, 3)}, "either a spacing or a shape"),
+        ({"spacing": 0}, "spacing must be a positive number"),
+        ({"spacing": 4}, "at least two cells in each direction. Got a spacing of 4 for a region"),
+        ({"spacing": None, "shape": (1, 5)}, r"shape\[0\] must be an integer of at least 2"),
+        ({"spacing": 1e-6}, "at most 500,000,000 cells. Got 5,000,000 × 10,000,000"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_impossible_maps_are_refused(changes: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"region": REGION, "spacing": 1} | changes
     with pytest.raises(UserError, match=message):
-        predict_grid(plane_model(), **settings)
+        predict_grid(cached_plane_model(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        ((0, 361, 2, 3), "at most 360° of longitude"),
+        ((0, 1, 2, 91), "latitudes from −90° to 90°"),
+    ],
+)
+def test_impossible_degrees_are_refused(region: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        predict_grid(cached_sphere_model(), region, 1)
 
 
 def test_several_targets_are_refused() -> None:
@@ -131,104 +292,4 @@ def test_names_of_the_map_are_refused() -> None:
 def test_the_extra_is_named_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(UserError, match=r'pip install "sswim\[maps\]"'):
-        predict_grid(plane_model(), REGION, spacing=1)
-
-
-def test_a_map_may_cross_the_date_line() -> None:
-    model = sphere_model()
-    data = predict_grid(model, (170, -170, -10, 10), spacing=1)
-    assert data["mean"].dims == ("lat", "lon")
-    np.testing.assert_allclose(data["lon"], np.arange(170, 190) + 0.5)
-    assert data.rio.crs.to_epsg() == 4326
-    assert data["lon"].attrs["units"] == "degrees_east"
-    same = predict_grid(model, (-190, -170, -10, 10), spacing=1)
-    np.testing.assert_allclose(same["mean"], data["mean"])
-    lon, lat = np.meshgrid([-179.5], data["lat"])
-    mean = model.predict(pd.DataFrame({"lon": lon.ravel(), "lat": lat.ravel()}))
-    np.testing.assert_allclose(data["mean"].sel(lon=180.5), mean)
-
-
-def test_models_of_arrays_may_be_on_the_sphere() -> None:
-    frame = sphere_rows()
-    named = sphere_model()
-    model = SSWIMRegressor(coordinates=(0, 1), **FAST)
-    model.fit(frame[["lon", "lat"]].to_numpy(), frame["height"])
-    data = predict_grid(model, (170, -170, -10, 10), spacing=2)
-    assert data["mean"].dims == ("y", "x")
-    assert data.rio.crs.to_epsg() == 4326
-    expected = predict_grid(named, (170, -170, -10, 10), spacing=2)
-    np.testing.assert_allclose(data["mean"].values, expected["mean"].values)
-
-
-def test_a_geo_frame_gives_the_reference_system() -> None:
-    frame = stations()
-    points = gpd.points_from_xy(1e5 * frame["x"], 1e5 * frame["y"])
-    rows = gpd.GeoDataFrame({"depth": frame["y"]}, geometry=points, crs="EPSG:3035")
-    model = SSWIMRegressor(**FAST).fit(rows, frame["height"])
-    data = predict_grid(
-        model, (0, 1e6, 4e6, 4.5e6), 1e5, coordinates=("x", "y"), at={"depth": 42.0}
-    )
-    assert data.rio.crs.to_epsg() == 3035
-    degrees = rows.assign(depth=1.0).to_crs("EPSG:4326")
-    on_sphere = SSWIMRegressor(**FAST).fit(degrees[["geometry"]], frame["height"])
-    assert predict_grid(on_sphere, (0, 10, 40, 45), 1).rio.crs.to_epsg() == 4326
-
-
-def test_dates_and_levels_may_be_fixed() -> None:
-    frame = sphere_rows()
-    rows = frame[["lon", "lat"]].assign(
-        date=pd.date_range("2024-01-01", periods=len(frame), freq="D"),
-        kind=np.where(np.arange(len(frame)) % 3, "a", "b"),
-    )
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
-    region = (170, -170, -10, 10)
-    data = predict_grid(model, region, 5, at={"date": "2024-02-01", "kind": "b"})
-    assert data["date"].values == np.datetime64("2024-02-01")
-    assert data["kind"] == "b"
-    stamp = {"date": pd.Timestamp("2024-02-01"), "kind": "b"}
-    np.testing.assert_array_equal(data["mean"], predict_grid(model, region, 5, at=stamp)["mean"])
-    lon, lat = np.meshgrid(data["lon"], data["lat"])
-    cells = pd.DataFrame({"lon": lon.ravel(), "lat": lat.ravel(), **stamp})
-    np.testing.assert_allclose(data["mean"].values.ravel(), model.predict(cells))
-    with pytest.raises(UserError, match="must have a date or time, such as 2024-07-01"):
-        predict_grid(model, region, 5, at={"date": "soon", "kind": "b"})
-
-
-@pytest.mark.parametrize(
-    "value", [date(2024, 2, 1), datetime(2024, 2, 1), np.datetime64("2024-02-01"), "2024-02-01"]
-)
-def test_a_date_may_have_any_type(value: Any) -> None:
-    frame = sphere_rows()
-    dates = pd.date_range("2024-01-01", periods=len(frame), freq="D")
-    rows = frame[["lon", "lat"]].assign(date=dates)
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
-    data = predict_grid(model, (170, -170, -10, 10), 5, at={"date": value})
-    assert data["date"].values == np.datetime64("2024-02-01")
-    with pytest.raises(UserError, match="must have a date or time"):
-        predict_grid(model, (170, -170, -10, 10), 5, at={"date": 3})
-
-
-def test_times_of_the_day_and_truths_may_be_fixed(tmp_path: Path) -> None:
-    frame = sphere_rows()
-    rows = frame[["lon", "lat"]].assign(
-        hour=[time(number % 24) for number in range(len(frame))],
-        new=np.arange(len(frame)) % 3 == 0,
-    )
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
-    data = predict_grid(model, (170, -170, -10, 10), 5, at={"hour": "13:00", "new": "true"})
-    assert data["hour"] == "13:00:00"
-    assert data["new"] == 1.0
-    write_grid(data, tmp_path / "map.nc")
-
-
-def test_a_time_without_a_zone_is_one_of_the_zone_of_the_rows() -> None:
-    frame = sphere_rows()
-    zone = "America/New_York"
-    dates = pd.date_range("2024-01-01", periods=len(frame), freq="h", tz=zone)
-    rows = frame[["lon", "lat"]].assign(date=dates)
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
-    region = (170, -170, -10, 10)
-    local = predict_grid(model, region, 5, at={"date": "2024-01-02T03:00"})
-    exact = predict_grid(model, region, 5, at={"date": pd.Timestamp("2024-01-02T03:00", tz=zone)})
-    np.testing.assert_array_equal(local["mean"], exact["mean"])
-    assert local["date"].values == np.datetime64("2024-01-02T08:00")  # UTC
+        predict_grid(cached_plane_model(), REGION, spacing=1)

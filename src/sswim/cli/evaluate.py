@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
     from sswim.estimator.evaluation import Scores
     from sswim.estimator.regressor import SSWIMRegressor
-    from sswim.maps.blocks import BlockEvaluation
+    from sswim.maps import BlockEvaluation
     from sswim.tables import CsvOptions, LeftOut, Schema
 
 
@@ -150,7 +150,7 @@ def _evaluate_blocks(
 ) -> None:
     """Fit the settings of a model again without blocks of a table, and print the scores."""
     with user_errors():
-        from sswim.maps.blocks import evaluate_table_blocks
+        from sswim.maps import evaluate_table_blocks
 
         regressor, schema = load_model(model)
         found = evaluate_table_blocks(

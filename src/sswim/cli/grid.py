@@ -48,12 +48,11 @@ def grid(
     """
     with user_errors():
         from sswim.estimator.regressor import SSWIMRegressor
-        from sswim.maps.grid import predict_grid
-        from sswim.maps.grid_files import require_grid_suffix, write_grid
+        from sswim.maps import predict_grid, require_grid_suffix, write_grid
 
         require_grid_suffix(out)
         check_output_file(out, [model])
-        found = predict_grid(
+        cells = predict_grid(
             SSWIMRegressor.load(model),
             region,
             spacing,
@@ -64,8 +63,8 @@ def grid(
             crs=crs,
             say=lambda text: say(messages, text),
         )
-        write_grid(found, out)
-        n_rows, n_columns = found["mean"].shape
+        write_grid(cells, out)
+        n_rows, n_columns = cells["mean"].shape
         say(output, f"Predicted {n_rows} × {n_columns} cells and wrote {out}.")
 
 

@@ -1,9 +1,4 @@
-"""Blocks of the plane and of the sphere.
-
-Cross-validation by blocks of a map: near rows are left out together.
-
-Errors of a map: scores of blocks that were left out, beside those of random rows.
-"""
+"""Blocks of a map: cross-validation that leaves near rows out together, and errors of blocks."""
 
 from __future__ import annotations
 
@@ -26,67 +21,17 @@ from sswim.base.validation import RandomState, UserError, require_integer
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.progress import in_words
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.maps.coordinates import coordinate_columns
 from sswim.maps.grid_columns import Name, sphere_coordinates
-from sswim.tables import AS_FOUND, KEEP_ALL, CsvOptions, LeftOut, Schema, open_table, read_rows
-
-
-def plane_blocks(
-    points: Float64[np.ndarray, "N 2"],
-    spacing: int | float | None = None,
-    shape: tuple[int, int] | None = None,
-) -> Int64[np.ndarray, " N"]:
-    """Return the number of each point's block of the rectangle around the points.
-
-    Args:
-        points: Coordinates of the points: east and north.
-        spacing: Side of a block, adjusted so that a whole number of blocks covers the rectangle.
-        shape: Numbers of blocks from south to north and from west to east, instead of ``spacing``.
-    """
-    low, extent = points.min(0), np.ptp(points, axis=0)
-    if spacing is not None:
-        counts = np.maximum(np.round(extent / spacing), 1)
-    else:
-        assert shape is not None
-        counts = np.array(shape[::-1], dtype=np.float64)
-    size = np.where(extent > 0, extent, 1.0) / counts
-    column, row = np.minimum(np.floor((points - low) / size), counts - 1).T
-    return (row * counts[0] + column).astype(np.int64)
-
-
-def sphere_blocks(
-    points: Float64[np.ndarray, "N 2"], spacing: int | float
-) -> Int64[np.ndarray, " N"]:
-    """Return the number of each point's block of the sphere.
-
-    Bands of latitude are cut into blocks that are as wide, in kilometres, as they are high: near
-    the poles there are fewer of them, each of more degrees of longitude. The cuts begin at the
-    meridian of Greenwich, and no block is narrower than the others at the date line.
-
-    Args:
-        points: Longitudes and latitudes in degrees; longitudes may have any number of turns.
-        spacing: Height of a band in degrees, adjusted so that a whole number fits.
-    """
-    require_latitudes(points[:, 1])
-    n_bands = max(round(180 / spacing), 1)
-    height = 180 / n_bands
-    band = np.minimum(np.floor((points[:, 1] + 90) / height), n_bands - 1).astype(np.int64)
-    middles = np.deg2rad(-90 + height * (np.arange(n_bands) + 0.5))
-    counts = np.maximum(np.round(360 * np.cos(middles) / height), 1).astype(np.int64)
-    first = np.cumsum(counts) - counts
-    # The remainder of −1e-15 is 360, hence the minimum.
-    part = np.floor(np.mod(points[:, 0], 360.0) / 360.0 * counts[band])
-    return first[band] + np.minimum(part, counts[band] - 1).astype(np.int64)
-
-
-def require_latitudes(latitudes: Float64[np.ndarray, " N"]) -> None:
-    """Raise an error unless latitudes lie between −90° and 90°."""
-    low, high = float(latitudes.min()), float(latitudes.max())
-    if low < -90 or high > 90:
-        raise UserError(
-            f"Latitudes must lie between −90° and 90°. Got {low:g} to {high:g}; are longitude and "
-            "latitude in this order?"
-        )
+from sswim.tables import (
+    AS_FOUND,
+    KEEP_ALL,
+    CsvOptions,
+    LeftOut,
+    Schema,
+    open_table,
+    read_rows,
+    split_geometry,
+)
 
 
 class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
@@ -138,16 +83,16 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
     def blocks(self, X: Any) -> Int64[np.ndarray, " N"]:
         """Return the number of the block that each row is in, counted from 0 without gaps."""
         self._check_settings()
-        columns = coordinate_columns(X, self.coordinates)
-        if self.geographic or columns.is_geographic:
+        points, is_geographic = _coordinates(X, self.coordinates)
+        if self.geographic or is_geographic:
             if self.spacing is None:
                 raise UserError(
                     "Blocks of the sphere need their spacing, in degrees. Got a shape; give "
                     "spacing instead."
                 )
-            numbers = sphere_blocks(columns.values, self.spacing)
+            numbers = _sphere_blocks(points, self.spacing)
         else:
-            numbers = plane_blocks(columns.values, self.spacing, self.shape)
+            numbers = _plane_blocks(points, self.spacing, self.shape)
         _, blocks = np.unique(numbers, return_inverse=True)
         return blocks.astype(np.int64)
 
@@ -165,9 +110,12 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
         order = np.arange(len(sizes))
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(order)
-        fold = _assign_in_turn(sizes, order, self.n_splits)[blocks]
-        for number in range(self.n_splits):
-            yield np.flatnonzero(fold == number)
+        folds, loads = np.empty(len(sizes), dtype=np.int64), np.zeros(self.n_splits, dtype=np.int64)
+        for block in order:
+            folds[block] = np.argmin(loads)
+            loads[folds[block]] += sizes[block]
+        for fold in range(self.n_splits):
+            yield np.flatnonzero(folds[blocks] == fold)
 
     def _check_settings(self) -> None:
         """Validate the settings."""
@@ -184,15 +132,118 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
                 require_integer(name, number, 1)
 
 
-def _assign_in_turn(
-    sizes: Int64[np.ndarray, " blocks"], order: Int64[np.ndarray, " blocks"], n_folds: int
-) -> Int64[np.ndarray, " blocks"]:
-    """Assign blocks, in an order, each to the fold with fewest rows; return the fold of each."""
-    folds, loads = np.empty(len(sizes), dtype=np.int64), np.zeros(n_folds, dtype=np.int64)
-    for block in order:
-        folds[block] = np.argmin(loads)
-        loads[folds[block]] += sizes[block]
-    return folds
+def _plane_blocks(
+    points: Float64[np.ndarray, "N 2"],
+    spacing: int | float | None = None,
+    shape: tuple[int, int] | None = None,
+) -> Int64[np.ndarray, " N"]:
+    """Return the number of each point's block of the rectangle around the points.
+
+    Args:
+        points: Coordinates of the points: east and north.
+        spacing: Side of a block, adjusted so that a whole number of blocks covers the rectangle.
+        shape: Numbers of blocks from south to north and from west to east, instead of ``spacing``.
+    """
+    low, extent = points.min(0), np.ptp(points, axis=0)
+    if spacing is not None:
+        counts = np.maximum(np.round(extent / spacing), 1)
+    else:
+        assert shape is not None
+        counts = np.array(shape[::-1], dtype=np.float64)
+    size = np.where(extent > 0, extent, 1.0) / counts
+    column, row = np.minimum(np.floor((points - low) / size), counts - 1).T
+    return (row * counts[0] + column).astype(np.int64)
+
+
+def _sphere_blocks(
+    points: Float64[np.ndarray, "N 2"], spacing: int | float
+) -> Int64[np.ndarray, " N"]:
+    """Return the number of each point's block of the sphere.
+
+    Bands of latitude are cut into blocks that are as wide, in kilometres, as they are high: near
+    the poles there are fewer of them, each of more degrees of longitude. The cuts begin at the
+    meridian of Greenwich, and no block is narrower than the others at the date line.
+
+    Args:
+        points: Longitudes and latitudes in degrees; longitudes may have any number of turns.
+        spacing: Height of a band in degrees, adjusted so that a whole number fits.
+    """
+    low, high = float(points[:, 1].min()), float(points[:, 1].max())
+    if low < -90 or high > 90:
+        raise UserError(
+            f"Latitudes must lie between −90° and 90°. Got {low:g} to {high:g}; are longitude and "
+            "latitude in this order?"
+        )
+    n_bands = max(round(180 / spacing), 1)
+    height = 180 / n_bands
+    band = np.minimum(np.floor((points[:, 1] + 90) / height), n_bands - 1).astype(np.int64)
+    middles = np.deg2rad(-90 + height * (np.arange(n_bands) + 0.5))
+    counts = np.maximum(np.round(360 * np.cos(middles) / height), 1).astype(np.int64)
+    first = np.cumsum(counts) - counts
+    # The remainder of −1e-15 is 360, hence the minimum.
+    part = np.floor(np.mod(points[:, 0], 360.0) / 360.0 * counts[band])
+    return first[band] + np.minimum(part, counts[band] - 1).astype(np.int64)
+
+
+def _coordinates(
+    X: Any, coordinates: tuple[int, int] | tuple[str, str] | None
+) -> tuple[Float64[np.ndarray, "N 2"], bool]:
+    """Return east and north of rows, and whether these are known to be degrees on the sphere.
+
+    Args:
+        X: An array, a pandas, polars or Arrow frame, or a GeoDataFrame.
+        coordinates: Names or numbers of the two columns. By default the points of a GeoDataFrame,
+            or the first two columns.
+    """
+    if coordinates is not None and len(set(coordinates)) != 2:
+        raise UserError(f"coordinates must be two different columns. Got {coordinates!r}.")
+    geo, is_geographic = split_geometry(X), False
+    if geo is not None:
+        X, coordinates = geo.frame, coordinates or geo.coordinates
+        is_geographic = geo.is_geographic and coordinates == geo.coordinates
+    columns = [_column(X, column) for column in coordinates or (0, 1)]
+    values = np.stack(columns, axis=-1)
+    if n_bad := int((~np.isfinite(values).all(1)).sum()):
+        raise UserError(
+            f"Coordinates must be finite numbers. Got {n_bad} rows with missing or infinite ones; "
+            "remove these rows first."
+        )
+    return values, is_geographic
+
+
+def _column(X: Any, column: int | str) -> Float64[np.ndarray, " N"]:
+    """Return a column of an array or a frame as numbers."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise UserError(f"X must have two dimensions. Got X.shape={X.shape}.")
+        if isinstance(column, str):
+            raise UserError(
+                f"An array has no column names. Got coordinates with {column!r}; give their "
+                "numbers, or a data frame."
+            )
+    elif isinstance(column, str) and column not in list(names):
+        raise UserError(
+            f"The frame must have a column {column!r}, as coordinates say. It has "
+            f"{', '.join(map(repr, names))}."
+        )
+    n_columns = X.shape[1] if names is None else len(names)
+    if not isinstance(column, str) and not 0 <= column < n_columns:
+        raise UserError(
+            f"coordinates must be two of the {n_columns} columns, counted from 0. Got {column}."
+        )
+    if names is None:
+        values = X[:, column]
+    else:
+        column = column if isinstance(column, str) else names[column]
+        values = X[column]
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"Coordinates must be numbers. Got column {column!r}, whose values are not."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -284,7 +335,7 @@ def evaluate_table_blocks(
     """
     table = open_table(path, csv=csv.for_model(schema.text_names))
     parts = list(read_rows(table, schema.used, schema.require_target(), left_out))
-    found = evaluate_blocks(
+    scores = evaluate_blocks(
         regressor,
         pa.concat_tables([part.table for part in parts]),
         np.concatenate([part.targets[:, 0] for part in parts]),
@@ -296,9 +347,9 @@ def evaluate_table_blocks(
     )
     n_left_out = sum(part.n_left_out for part in parts)
     return replace(
-        found,
-        blocks=replace(found.blocks, n_left_out=n_left_out),
-        random=replace(found.random, n_left_out=n_left_out),
+        scores,
+        blocks=replace(scores.blocks, n_left_out=n_left_out),
+        random=replace(scores.random, n_left_out=n_left_out),
     )
 
 

@@ -1,14 +1,8 @@
-"""Predictions on the cells of a map.
-
-Rectangles of a map, and the cells that they are cut into.
-
-The region of the rows that a model was fitted to.
-"""
+"""Maps: predictions in the middles of the cells of a rectangle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,130 +12,31 @@ from sswim.base.validation import UserError, require_integer
 from sswim.base.version import __version__
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.maps.coordinates import import_extra
-from sswim.maps.grid_columns import GridColumns, Name, grid_columns, model_schema
+from sswim.maps.grid_columns import GridColumns, Name, grid_columns
+from sswim.maps.grid_files import import_extra
 from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema
 
 if TYPE_CHECKING:
     import xarray
 
-MAX_CELLS = 500_000_000
-"""Largest number of cells of a map: a slip in the spacing must not fill the memory."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """A rectangle of the plane, or of longitudes and latitudes."""
-
-    west: float
-    east: float
-    south: float
-    north: float
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The middles of the cells of a region, which is their outer edge."""
-
-    x: Float64[np.ndarray, " columns"]
-    """From west to east."""
-    y: Float64[np.ndarray, " rows"]
-    """From south to north."""
-
-    def __len__(self) -> int:
-        return len(self.x) * len(self.y)
-
-    def points(self, start: int, stop: int) -> Float64[np.ndarray, "n 2"]:
-        """Return some of the middles, which are numbered row by row from the south-west."""
-        row, column = np.divmod(np.arange(start, min(stop, len(self))), len(self.x))
-        return np.stack([self.x[column], self.y[row]], axis=-1)
-
-
-def make_region(values: Sequence[int | float], *, geographic: bool) -> Region:
-    """Check the edges of a region: west, east, south, north.
-
-    Args:
-        values: The edges.
-        geographic: Whether they are degrees. A region may then cross the date line, with a west
-            edge beyond the east one (170, −170) or an east edge beyond 180 (170, 190).
-    """
-    if len(values) != 4 or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-        raise UserError(
-            f"region must be four finite numbers: west, east, south, north. Got {values!r}."
-        )
-    west, east, south, north = map(float, values)
-    if geographic and east < west:
-        east += 360
-    if west >= east or south >= north:
-        raise UserError(
-            "region must be west, east, south, north, with west below east and south below north. "
-            f"Got {values!r}."
-        )
-    if geographic and (east - west > 360 or south < -90 or north > 90):
-        raise UserError(
-            "A region in degrees must span at most 360° of longitude, and latitudes from −90° to "
-            f"90°. Got {values!r}."
-        )
-    return Region(west, east, south, north)
-
-
-def make_cells(
-    region: Region, spacing: int | float | None = None, shape: tuple[int, int] | None = None
-) -> Cells:
-    """Cut a region into cells.
-
-    Args:
-        region: The region.
-        spacing: Side of a cell, adjusted so that a whole number of cells fits.
-        shape: Numbers of cells from south to north and from west to east, instead of ``spacing``.
-    """
-    if (spacing is None) == (shape is None):
-        raise UserError(
-            f"Cells need either a spacing or a shape. Got spacing={spacing!r} and shape={shape!r}."
-        )
-    if spacing is not None:
-        if not (np.isfinite(spacing) and spacing > 0):
-            raise UserError(f"spacing must be a positive number. Got {spacing!r}.")
-        rows = round((region.north - region.south) / spacing)
-        columns = round((region.east - region.west) / spacing)
-        if min(rows, columns) < 2:
-            raise UserError(
-                "A map must have at least two cells in each direction. Got a spacing of "
-                f"{spacing:g} for a region of {region.east - region.west:g} by "
-                f"{region.north - region.south:g}; choose a smaller one."
-            )
-    else:
-        assert shape is not None
-        rows, columns = shape
-        require_integer("shape[0]", rows, 2)
-        require_integer("shape[1]", columns, 2)
-    if rows * columns > MAX_CELLS:
-        raise UserError(
-            f"A map can have at most {MAX_CELLS:,} cells. Got {rows:,} × {columns:,}; choose a "
-            "larger spacing, or make the map in parts."
-        )
-    return Cells(
-        _middles(region.west, region.east, columns), _middles(region.south, region.north, rows)
-    )
-
-
-def _middles(low: float, high: float, n: int) -> Float64[np.ndarray, " n"]:
-    """Return the middles of equal parts of an interval."""
-    return low + (high - low) * (np.arange(n) + 0.5) / n
-
+Region = tuple[float, float, float, float]
+"""A rectangle of the plane, or of longitudes and latitudes: west, east, south and north edge."""
 
 CHUNK_ROWS = 65_536
 """Number of cells that are predicted together."""
 
-RESERVED = frozenset({"mean", "std", "quantiles", "quantile", "spatial_ref"})
+_MAX_CELLS = 500_000_000
+"""Largest number of cells of a map: a slip in the spacing must not fill the memory."""
+
+_RESERVED = frozenset({"mean", "std", "quantiles", "quantile", "spatial_ref"})
 """Names of the variables and further coordinates of a map, which no column may have."""
 
-POINT_NAMES = (GEOGRAPHIC_NAMES, PLANE_NAMES)
-"""Names of the coordinates that points of a GeoDataFrame become."""
-
-DEGREES = "EPSG:4326"
+_DEGREES = "EPSG:4326"
 """Coordinate reference system of longitude and latitude, for models on the sphere."""
+
+_MAX_ARC = 350.0
+"""Degrees of longitude from which on a region goes all around the sphere."""
 
 
 def predict_grid(
@@ -181,39 +76,53 @@ def predict_grid(
         has a dimension ``quantile``. Its coordinates have the names of the columns.
     """
     columns = grid_columns(regressor, coordinates, at)
-    _require_free(columns)
+    if taken := [name for name in (*columns.labels, *columns.fixed) if name in _RESERVED]:
+        raise UserError(
+            f"The columns of a map must not be called {', '.join(sorted(_RESERVED))}. Got "
+            f"{taken[0]!r}; rename it and fit again."
+        )
     if regressor.n_targets_ > 1:
         raise UserError(
             f"A map shows one target. Got a model of {regressor.n_targets_}; fit one model for "
             "each target."
         )
-    levels = _checked_levels(quantiles)
+    levels = [float(level) for level in quantiles]
+    if len(set(levels)) != len(levels) or not all(0 < level < 1 for level in levels):
+        raise UserError(
+            f"quantiles must be different numbers between 0 and 1. Got {tuple(quantiles)}."
+        )
     if region is None:
-        chosen = seen_region(regressor, columns)
+        chosen = _seen_region(regressor, columns)
     else:
-        chosen = make_region(region, geographic=columns.geographic)
-    cells = make_cells(chosen, spacing, shape)
+        chosen = _checked_region(region, geographic=columns.geographic)
+    x, y = _middles_of_cells(chosen, spacing, shape)
     # Before a long prediction, not after it.
     import_extra("xarray")
     import_extra("rioxarray")
-    crs = _checked_crs(_default_crs(regressor, columns) if crs is None else crs)
-    values = _predict_cells(regressor, cells, columns, levels, include_noise, say)
-    return _as_dataset(values, cells, columns, levels, crs, include_noise)
+    crs = _reference_system(regressor, columns, crs)
+    values = _predict_cells(regressor, x, y, columns, levels, include_noise, say)
+    return _as_dataset(values, x, y, columns, levels, crs, include_noise)
 
 
 def _predict_cells(
     regressor: SSWIMRegressor,
-    cells: Cells,
+    x: Float64[np.ndarray, " columns"],
+    y: Float64[np.ndarray, " rows"],
     columns: GridColumns,
     levels: list[float],
     include_noise: bool,
     say: Callable[[str], object] | None,
 ) -> Float64[np.ndarray, "bands rows columns"]:
-    """Return mean, standard deviation and quantiles of all cells, chunk by chunk."""
-    values = np.empty((2 + len(levels), len(cells)))
-    advance = prediction_progress(say or _ignore, len(cells))
-    for start in range(0, len(cells), CHUNK_ROWS):
-        points = cells.points(start, start + CHUNK_ROWS)
+    """Return mean, standard deviation and quantiles of all cells, chunk by chunk.
+
+    Cells are numbered row by row from the south-west.
+    """
+    n_cells = len(x) * len(y)
+    values = np.empty((2 + len(levels), n_cells))
+    advance = prediction_progress(say or (lambda text: None), n_cells)
+    for start in range(0, n_cells, CHUNK_ROWS):
+        row, column = np.divmod(np.arange(start, min(start + CHUNK_ROWS, n_cells)), len(x))
+        points = np.stack([x[column], y[row]], axis=-1)
         mixture = regressor.predict_distribution(columns.rows(points))
         spread = mixture if include_noise else mixture.without_noise()
         part = values[:, start : start + len(points)]
@@ -222,12 +131,13 @@ def _predict_cells(
         if levels:
             part[2:] = spread.quantiles(levels)[:, 0].T.cpu().numpy()
         advance(len(points))
-    return values.reshape(-1, len(cells.y), len(cells.x))
+    return values.reshape(-1, len(y), len(x))
 
 
 def _as_dataset(
     values: Float64[np.ndarray, "bands rows columns"],
-    cells: Cells,
+    x: Float64[np.ndarray, " columns"],
+    y: Float64[np.ndarray, " rows"],
     columns: GridColumns,
     levels: list[float],
     crs: Any,
@@ -243,8 +153,8 @@ def _as_dataset(
         "std": (plane, values[1], {"long_name": f"standard deviation of {of}"}),
     }
     axes: dict[str, Any] = {
-        east: (east, cells.x, {"axis": "X", "long_name": east}),
-        north: (north, cells.y, {"axis": "Y", "long_name": north}),
+        east: (east, x, {"axis": "X", "long_name": east}),
+        north: (north, y, {"axis": "Y", "long_name": north}),
     }
     if levels:
         attributes = {"long_name": f"quantiles of {of}"}
@@ -260,15 +170,13 @@ def _as_dataset(
     return data if crs is None else data.rio.write_crs(crs).rio.write_coordinate_system()
 
 
-def _default_crs(regressor: SSWIMRegressor, columns: GridColumns) -> str | None:
-    """Return the reference system of a model's points, or the one of degrees on the sphere."""
-    schema = model_schema(regressor)
-    known = None if schema is None or columns.labels not in POINT_NAMES else schema.crs
-    return known or (DEGREES if columns.geographic else None)
-
-
-def _checked_crs(crs: Any) -> Any:
-    """Return a coordinate reference system, or None; raise an error if it is unknown."""
+def _reference_system(regressor: SSWIMRegressor, columns: GridColumns, crs: Any) -> Any:
+    """Return a reference system: by default that of the points, or degrees on the sphere."""
+    if crs is None:
+        schema = regressor._reader.schema
+        if schema is not None and columns.labels in (GEOGRAPHIC_NAMES, PLANE_NAMES):
+            crs = schema.crs
+        crs = crs or (_DEGREES if columns.geographic else None)
     if crs is None:
         return None
     pyproj = import_extra("pyproj")
@@ -280,34 +188,35 @@ def _checked_crs(crs: Any) -> Any:
         ) from error
 
 
-def _require_free(columns: GridColumns) -> None:
-    """Raise an error if columns of the model have names that the map needs."""
-    if taken := [name for name in (*columns.labels, *columns.fixed) if name in RESERVED]:
+def _checked_region(values: Sequence[int | float], *, geographic: bool) -> Region:
+    """Check the edges of a region: west, east, south, north.
+
+    Args:
+        values: The edges.
+        geographic: Whether they are degrees. A region may then cross the date line, with a west
+            edge beyond the east one (170, −170) or an east edge beyond 180 (170, 190).
+    """
+    if len(values) != 4 or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise UserError(
-            f"The columns of a map must not be called {', '.join(sorted(RESERVED))}. Got "
-            f"{taken[0]!r}; rename it and fit again."
+            f"region must be four finite numbers: west, east, south, north. Got {values!r}."
         )
-
-
-def _checked_levels(quantiles: Sequence[float]) -> list[float]:
-    """Return probabilities, which must lie between 0 and 1 and be different."""
-    levels = [float(level) for level in quantiles]
-    if len(set(levels)) != len(levels) or not all(0 < level < 1 for level in levels):
+    west, east, south, north = map(float, values)
+    if geographic and east < west:
+        east += 360
+    if west >= east or south >= north:
         raise UserError(
-            f"quantiles must be different numbers between 0 and 1. Got {tuple(quantiles)}."
+            "region must be west, east, south, north, with west below east and south below north. "
+            f"Got {values!r}."
         )
-    return levels
+    if geographic and (east - west > 360 or south < -90 or north > 90):
+        raise UserError(
+            "A region in degrees must span at most 360° of longitude, and latitudes from −90° to "
+            f"90°. Got {values!r}."
+        )
+    return west, east, south, north
 
 
-def _ignore(text: str) -> None:
-    """Print nothing."""
-
-
-MAX_ARC = 350.0
-"""Degrees of longitude from which on a region goes all around the sphere."""
-
-
-def seen_region(regressor: SSWIMRegressor, columns: GridColumns) -> Region:
+def _seen_region(regressor: SSWIMRegressor, columns: GridColumns) -> Region:
     """Return the rectangle around the rows that a model keeps.
 
     Args:
@@ -320,14 +229,14 @@ def seen_region(regressor: SSWIMRegressor, columns: GridColumns) -> Region:
             "A map needs its region: west, east, south, north. Got none, and a model that keeps "
             "no rows from which it could follow; give region, or --region."
         )
-    schema = model_schema(regressor)
+    schema = regressor._reader.schema
     if columns.geographic:
         assert schema is not None
         assert schema.sphere is not None
-        longitude, latitude = _degrees(schema.sphere, inputs[:, :3])
-        return Region(*_arc(longitude), float(latitude.min()), float(latitude.max()))
+        longitude, latitude = schema.sphere.decode(inputs[:, :3])
+        return *_arc(longitude), float(latitude.min()), float(latitude.max())
     x, y = (inputs[:, _place(schema, name)] for name in columns.coordinates)
-    return Region(float(x.min()), float(x.max()), float(y.min()), float(y.max()))
+    return float(x.min()), float(x.max()), float(y.min()), float(y.max())
 
 
 def _place(schema: Schema | None, name: Name) -> int:
@@ -347,23 +256,54 @@ def _kept_inputs(regressor: SSWIMRegressor) -> Float64[np.ndarray, "N D"] | None
     return None
 
 
-def _degrees(
-    sphere: SphereColumn, encoded: Float64[np.ndarray, "N 3"]
-) -> tuple[Float64[np.ndarray, " N"], Float64[np.ndarray, " N"]]:
-    """Return longitude and latitude of points on the sphere that a model sees."""
-    # The rows of this matrix are the images of the three axes, and it is orthogonal.
-    axes = sphere.encode(np.array([0.0, 90.0, 0.0]), np.array([0.0, 0.0, 90.0]))
-    x, y, z = (encoded @ axes.T).T
-    return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
-
-
 def _arc(longitude: Float64[np.ndarray, " N"]) -> tuple[float, float]:
     """Return the ends of the shortest arc that holds all longitudes."""
     places = np.sort(np.mod(longitude, 360.0))
     gaps = np.diff(places, append=places[0] + 360.0)
     widest = int(np.argmax(gaps))
-    if 360.0 - gaps[widest] > MAX_ARC:
+    if 360.0 - gaps[widest] > _MAX_ARC:
         return -180.0, 180.0
     west = float(places[(widest + 1) % len(places)])
     west = west - 360.0 if west > 180.0 else west
     return west, west + 360.0 - float(gaps[widest])
+
+
+def _middles_of_cells(
+    region: Region, spacing: int | float | None, shape: tuple[int, int] | None
+) -> tuple[Float64[np.ndarray, " columns"], Float64[np.ndarray, " rows"]]:
+    """Return the middles of the cells of a region, from west to east and from south to north.
+
+    Args:
+        region: Outer edges of the cells.
+        spacing: Side of a cell, adjusted so that a whole number of cells fits.
+        shape: Numbers of cells from south to north and from west to east, instead of ``spacing``.
+    """
+    west, east, south, north = region
+    if (spacing is None) == (shape is None):
+        raise UserError(
+            f"Cells need either a spacing or a shape. Got spacing={spacing!r} and shape={shape!r}."
+        )
+    if spacing is not None:
+        if not (np.isfinite(spacing) and spacing > 0):
+            raise UserError(f"spacing must be a positive number. Got {spacing!r}.")
+        rows = round((north - south) / spacing)
+        columns = round((east - west) / spacing)
+        if min(rows, columns) < 2:
+            raise UserError(
+                "A map must have at least two cells in each direction. Got a spacing of "
+                f"{spacing:g} for a region of {east - west:g} by "
+                f"{north - south:g}; choose a smaller one."
+            )
+    else:
+        assert shape is not None
+        rows, columns = shape
+        require_integer("shape[0]", rows, 2)
+        require_integer("shape[1]", columns, 2)
+    if rows * columns > _MAX_CELLS:
+        raise UserError(
+            f"A map can have at most {_MAX_CELLS:,} cells. Got {rows:,} × {columns:,}; choose a "
+            "larger spacing, or make the map in parts."
+        )
+    x = west + (east - west) * (np.arange(columns) + 0.5) / columns
+    y = south + (north - south) * (np.arange(rows) + 0.5) / rows
+    return x, y

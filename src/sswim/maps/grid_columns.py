@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import UserError
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.tables import Column, NumberColumn, Schema, TimeColumn, quote_names, schema_from_dict
+from sswim.tables import Column, NumberColumn, TimeColumn, quote_names
 
 Name = str | int
 """Name of a column, or its number in a model of arrays."""
@@ -107,7 +107,7 @@ def grid_columns(
 
 def sphere_coordinates(regressor: SSWIMRegressor) -> tuple[Name, Name] | None:
     """Return the columns that a model has on the sphere, longitude and latitude, if it has any."""
-    schema = model_schema(regressor)
+    schema = regressor._reader.schema
     if schema is None or schema.sphere is None:
         return None
     both = (schema.sphere.longitude, schema.sphere.latitude)
@@ -116,15 +116,9 @@ def sphere_coordinates(regressor: SSWIMRegressor) -> tuple[Name, Name] | None:
     return schema.names.index(both[0]), schema.names.index(both[1])
 
 
-def model_schema(regressor: SSWIMRegressor) -> Schema | None:
-    """Return how a model reads frames, or None for a model of bare arrays."""
-    content = getattr(regressor, "table_schema_", None)
-    return None if content is None else schema_from_dict(content)
-
-
 def _model_columns(regressor: SSWIMRegressor) -> dict[Name, Column]:
     """Return the columns that rows of a model must have, by name, or by number for arrays."""
-    schema = model_schema(regressor)
+    schema = regressor._reader.schema
     if schema is None:
         return {number: NumberColumn(str(number)) for number in range(regressor.n_features_in_)}
     if hasattr(regressor, "feature_names_in_"):
