@@ -9,9 +9,8 @@ import numpy as np
 
 from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALL_ROWS, Processes, Share
-from sswim.rows import Chunk, Source
+from sswim.rows import Chunk, Source, as_chunk
 from sswim.rows import summary as surveying
-from sswim.rows.source import as_chunk
 
 Arrays = dict[str, np.ndarray]
 
@@ -78,9 +77,8 @@ class UnevenShards(Source):
             begin, end = [*ends, N_ROWS][share.rank : share.rank + 2]
             size = 61
         for first in range(begin, end, size):
-            yield as_chunk(
-                first, x[first : min(first + size, end)], y[first : min(first + size, end)]
-            )
+            numbers = np.arange(first, min(first + size, end))
+            yield as_chunk(numbers, x[numbers], y[numbers])
 
 
 def fit_shards(processes: Processes, settings: dict[str, Any], most: int, memory: int) -> Arrays:

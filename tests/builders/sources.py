@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sswim.distributed.processes import Share
-from sswim.rows.source import Source
+from sswim.rows import Source
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:
@@ -18,8 +18,8 @@ def read_shares(source: Source, size: int) -> tuple[np.ndarray, np.ndarray, np.n
     """Return the numbers, inputs and targets of all shares together, sorted by number."""
     chunks = [chunk for rank in range(size) for chunk in source.chunks(Share(rank, size))]
     numbers = np.concatenate([chunk.numbers for chunk in chunks])
-    inputs = np.concatenate([chunk.inputs for chunk in chunks])
-    targets = np.concatenate([chunk.targets for chunk in chunks])
+    inputs = np.concatenate([chunk.rows.inputs.mean for chunk in chunks])
+    targets = np.concatenate([chunk.rows.targets for chunk in chunks])
     order = np.argsort(numbers)
     return numbers[order], inputs[order], targets[order]
 

@@ -44,7 +44,7 @@ def test_arrays_become_rows_in_memory() -> None:
     assert source.in_memory
     assert source.flat_targets
     assert source.names is None
-    assert source.table_schema is None
+    assert source.schema is None
     assert np.array_equal(np.sort(source.rows.targets[:, 0]), np.sort(Y))
     assert not source_of(X, Y[:, None]).flat_targets
 
@@ -129,8 +129,8 @@ def test_a_path_becomes_a_source_of_the_tables_rows(table: Path, memory: int | N
         assert isinstance(source, FrameSource if memory else TableSource)
         assert source.names == ("east", "north")
         chunks = list(source.chunks())
-        assert np.allclose(np.concatenate([chunk.inputs for chunk in chunks]), X)
-        assert np.allclose(np.concatenate([chunk.targets for chunk in chunks])[:, 0], Y)
+        assert np.allclose(np.concatenate([chunk.rows.inputs.mean for chunk in chunks]), X)
+        assert np.allclose(np.concatenate([chunk.rows.targets for chunk in chunks])[:, 0], Y)
 
 
 def test_a_path_has_coordinates_by_name(table: Path) -> None:

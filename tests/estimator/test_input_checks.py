@@ -19,13 +19,12 @@ from builders.estimators import (
 from sswim.base.validation import UserError
 from sswim.estimator.inputs import (
     as_numpy,
-    check_inputs,
-    check_rows,
+    as_source,
     check_targets,
     deviation_of,
     require_known_targets,
-    variance_of,
 )
+from sswim.rows import MemorySource
 
 X, Y = make_rows(20)
 
@@ -33,7 +32,9 @@ X, Y = make_rows(20)
 def test_checked_rows_hold_the_numbers_that_were_given() -> None:
     deviation, weight = np.array([0.1, 0.2]), np.arange(20.0)
     estimator = small()
-    rows = check_rows(estimator, X, Y, weight, deviation, dtype=torch.float32, reset=True)
+    source = as_source(estimator, X, Y, weight, deviation, dtype=torch.float32)
+    assert isinstance(source, MemorySource)
+    rows = source.rows
     assert not hasattr(estimator, "n_features_in_")  # until the fit is complete
     assert rows.inputs.mean.dtype == torch.float32
     assert np.allclose(rows.inputs.mean, X, rtol=1e-6)
@@ -49,11 +50,11 @@ def test_a_standard_deviation_may_be_one_number_or_one_for_each_column_or_value(
     X_std: float | Array,
 ) -> None:
     estimator = small().fit(X, Y)
-    inputs = check_inputs(estimator, X, X_std, dtype=torch.float64)
+    inputs = estimator._reader.read(estimator, X, X_std)
     expected = np.broadcast_to(np.square(X_std), (20, 2))
     assert inputs.input_variance is not None
     assert np.array_equal(inputs.input_variance, expected)
-    assert check_inputs(estimator, X, dtype=torch.float64).input_variance is None
+    assert estimator._reader.read(estimator, X).input_variance is None
 
 
 def test_tensors_become_arrays() -> None:
@@ -262,6 +263,3 @@ def test_deviations_are_given_for_all_values() -> None:
         found = deviation_of(given, (2, 3))
         assert found is not None
         assert found.tolist() == [[0.5] * 3] * 2
-    variance = variance_of(0.5, (1, 2))
-    assert variance is not None
-    assert variance.tolist() == [[0.25, 0.25]]

@@ -16,8 +16,7 @@ from builders.tables import learn
 from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
 from sswim.estimator.inputs import InputReader, learn_reader, read_schema
-from sswim.rows import ArraySource
-from sswim.rows.imputer import Encoded, learn_imputer
+from sswim.rows import ArraySource, Measure, learn_imputer
 from sswim.rows.rows import as_rows
 from sswim.tables import (
     FrameSource,
@@ -55,19 +54,16 @@ def regressor() -> SSWIMRegressor:
 
 
 @pytest.fixture(scope="module")
-def expected(regressor: SSWIMRegressor) -> Encoded:
+def expected(regressor: SSWIMRegressor) -> Measure:
     """The encoded rows, whose target is not used."""
     return regressor._reader.read(regressor, rows())
 
 
-def same(found: Encoded, expected: Encoded) -> bool:
-    assert found.variance is not None
-    assert expected.variance is not None
-    inputs = np.array_equal(found.inputs, expected.inputs)
-    return inputs and np.array_equal(found.variance, expected.variance)
+def same(found: Measure, expected: Measure) -> bool:
+    return all(map(torch.equal, found.tensors(), expected.tensors()))
 
 
-def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Encoded) -> None:
+def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Measure) -> None:
     learnt = learn(pa.Table.from_pandas(rows(), preserve_index=False))
     reader = regressor._reader
     assert reader.schema == learnt.schema
@@ -75,10 +71,12 @@ def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Encod
     assert reader.inputs == tuple(learnt.schema.feature_names)
     assert reader.n_columns == regressor.n_features_in_ == 4
     assert reader.n_inputs == len(learnt.schema.feature_names)
-    assert np.isfinite(expected.inputs).all()
+    assert expected.mean.isfinite().all()
     place = learnt.schema.feature_names.index("b")
-    assert expected.variance is not None
-    assert np.array_equal(np.flatnonzero(expected.variance[:, place]), np.arange(0, N_ROWS, 7))
+    assert expected.input_variance is not None
+    assert np.array_equal(
+        np.flatnonzero(expected.input_variance[:, place]), np.arange(0, N_ROWS, 7)
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +84,7 @@ def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Encod
     ["pandas", "polars", "arrow", "batch", "shuffled", "wide", "text", "objects", "parquet", "csv"],
 )
 def test_rows_of_every_form_are_read_alike(
-    form: str, regressor: SSWIMRegressor, expected: Encoded, tmp_path: Path
+    form: str, regressor: SSWIMRegressor, expected: Measure, tmp_path: Path
 ) -> None:
     frame = rows()
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -109,24 +107,27 @@ def test_rows_of_every_form_are_read_alike(
     assert same(found, expected)
 
 
-def test_encoded_inputs_are_imputed_only(regressor: SSWIMRegressor, expected: Encoded) -> None:
+def test_rows_that_were_read_before_stay_as_they_are(
+    regressor: SSWIMRegressor, expected: Measure
+) -> None:
     reader = regressor._reader
-    assert reader.schema is not None
-    encoded = reader.schema.encode(pa.Table.from_pandas(rows()))
-    assert np.isnan(encoded.inputs).any()
-    assert same(reader.read(regressor, encoded), expected)
+    inputs = reader.encode(regressor, rows())
+    assert np.isnan(inputs).any()
+    assert same(reader.impute(inputs), expected)
+    assert same(reader.read(regressor, expected), expected)
+    assert np.array_equal(regressor.predict(expected), regressor.predict(rows()))
 
 
 def test_a_deviation_of_columns_is_one_of_inputs(
-    regressor: SSWIMRegressor, expected: Encoded
+    regressor: SSWIMRegressor, expected: Measure
 ) -> None:
     found = regressor._reader.read(regressor, rows(), [0.5, 0, 0, 0.25])
-    assert np.array_equal(found.inputs, expected.inputs)
-    assert found.variance is not None
-    assert expected.variance is not None
+    assert np.array_equal(found.mean, expected.mean)
+    assert found.input_variance is not None
+    assert expected.input_variance is not None
     names = regressor.input_names_
     known = np.array([{"a": 0.25, "b": 0.0625}.get(name, 0.0) for name in names])
-    assert np.allclose(found.variance - expected.variance, known)
+    assert np.allclose(found.input_variance - expected.input_variance, known)
 
 
 def test_a_missing_value_that_has_an_input_of_its_own_counts_as_known(
@@ -135,10 +136,12 @@ def test_a_missing_value_that_has_an_input_of_its_own_counts_as_known(
     monkeypatch.setattr(missing_values, "TELLING_ROWS", 1)
     regressor = small(depth=0, n_components=16, max_iter=2).fit(rows(), "y")
     assert "b is missing" in regressor.input_names_
-    assert regressor._reader.read(regressor, rows()).variance is None
+    assert regressor._reader.read(regressor, rows()).input_variance is None
     found = regressor._reader.read(regressor, rows().assign(a=[None] * N_ROWS))
-    assert found.variance is not None
-    assert np.flatnonzero(found.variance.any(axis=0)).tolist() == [0]  # a was never missing
+    assert found.input_variance is not None
+    assert np.flatnonzero(found.input_variance.numpy().any(axis=0)).tolist() == [
+        0
+    ]  # a was never missing
 
 
 def test_values_that_fit_has_not_seen_are_read(regressor: SSWIMRegressor) -> None:
@@ -146,9 +149,9 @@ def test_values_that_fit_has_not_seen_are_read(regressor: SSWIMRegressor) -> Non
     new.loc[3, "code"] = "100"
     with pytest.warns(UnknownCategoryWarning, match="in 1 rows: '100'"):
         found = regressor._reader.read(regressor, new)
-    assert np.isfinite(found.inputs).all()
-    assert found.variance is not None
-    assert (found.variance[:, 0] > 0).all()
+    assert found.mean.isfinite().all()
+    assert found.input_variance is not None
+    assert (found.input_variance[:, 0] > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ def test_files_that_do_not_fit_the_model_are_refused(
 
 
 def test_a_target_is_split_off_frames_and_paths(
-    regressor: SSWIMRegressor, tmp_path: Path, expected: Encoded
+    regressor: SSWIMRegressor, tmp_path: Path, expected: Measure
 ) -> None:
     table = pa.Table.from_pandas(rows(), preserve_index=False)
     write_table(table, tmp_path / "t.parquet")
@@ -203,17 +206,17 @@ def test_a_model_of_arrays_reads_arrays() -> None:
     assert reader.n_columns == reader.n_inputs == 2
     for X in (x, torch.tensor(x), x.tolist()):
         found = reader.read(regressor, X)
-        assert np.array_equal(found.inputs, x)
-        assert found.variance is None
+        assert np.array_equal(found.mean, x)
+        assert found.input_variance is None
     holes = x.copy()
     holes[3, 1] = np.nan
     found = reader.read(regressor, holes, 0.5)
     expected = learn_imputer(x)
     assert np.array_equal(reader.imputer.mean, expected.mean)
-    assert np.array_equal(found.inputs, expected.fill(holes)[0])
-    assert found.variance is not None
-    assert found.variance[3, 1] > 0.25
-    assert np.all(np.delete(found.variance.ravel(), 7) == 0.25)
+    assert np.array_equal(found.mean, expected.fill(holes)[0])
+    assert found.input_variance is not None
+    assert found.input_variance[3, 1] > 0.25
+    assert np.all(np.delete(found.input_variance.numpy().ravel(), 7) == 0.25)
     with pytest.raises(UserError, match="model of arrays does not know the columns of a table"):
         regressor.predict("t.csv")
     with pytest.raises(UserError, match="y may be the name of a column"):
@@ -228,7 +231,7 @@ def test_points_are_read_in_the_reference_system_of_fit() -> None:
     for fitted, other in ((geo, plane), (plane, geo)):
         regressor = small(depth=0, max_iter=1).fit(fitted, y)
         ours, theirs = (regressor._reader.read(regressor, each) for each in (fitted, other))
-        assert np.allclose(ours.inputs, theirs.inputs, rtol=1e-9, atol=1e-9)
+        assert np.allclose(ours.mean, theirs.mean, rtol=1e-9, atol=1e-9)
     bare = pd.DataFrame({"a": y, "lat": -33 + x[:, 1], "lon": 151 + x[:, 0]})
     regressor = small(depth=0, max_iter=1).fit(geo, y)
     assert np.allclose(regressor.predict(bare), regressor.predict(geo))

@@ -5,10 +5,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.models import normal, small_rows
 
-from sswim.rows.rows import as_measure, as_rows
+from sswim.base.record import concatenate, stack_records
+from sswim.rows import (
+    Measure,
+    SmallerChunks,
+    as_measure,
+    as_rows,
+    full_covariance,
+    marginal_variance,
+    row_keys,
+    sample_keys,
+)
 
 X = np.arange(12.0).reshape(6, 2)
+
+
 Y = np.arange(6.0)
 
 
@@ -53,8 +66,99 @@ def test_single_precision_is_for_inputs_alone() -> None:
     assert rows.targets.dtype == torch.float64
     assert rows.weight is not None
     assert rows.weight.dtype == torch.float64
+    tracked = torch.from_numpy(X).requires_grad_()
+    assert not as_measure(tracked * 2).mean.requires_grad
+    assert as_rows(rows.inputs, Y).inputs is rows.inputs  # a measure stays as it is
 
 
-def test_tensors_lose_their_graph() -> None:
-    x = torch.from_numpy(X).requires_grad_()
-    assert not as_measure(x * 2).mean.requires_grad
+def test_a_diagonal_becomes_a_matrix_and_a_matrix_stays(generator: torch.Generator) -> None:
+    mean, diagonal = normal(generator, 5, 3), normal(generator, 5, 3).square()
+    matrices = full_covariance(mean, diagonal)
+    assert matrices.shape == (5, 3, 3)
+    for row in range(5):
+        assert torch.equal(matrices[row], torch.diag(diagonal[row]))
+    assert full_covariance(mean, matrices) is matrices
+
+
+def test_variances_of_both_causes_are_added(generator: torch.Generator) -> None:
+    mean, diagonal = normal(generator, 5, 3), normal(generator, 5, 3).square()
+    factors = normal(generator, 5, 3, 3)
+    full = factors @ factors.mT
+    measure = Measure(mean, full, diagonal)
+    expected = torch.stack([full[:, d, d] for d in range(3)], dim=1) + diagonal
+    found = marginal_variance(measure)
+    assert found is not None
+    assert torch.allclose(found, expected, rtol=1e-14)
+    only = marginal_variance(Measure(mean, input_variance=diagonal))
+    assert only is not None
+    assert torch.equal(only, diagonal)
+    assert marginal_variance(Measure(mean)) is None  # points
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_rows_have_equal_keys_and_others_do_not(
+    dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    values = normal(generator, 500, 3).to(dtype)
+    again = torch.randint(0, 500, (300,), generator=generator)
+    assert torch.equal(row_keys(values[again]), row_keys(values)[again])
+    assert len(row_keys(values).unique()) == 500
+
+
+def test_small_integers_do_not_collide() -> None:
+    steps = torch.arange(300, dtype=torch.float64)
+    grid = torch.cartesian_prod(steps, steps)
+    assert len(row_keys(grid).unique()) == len(grid)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_bit_of_the_keys_is_one_half_of_the_time(
+    dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    keys = row_keys(torch.arange(4000, dtype=dtype)[:, None])
+    bits = (keys[:, None] >> torch.arange(64)) & 1
+    assert (bits.double().mean(0) - 0.5).abs().max() < 0.05
+
+
+def test_keys_are_those_of_the_sample_of_rows() -> None:
+    """Both hash integers by SplitMix64, but row numbers are multiplied rather than added."""
+    numbers = np.arange(1, 50)
+    increment = -0x61C8864680B583EB
+    as_bits = torch.from_numpy(numbers * np.int64(increment)) - increment
+    keys = row_keys(as_bits.view(torch.float64)[:, None])
+    assert np.array_equal(keys.numpy().view(np.uint64), sample_keys(numbers))
+
+
+def test_chunks_are_cut_anew_in_every_pass(generator: torch.Generator) -> None:
+    given = [small_rows(generator, n=n, weighted=True) for n in (10, 3, 7)]
+    given.insert(1, given[0].no_rows())
+    smaller = SmallerChunks(given, lambda rows: 4)
+    expected = concatenate(given)
+    for _ in range(2):
+        found = list(smaller)
+        assert [len(chunk) for chunk in found] == [4, 4, 2, 0, 3, 4, 3]
+        for ours, theirs in zip(concatenate(found).tensors(), expected.tensors(), strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_members_with_rows_of_their_own_are_cut_along_the_rows(
+    generator: torch.Generator,
+) -> None:
+    members = stack_records([small_rows(generator, n=5) for _ in range(2)])
+    found = list(SmallerChunks([members], lambda rows: 3))
+    assert [chunk.targets.shape for chunk in found] == [(2, 3, 1), (2, 2, 1)]
+    assert torch.equal(torch.cat([c.targets for c in found], dim=1), members.targets)
+
+
+def test_a_generator_is_an_error(generator: torch.Generator) -> None:
+    with pytest.raises(ValueError, match="Got a generator, which can be read once"):
+        SmallerChunks((rows for rows in [small_rows(generator)]), lambda rows: 3)
+
+
+def test_keys_tell_rows_apart_by_every_bit_and_the_order_of_columns() -> None:
+    one, small = 1.0, torch.finfo(torch.float64).eps
+    values = [[one, 2.0], [2.0, one], [one, one], [one + small, one], [one, one + small]]
+    assert len(row_keys(torch.tensor(values, dtype=torch.float64)).unique()) == 5
+    zeros = torch.tensor([[0.0, -0.0], [-0.0, 0.0]], dtype=torch.float64)
+    assert len(row_keys(zeros).unique()) == 1
+    assert row_keys(zeros[:, :0]).tolist() == [0, 0]

@@ -1,15 +1,34 @@
 from __future__ import annotations
 
+import functools
+import operator
+import warnings
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from builders.models import normal, small_rows
+from torch import Tensor
 
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
-from sswim.rows.rows import Measure, as_rows
-from sswim.rows.scaling import learn_scaling, moments, no_scaling, share_spreads
+from sswim.rows import (
+    Measure,
+    Moments,
+    Rows,
+    Scaling,
+    as_rows,
+    column_median,
+    column_width,
+    learn_scaling,
+    moments,
+    no_scaling,
+    share_spreads,
+    tame,
+    weight_unit,
+)
 from sswim.warps.output_warp import OutputMap
 
 
@@ -58,11 +77,6 @@ def test_scaling_is_undone(generator: torch.Generator) -> None:
     assert torch.allclose(latent.sqrt(), variance.sqrt() * scaling.target_spread)
 
 
-def test_single_precision_inputs_stay_so(generator: torch.Generator) -> None:
-    rows = small_rows(generator, dtype=torch.float32)
-    assert learn_scaling(rows).rows(rows).inputs.mean.dtype == torch.float32
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_weights_are_divided_by_their_unit(weighted: bool, generator: torch.Generator) -> None:
     rows = small_rows(generator, weighted=weighted)
@@ -99,14 +113,225 @@ def test_inputs_that_share_a_unit_share_a_spread(generator: torch.Generator) -> 
     assert torch.allclose(shared.input_spread[:3], expected)
     assert torch.equal(shared.input_spread[3:], own.input_spread[3:])
     assert torch.equal(shared.input_mean, own.input_mean)
+    alone = share_spreads(own, [(2,)], moments(x, None))  # constant
+    assert torch.equal(alone.input_spread, own.input_spread)
     standardised = shared.inputs(rows.inputs).mean
     ours, theirs = (torch.pdist(each[:, :3]) for each in (standardised, x))
     assert torch.allclose(ours * expected, theirs)  # distances keep their proportions
 
 
-def test_a_group_of_constant_inputs_keeps_its_unit() -> None:
-    x = torch.ones(5, 3, dtype=torch.float64)
-    own = learn_scaling(as_rows(x, x[:, :1]))
-    shared = share_spreads(own, [(0, 1), (2,)], moments(x, None))
-    assert shared.input_spread.tolist() == [1.0, 1.0, 1.0]
-    assert share_spreads(own, [], moments(x, None)).input_spread.tolist() == [1.0, 1.0, 1.0]
+SCALES = torch.tensor([1.0, 1e-160, 1e160, 0.0], dtype=torch.float64)
+
+
+SHIFTS = torch.tensor([1e6, 0.0, 0.0, 0.1], dtype=torch.float64)
+
+
+@pytest.fixture
+def values(generator: torch.Generator) -> Tensor:
+    """Columns of very different sizes; the last is constant."""
+    return normal(generator, 53, 4) * SCALES + SHIFTS
+
+
+@pytest.fixture
+def weight(generator: torch.Generator) -> Tensor:
+    """Multiplicities of rows, some of them zero."""
+    return torch.randint(0, 4, (53,), generator=generator).to(torch.float64)
+
+
+def assert_same(actual: Moments, expected: Moments) -> None:
+    for ours, theirs in zip(actual.tensors(), expected.tensors(), strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-300)
+
+
+def test_means_and_spreads_are_those_of_numpy(values: Tensor) -> None:
+    found = moments(values, None)
+    assert found.weight == 53
+    assert np.allclose(found.mean / found.unit, (values / found.unit).mean(0), rtol=1e-12)
+    spread = (values / found.unit).std(0, correction=0) * found.unit
+    assert torch.allclose(found.spread[:3], spread[:3], rtol=1e-9, atol=0)
+    assert found.spread[3] < 1e-15
+    assert torch.equal(found.largest, values.abs().amax(0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("size", [1, 7, 52, 53])
+def test_moments_of_parts_add_up_in_any_order(
+    weighted: bool, size: int, values: Tensor, weight: Tensor
+) -> None:
+    weights = [weight[i : i + size] if weighted else None for i in range(0, 53, size)]
+    parts = [moments(part, w) for part, w in zip(values.split(size), weights, strict=True)]
+    whole = moments(values, weight if weighted else None)
+    assert_same_but_for_rounding(functools.reduce(operator.add, parts), whole)
+    assert_same_but_for_rounding(functools.reduce(operator.add, reversed(parts)), whole)
+
+
+def assert_same_but_for_rounding(actual: Moments, expected: Moments) -> None:
+    """Compare in units of each column: the spread of a constant column is rounding."""
+    assert actual.weight == expected.weight
+    assert torch.equal(actual.largest, expected.largest)
+    for ours, theirs in ((actual.mean, expected.mean), (actual.spread, expected.spread)):
+        assert torch.allclose(ours / expected.unit, theirs / expected.unit, rtol=1e-9, atol=1e-12)
+
+
+def test_moments_count_weights_as_repeated_rows(values: Tensor, weight: Tensor) -> None:
+    repeated = values.repeat_interleave(weight.to(torch.int64), dim=0)
+    assert_same_but_for_rounding(moments(values, weight), moments(repeated, None))
+    single = values[:, :1].float()  # summed in double
+    assert_same(moments(single, None), moments(single.double(), None))
+
+
+def test_no_rows_are_neutral(values: Tensor) -> None:
+    nothing = moments(values[:0], None)
+    assert nothing.weight == 0
+    assert torch.equal(nothing.unit, torch.ones(4, dtype=torch.float64))
+    some = moments(values, None)
+    assert_same(some + nothing, some)
+    assert_same(nothing + some, some)
+    assert (nothing + nothing).weight == 0
+
+
+def test_the_width_is_that_of_the_middle_half_and_ignores_a_few_far_values() -> None:
+    values = np.arange(101.0)
+    assert column_width(values) == pytest.approx(50.0)
+    values[-1] = 1e12
+    assert column_width(values) == pytest.approx(50.0)
+    mostly_one = np.repeat([-2.0, 0.0], [15, 85])  # as wide as more of its values
+    assert column_width(mostly_one) == pytest.approx(2.0)
+    assert column_width(np.full(10, 3.0)) is None
+
+
+def test_the_largest_numbers_have_a_width_and_a_median() -> None:
+    largest = np.finfo(np.float64).max
+    values = np.repeat([-largest, largest], [40, 60])
+    assert column_width(values) == largest
+    assert column_median(values) == largest
+    assert column_median(np.arange(6.0)) == 2.5
+
+
+def weighted_rows(weight: Any) -> Rows:
+    """Make rows with inputs of their own."""
+    x = np.arange(len(weight), dtype=float)[:, None]
+    return as_rows(x, x, weight)
+
+
+@pytest.mark.parametrize(
+    ("weight", "unit"),
+    [
+        ([2.0, 2.0, 3.0, 5.0], 1),  # counts, though no row counts once
+        ([4.0, 6.0, 10.0], 2),
+        ([0.0, 2.0, 0.0, 4.0], 2),
+        (None, 1),
+    ],
+)
+def test_whole_weights_are_counts(weight: list[float] | None, unit: float) -> None:
+    x = np.arange(4.0)[: None if weight is None else len(weight), None]
+    assert weight_unit(as_rows(x, x, weight)) == unit
+
+
+@pytest.mark.parametrize("value", [1.0, 2.0, 1 / 3, 1e-5, 1e5, 1e-300, 1e300])
+def test_equal_weights_are_their_unit(value: float) -> None:
+    assert weight_unit(weighted_rows(np.full(7, value))) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0, 0.5, 0.1, 1 / 7, 1e-3])
+@pytest.mark.parametrize("counts", [[1, 2, 3], [3, 1, 1, 4]])
+def test_counts_are_found_in_any_unit(counts: list[int], unit: float) -> None:
+    assert weight_unit(weighted_rows(unit * np.array(counts))) == pytest.approx(unit, rel=1e-9)
+
+
+def test_weights_that_are_no_multiples_have_their_mean_as_unit(generator: torch.Generator) -> None:
+    weight = 0.1 + torch.rand(20, generator=generator, dtype=torch.float64)
+    assert weight_unit(weighted_rows(weight)) == pytest.approx(weight.mean().item())
+    assert weight_unit(weighted_rows(1e6 * weight)) == pytest.approx(1e6 * weight.mean().item())
+
+
+def test_large_counts_of_distinct_rows_are_shares_of_importance() -> None:
+    population = np.array([1.0, 1200, 3500, 80_000, 15])
+    assert weight_unit(weighted_rows(population)) == pytest.approx(population.mean())
+
+
+def test_large_counts_of_rows_that_share_inputs_are_counts() -> None:
+    """Many observations at few inputs, given as counts of each value."""
+    x = np.repeat(np.arange(5.0), 4)[:, None]
+    y = np.tile(np.arange(4.0), 5)
+    counts = np.arange(1.0, 21) * 10 + 1
+    assert weight_unit(as_rows(x, y, counts)) == 1
+
+
+def tamed(
+    rows: Rows, names: tuple[str, ...] | None = None, everything: Tensor | None = None
+) -> Scaling:
+    x = rows.inputs.mean if everything is None else everything
+    return tame(learn_scaling(rows), rows, x.amin(0), x.amax(0), names)
+
+
+@pytest.fixture
+def inputs(generator: torch.Generator) -> Tensor:
+    return 50 + 10 * normal(generator, 200, 3)
+
+
+def as_it_is(x: Tensor) -> Scaling:
+    rows = as_rows(x, x[:, 0])
+    scaling = learn_scaling(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tame(scaling, rows, x.amin(0), x.amax(0)) is scaling
+    return scaling
+
+
+def test_usual_columns_are_left_alone(inputs: Tensor) -> None:
+    as_it_is(inputs)
+    as_it_is((inputs / 10).exp())  # skewed
+    as_it_is(inputs.clamp(max=100) * 0 + 1)  # constant
+
+
+def test_a_rare_flag_is_not_wild(inputs: Tensor) -> None:
+    flag = torch.zeros(200, 1, dtype=torch.float64)
+    flag[3] = 1
+    as_it_is(flag)
+    flag[:10] = 1
+    as_it_is(flag)
+
+
+@pytest.mark.parametrize("wild", [1e12, -1e12, 1e300])
+def test_one_wild_value_is_taken_as_the_farthest_usual_one(wild: float, inputs: Tensor) -> None:
+    usual = as_it_is(inputs)
+    x = inputs.clone()
+    x[7, 1] = wild
+    with pytest.warns(UserWarning, match="Column 1 of X has a value"):
+        scaling = tamed(as_rows(x, inputs[:, 0]))
+    with pytest.warns(UserWarning, match=r"Input 'b' has a value, .* mistake"):
+        tamed(as_rows(x, inputs[:, 0]), ("a", "b", "c"))
+    for name in ("input_mean", "input_spread"):
+        ours, theirs = getattr(scaling, name), getattr(usual, name)
+        assert torch.equal(ours[[0, 2]], theirs[[0, 2]])
+        assert torch.allclose(ours, theirs, rtol=0.1)
+    assert torch.equal(scaling.target_spread, usual.target_spread)
+    assert scaling.input_low.isinf().tolist() == [True, False, True]
+    others = torch.cat((x[:7], x[8:]))
+    median = x[:, 1].median()
+    reach = (others[:, 1] - median).abs().max()
+    limit = median + reach if wild > 0 else median - reach
+    back = scaling.original_warps(scaling.inputs(Measure(x))).mean
+    assert back[7, 1].item() == pytest.approx(limit.item(), rel=0.05)
+    kept = torch.arange(200) != 7
+    assert torch.allclose(back[kept], x[kept])  # usual values are within the limits
+
+
+def test_a_wild_value_outside_the_sample_is_found(inputs: Tensor) -> None:
+    everything = torch.cat((inputs, inputs[:1] + 1e10))
+    rows = as_rows(inputs, inputs[:, 0])
+    with pytest.warns(UserWarning, match="of X has a value, 1e\\+10") as told:
+        scaling = tamed(rows, everything=everything)
+    assert len(told) == 3
+    assert (scaling.inputs(Measure(everything)).mean.abs() < 10).all()
+
+
+def test_a_column_that_is_mostly_one_value_may_have_a_wild_one(inputs: Tensor) -> None:
+    x = torch.zeros(200, 1, dtype=torch.float64)
+    x[:30, 0] = inputs[:30, 0]  # one in seven is not zero
+    as_it_is(x)
+    x[0] = 1e12
+    with pytest.warns(UserWarning, match="Column 0"):
+        scaling = tamed(as_rows(x, inputs[:, 0]))
+    assert scaling.input_high.item() < 100

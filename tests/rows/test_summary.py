@@ -1,13 +1,34 @@
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from builders.models import normal
+from builders.processes import run_processes
+from torch import Tensor
 
-from sswim.rows import ArraySource, IterableSource
-from sswim.rows.rows import as_rows
-from sswim.rows.source import MemorySource
-from sswim.rows.summary import Summary, describe, summarise
+from sswim.distributed.processes import Processes
+from sswim.rows import (
+    ArraySource,
+    Chunk,
+    IterableSource,
+    MemorySource,
+    Rows,
+    RowSampler,
+    Summary,
+    as_chunk,
+    as_rows,
+    describe,
+    has_ties,
+    sample_keys,
+    smallest_keys,
+    summarise,
+    target_resolution,
+    warn_about_targets,
+)
 
 N_ROWS = 701
 
@@ -67,25 +88,6 @@ def test_too_few_rows_are_refused(n: int) -> None:
         summarise(ArraySource(np.zeros((n, 2)), np.zeros(n)))
 
 
-def test_rows_that_are_no_numbers_are_refused() -> None:
-    x, y, _ = arrays(weighted=False)
-    x[600, 2] = np.nan
-    with pytest.raises(ValueError, match="1 NaN"):
-        summarise(ArraySource(x, y))
-
-
-def test_negative_weights_are_refused() -> None:
-    x, y, _ = arrays(weighted=False)
-    with pytest.raises(ValueError, match="non-negative"):
-        summarise(IterableSource([(x[:3], y[:3], np.array([0.0, -1.0, 0.0]))]))
-
-
-def test_chunks_of_different_widths_are_refused() -> None:
-    x, y, _ = arrays(weighted=False)
-    with pytest.raises(ValueError, match=r"same number of inputs and targets.*\(4, 2\).*\(3, 2\)"):
-        summarise(IterableSource([(x, y), (x[:, :3], y)]))
-
-
 def test_the_unit_of_weights_is_part_of_the_scaling() -> None:
     x, y, _ = arrays(weighted=False)
     whole = summarise(ArraySource(x, y)).scaling
@@ -135,10 +137,156 @@ def test_points_on_a_sphere_share_a_spread_and_are_never_wild(n_far: int) -> Non
     assert scaling.input_low.isinf().all()
 
 
-def test_points_on_a_line_have_its_spread() -> None:
-    """Inputs that do not vary have no say in the unit of their group."""
-    x = np.column_stack((np.linspace(-1e-3, 1e-3, 50), np.zeros(50), np.ones(50)))
-    source = ArraySource(x, x[:, 0])
-    source.isotropic = ((0, 1, 2),)
-    spread = summarise(source).scaling.input_spread
-    assert np.allclose(spread, x[:, 0].std() / np.sqrt(3))
+def target_rows(targets: Tensor, weight: Tensor | None = None) -> Rows:
+    return as_rows(torch.zeros(len(targets), 1), targets, weight)
+
+
+def test_usual_targets_are_silent(generator: torch.Generator) -> None:
+    targets = normal(generator, 500, 2)
+    heavy = torch.stack((targets[:, 0], (3 * targets[:, 1]).exp()), dim=-1)
+    counted = (3 * targets).round()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for each in (targets, heavy, counted, targets * 1e30, torch.zeros_like(targets)):
+            warn_about_targets(target_rows(each), output_warp=False)
+        for each in (targets, heavy, counted):
+            warn_about_targets(target_rows(each), output_warp=True)
+        targets[7], weight = 1e6, torch.ones(500)
+        weight[7] = 0  # a row that does not count
+        warn_about_targets(target_rows(targets, weight), output_warp=True)
+    assert not caught
+
+
+def test_a_value_far_from_all_others_is_told(generator: torch.Generator) -> None:
+    targets = normal(generator, 200, 2)
+    targets[7, 1] = 1e6
+    with pytest.warns(UserWarning, match=r"Column 1 of y has a value .* times as far"):
+        warn_about_targets(target_rows(targets), output_warp=False)
+
+
+@pytest.mark.parametrize(("tied", "share"), [(50, "25%"), (200, "100%")])
+def test_ties_are_told_where_a_density_is_learnt(
+    generator: torch.Generator, tied: int, share: str
+) -> None:
+    targets = normal(generator, 200, 1)
+    targets[:tied] = 0.5
+    with pytest.warns(UserWarning, match=f"{share} of y is one and the same value"):
+        warn_about_targets(target_rows(targets), output_warp=True)
+
+
+def test_ties_are_equal_values_of_rows_that_count(generator: torch.Generator) -> None:
+    targets, weight = normal(generator, 200, 2), torch.ones(200)
+    assert not has_ties(target_rows(targets))
+    targets[:50, 1] = 0.5
+    assert has_ties(target_rows(targets))
+    weight[:20] = 0
+    assert not has_ties(target_rows(targets, weight))
+
+
+@pytest.mark.parametrize("step", [1.0, 0.1, 1e-3, 12.5, 1e20])
+def test_the_step_of_rounded_targets_is_found(step: float, generator: torch.Generator) -> None:
+    values = 20 * normal(generator, 400, 1)
+    found = target_resolution(target_rows(step * values.round()))
+    assert found.item() == pytest.approx(step, rel=1e-6)
+    # Standardised targets are rounded once more.
+    shifted = (step * values.round() - 3.3 * step) / (0.7 * step)
+    assert target_resolution(target_rows(shifted)).item() == pytest.approx(1 / 0.7, rel=1e-6)
+
+
+def test_targets_that_are_not_rounded_have_no_step(generator: torch.Generator) -> None:
+    smooth, rounded = normal(generator, 300, 1), normal(generator, 300, 1).round()
+    both = target_resolution(target_rows(torch.cat((smooth, rounded), dim=1)))
+    assert both.tolist() == [0.0, 1.0]
+    assert target_resolution(target_rows(torch.full((30, 1), 3.0))).item() == 0
+    assert target_resolution(target_rows(smooth[:1])).item() == 0
+    # One value that occurs often, as zero does in rain, is no step.
+    rain = torch.where(smooth > 0, smooth, 0.0)
+    assert target_resolution(target_rows(rain)).item() == 0
+
+
+def test_values_that_differ_by_rounding_errors_are_equal(generator: torch.Generator) -> None:
+    values = normal(generator, 200, 1).round()
+    blurred = torch.cat((values, values + 1e-13))
+    assert target_resolution(target_rows(blurred)).item() == pytest.approx(1.0)
+
+
+N_SAMPLED, MOST = 5000, 300
+
+
+def rows_of(numbers: np.ndarray) -> Chunk:
+    column = numbers[:, None].astype(float)
+    return as_chunk(numbers, np.hstack((column, -column)), 2 * column)
+
+
+def expected() -> Chunk:
+    return rows_of(smallest_keys(np.arange(N_SAMPLED), MOST))
+
+
+def assert_equal(ours: Chunk, theirs: Chunk) -> None:
+    assert np.array_equal(ours.numbers, theirs.numbers)
+    assert all(map(torch.equal, ours.rows.tensors(), theirs.rows.tensors()))
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("size", [7, 299, 301, N_SAMPLED])
+def test_a_sample_depends_neither_on_chunks_nor_on_their_order(size: int, shuffled: bool) -> None:
+    numbers = np.arange(N_SAMPLED)
+    if shuffled:
+        numbers = np.random.default_rng(0).permutation(N_SAMPLED)
+    sampler = RowSampler(MOST)
+    for first in range(0, N_SAMPLED, size):
+        sampler.add(rows_of(numbers[first : first + size]))
+    assert_equal(sampler.sample(), expected())
+    few = RowSampler(N_SAMPLED)
+    few.add(rows_of(np.arange(20)))
+    assert_equal(few.sample(), rows_of(np.arange(20)))
+
+
+def sample_of_share(processes: Processes) -> Chunk:
+    sampler = RowSampler(MOST)
+    begin, end = processes.share.span(N_SAMPLED)
+    for first in range(begin, end, 100):
+        sampler.add(rows_of(np.arange(first, min(first + 100, end))))
+    return sampler.sample(processes)
+
+
+def test_nor_on_who_reads_them() -> None:
+    for ours in run_processes(3, sample_of_share):
+        assert_equal(ours, expected())
+
+
+def test_every_row_is_as_likely_as_any_other() -> None:
+    chosen = smallest_keys(np.arange(100_000), 10_000)
+    counts = np.histogram(chosen, bins=50, range=(0, 100_000))[0]
+    assert abs(counts - 200).max() < 5 * np.sqrt(200)
+    assert len(np.unique(sample_keys(np.arange(100_000)))) == 100_000
+
+
+def test_seeds_choose_different_samples_of_all_rows_alike() -> None:
+    numbers = np.arange(N_SAMPLED)
+    samples = [smallest_keys(numbers, MOST, seed) for seed in range(40)]
+    assert np.array_equal(samples[0], smallest_keys(numbers, MOST))
+    assert len({tuple(sample.tolist()) for sample in samples}) == 40
+    counts = np.bincount(np.concatenate(samples), minlength=N_SAMPLED)
+    assert counts.max() <= 12  # 2.4 on average
+    assert abs(np.concatenate(samples).mean() - N_SAMPLED / 2) < 50
+
+
+X, Y, _ = arrays(weighted=False)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        ([(X, Y), (X[:, :3], Y)], r"same number of inputs and targets.*\(4, 2\).*\(3, 2\)"),
+        ([(X[:3], Y[:3], np.array([0.0, -1.0, 0.0]))], "non-negative"),
+        ([(np.where(X[600, 2] == X, np.nan, X), Y)], "1 NaN"),
+        ([(X, Y), (X, Y, np.ones(N_ROWS))], "Either all chunks or none must have weights"),
+        ([(X, Y, np.full(N_ROWS, 10.0**n)) for n in (-60, 60)], "1e\\+100 times the smallest"),
+    ],
+)
+def test_chunks_that_make_no_table_are_refused(chunks: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        summarise(IterableSource(chunks))
+    with pytest.raises(ValueError, match="at least one row that counts"):
+        RowSampler(MOST).sample()

@@ -3,22 +3,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from builders.models import small_rows
 
 from sswim.base.record import Record, concatenate
-from sswim.distributed.processes import Processes
-from sswim.rows import ArraySource, summary
-from sswim.rows.rows import Rows, merge_copies
-from sswim.rows.scaling import learn_scaling
-from sswim.rows.source import MemorySource, Source
-from sswim.rows.summary import summarise
-from sswim.rows.training_rows import (
+from sswim.distributed.processes import ALL_ROWS, Processes, Share
+from sswim.rows import (
     COPIES,
+    ArraySource,
+    IterableSource,
+    MemorySource,
+    Rows,
+    Source,
     Stream,
     TrainingRows,
+    learn_scaling,
+    merge_copies,
     read_training_rows,
+    summarise,
+    summary,
     without_equal_weights,
 )
 
@@ -97,9 +102,11 @@ def test_many_rows_are_held_if_they_fit_and_are_read_more_than_once(
 
 def test_rows_in_memory_are_always_held(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
-    found = read(MemorySource(rows), memory=0, one_pass=True)
-    assert isinstance(found.everything, Rows)
-    assert len(found.everything) == N_ROWS
+    for keep_rows in (False, True):
+        found = read(MemorySource(rows), memory=0, one_pass=True, keep_rows=keep_rows)
+        held = found.kept if keep_rows else found.everything
+        assert isinstance(held, Rows)
+        assert_close(held, learn_scaling(rows).rows(rows))
 
 
 def test_a_model_that_keeps_its_rows_gets_them_all_in_every_process(
@@ -150,15 +157,6 @@ def test_of_more_rows_than_memory_holds_a_sample_is_kept(
     assert len(least) == 15
 
 
-def test_rows_in_memory_are_all_kept_whatever_the_memory(
-    rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
-    found = read(MemorySource(rows), memory=0, keep_rows=True)
-    assert found.kept is not None
-    assert_close(found.kept, learn_scaling(rows).rows(rows))
-
-
 def test_weights_and_input_variances_are_kept(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,3 +190,46 @@ def test_equal_weights_are_left_out(generator: torch.Generator) -> None:
     assert without_equal_weights(rows) is rows
     ones = replace(rows, weight=torch.ones_like(rows.targets[:, 0]))
     assert without_equal_weights(ones).weight is None
+
+
+CPU = torch.device("cpu")
+
+
+def streamed(
+    rows: Rows, weight: np.ndarray | None = None, share: Share = ALL_ROWS, dtype: str = "float64"
+) -> Stream:
+    """Return a stream of a source with chunks of seven rows."""
+    arrays = [rows.inputs.mean.numpy(), rows.targets.numpy()]
+    arrays += [] if weight is None else [weight]
+    cuts = [slice(first, first + 7) for first in range(0, len(rows), 7)]
+    source = IterableSource([tuple(array[cut] for array in arrays) for cut in cuts])
+    return Stream(source, share, learn_scaling(rows), getattr(torch, dtype), CPU)
+
+
+def test_rows_are_standardised_in_every_pass(rows: Rows) -> None:
+    expected = learn_scaling(rows).rows(rows)
+    stream = streamed(rows)
+    for _ in range(2):
+        assert [len(chunk) for chunk in stream] == [*[7] * 5, 5]
+        found = stream.in_memory()
+        assert torch.equal(found.inputs.mean, expected.inputs.mean)
+        assert torch.equal(found.targets, expected.targets)
+    single = streamed(rows, dtype="float32").in_memory()
+    assert torch.equal(single.inputs.mean, expected.inputs.mean.float())
+    assert torch.equal(single.targets, expected.targets)
+
+
+def test_rows_of_weight_zero_are_left_out(rows: Rows) -> None:
+    weight = np.arange(N_ROWS) % 3.0
+    found = streamed(rows, weight).in_memory()
+    kept = torch.from_numpy(np.flatnonzero(weight))
+    assert torch.equal(found.targets, learn_scaling(rows).targets(rows.targets[kept]))
+    assert found.weight is not None
+    assert torch.equal(found.weight, torch.from_numpy(weight)[kept])
+
+
+def test_a_share_without_rows_is_one_empty_chunk(rows: Rows) -> None:
+    [chunk] = streamed(rows, share=Share(7, 8), dtype="float32")  # there are only six chunks
+    assert chunk.inputs.mean.shape == (0, 3)
+    assert chunk.inputs.mean.dtype == torch.float32
+    assert chunk.targets.shape == (0, 2)

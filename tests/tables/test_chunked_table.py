@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sswim.tables import chunk_rows, split_rows
+from sswim.tables import rows_per_chunk, split_rows
 from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, rechunk
 
 
@@ -26,9 +26,9 @@ def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
 
 
 def test_chunks_of_wide_tables_have_fewer_rows() -> None:
-    assert chunk_rows(0) == chunk_rows(1) == CHUNK_ROWS
-    assert chunk_rows(1024) == CHUNK_BYTES // (8 * 1024) < CHUNK_ROWS
-    assert chunk_rows(10**9) == 1
+    assert rows_per_chunk(0) == rows_per_chunk(1) == CHUNK_ROWS
+    assert rows_per_chunk(1024) == CHUNK_BYTES // (8 * 1024) < CHUNK_ROWS
+    assert rows_per_chunk(10**9) == 1
 
 
 def test_a_table_is_cut_into_pieces() -> None:

@@ -49,7 +49,7 @@ def columns(model: SSWIMRegressor) -> dict[str, InputColumn]:
 
 
 def encode(model: SSWIMRegressor, rows: pd.DataFrame) -> np.ndarray:
-    return model._reader.read(model, rows).inputs
+    return model._reader.read(model, rows).mean.numpy()
 
 
 def test_columns_are_in_the_order_of_the_table(

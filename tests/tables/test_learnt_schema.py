@@ -61,7 +61,7 @@ def test_missing_values_are_imputed(learnt: LearntSchema) -> None:
 
 
 def test_the_imputer_is_that_of_the_inputs_that_are_values(learnt: LearntSchema) -> None:
-    values = learnt.schema.encode(rows()).inputs[:, ~learnt.schema.indicators]
+    values = learnt.schema.encode(rows())[:, ~learnt.schema.indicators]
     expected = learn_imputer(values)
     assert np.array_equal(learnt.imputer.mean, expected.mean)
     assert np.array_equal(learnt.imputer.correlation, expected.correlation)
@@ -75,7 +75,7 @@ def test_rows_of_training_have_means_without_their_fold(learnt: LearntSchema) ->
     folds = fold_numbers(np.arange(N_ROWS))
     expected = column.encode(rows()["level"], learnt.fold_means["level"], folds)[:, 0]
     assert np.array_equal(found, expected)
-    later = learnt.schema.encode(rows()).inputs[:, place]
+    later = learnt.schema.encode(rows())[:, place]
     assert not np.isclose(found, later).any()
 
 

@@ -33,9 +33,8 @@ def test_a_schema_says_what_becomes_of_each_column() -> None:
     assert SCHEMA.names == ["rooms", "town", "sold", "new"]
     assert SCHEMA.feature_names == ["rooms", *towns, "sold", "new"]
     found = SCHEMA.encode(houses())
-    assert found.variance is None
     day = 18262 * 86_400.0
-    assert found.inputs.tolist() == [
+    assert found.tolist() == [
         [1, 0, 0, 1, day, 1],
         [2, 1, 0, 0, day + 86_400, 0],
         [3, 0, 0, 1, day, 1],
@@ -68,20 +67,20 @@ def test_inputs_are_all_other_columns() -> None:
 
 def test_columns_are_found_by_name() -> None:
     shuffled = houses().select(["town", "new", "sold", "rooms"]).append_column("id", [list("abcd")])
-    x = SCHEMA.encode(shuffled).inputs
+    x = SCHEMA.encode(shuffled)
     assert x.shape == (4, 6)
-    np.testing.assert_array_equal(x, SCHEMA.encode(houses()).inputs)
+    np.testing.assert_array_equal(x, SCHEMA.encode(houses()))
 
 
 def test_the_arrays_can_be_made_tensors_without_a_warning() -> None:
     schema = learn(houses(), "price", ["town"]).schema
-    assert torch.from_numpy(schema.encode(houses()).inputs).shape[0] == 4
+    assert torch.from_numpy(schema.encode(houses())).shape[0] == 4
 
 
 def test_a_number_column_may_come_as_another_type_of_number() -> None:
     schema = Schema("price", (NumberColumn("rooms"),))
     for rooms in ([1.5], [True], [2]):
-        assert schema.encode(pa.table({"rooms": rooms})).inputs.tolist() == [[float(rooms[0])]]
+        assert schema.encode(pa.table({"rooms": rooms})).tolist() == [[float(rooms[0])]]
 
 
 def test_a_missing_column_is_named_with_those_like_it() -> None:
@@ -97,7 +96,7 @@ def test_a_column_that_is_not_used_may_be_absent() -> None:
     assert schema.names == ["id", "rooms"]
     assert schema.used == ["rooms"]
     assert schema.feature_names == ["rooms"]
-    assert schema.encode(houses()).inputs[:, 0].tolist() == [1, 2, 3, 4]
+    assert schema.encode(houses())[:, 0].tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -115,14 +114,14 @@ def test_a_column_that_is_not_used_may_be_absent() -> None:
 )
 def test_text_of_every_type_becomes_indicators(values: Any) -> None:
     schema = Schema("y", (CategoryColumn("x", levels=("a", "b", "c")),))
-    found = schema.encode(pa.table({"x": values})).inputs
+    found = schema.encode(pa.table({"x": values}))
     assert found.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
 
 def test_unknown_levels_are_missing_with_a_warning() -> None:
     table = houses().set_column(2, "town", [["York", "Rome", "Bath", "Rome"]])
     with pytest.warns(UnknownCategoryWarning, match="'town' .* in 2 rows: 'Rome'"):
-        found = SCHEMA.encode(table).inputs
+        found = SCHEMA.encode(table)
     assert np.isnan(found[[1, 3], 1:4]).all()
     assert np.isfinite(np.delete(found, [1, 2, 3], axis=1)).all()
 
@@ -130,7 +129,7 @@ def test_unknown_levels_are_missing_with_a_warning() -> None:
 def test_known_levels_give_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = SCHEMA.encode(houses()).inputs
+        found = SCHEMA.encode(houses())
     towns = [name.startswith("town=") for name in SCHEMA.feature_names]
     assert found[:, towns].sum(axis=1).tolist() == [1, 1, 1, 1]
 
@@ -146,11 +145,11 @@ def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> No
     table = pa.concat_tables([gaps().select([name, "y"])] * TELLING_ROWS)
     schema = learn(table).schema
     missing = missing_values(table[name]).to_numpy()
-    found = schema.encode(table).inputs
+    found = schema.encode(table)
     assert schema.feature_names[-1] == f"{name} is missing"
     assert schema.indicators.tolist() == [*[False] * (found.shape[1] - 1), True]
     assert np.array_equal(found[:, -1], missing)
-    assert schema.told.all()
+    assert schema.has_indicator.all()
     if name in ("f", "i"):
         assert np.array_equal(np.isnan(found[:, 0]), missing)
     else:
@@ -158,7 +157,7 @@ def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> No
 
 
 def test_a_column_that_lost_all_its_values_is_missing_not_changed() -> None:
-    found = SCHEMA.encode(pa.table({name: pa.nulls(2) for name in SCHEMA.names})).inputs
+    found = SCHEMA.encode(pa.table({name: pa.nulls(2) for name in SCHEMA.names}))
     assert found.shape == (2, 6)
     assert np.isnan(found).all()
 
@@ -177,9 +176,9 @@ def test_coordinates_become_a_point_which_comes_first() -> None:
     )
     assert MAP.feature_names == [*SPHERE.inputs, "a", "a is missing", "b"]
     assert MAP.indicators.tolist() == [False] * 4 + [True, False]
-    assert MAP.told.tolist() == [False] * 3 + [True, True, False]
+    assert MAP.has_indicator.tolist() == [False] * 3 + [True, True, False]
     assert MAP.isotropic == ((0, 1, 2),)
-    found = MAP.encode(table).inputs
+    found = MAP.encode(table)
     assert np.allclose(found[0, :3], SPHERE.encode(np.array([1.0]), np.array([3.0]))[0])
     assert np.isnan(found[1:, :3]).all()
     others = np.array([[6, 0, 9], [np.nan, 1, 9], [8, 0, 9]])
@@ -192,7 +191,7 @@ def test_degrees_may_be_text() -> None:
     text = pa.table({"lon": ["1,5", "2,5"], "lat": ["3,5", "4,5"]})
     number = pa.table({"lon": [1.5, 2.5], "lat": [3.5, 4.5]})
     schema = Schema("y", columns, SPHERE)
-    assert np.array_equal(schema.encode(text).inputs, schema.encode(number).inputs)
+    assert np.array_equal(schema.encode(text), schema.encode(number))
 
 
 def test_a_known_deviation_of_numbers_counts_in_their_units() -> None:
@@ -225,10 +224,10 @@ def test_rows_of_training_have_the_means_of_other_folds() -> None:
     column = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), other=(1.5,), missing=(1.7,))
     schema = Schema("y", (NumberColumn("n"), column))
     table = pa.table({"n": [1, 2, 3, 4], "x": ["a", "b", None, "c"]})
-    assert schema.encode(table).inputs[:, 1].tolist() == [1.0, 2.0, 1.7, 1.5]
+    assert schema.encode(table)[:, 1].tolist() == [1.0, 2.0, 1.7, 1.5]
     means = 10.0 * np.arange(4)[:, None] + np.arange(5)
     found = schema.encode(table, {"x": means[:, :, None]}, np.array([4, 0, 2, 3]))
-    assert found.inputs.tolist() == [[1, 4], [2, 10], [3, 22], [4, 33]]
+    assert found.tolist() == [[1, 4], [2, 10], [3, 22], [4, 33]]
 
 
 def test_cells_of_levels_and_of_grouped_numbers_are_read_as_they_are_written() -> None:

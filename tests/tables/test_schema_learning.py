@@ -357,7 +357,7 @@ def test_dates_times_and_texts_have_cycles_too() -> None:
         TimeColumn("text", cycles=("week", "year"), text_format="ISO 8601"),
         TimeColumn("clock", cycles=("day",), is_time_of_day=True),
     )
-    found = schema.encode(table).inputs
+    found = schema.encode(table)
     assert np.array_equal(found[:, :5], found[:, 5:10])
 
 

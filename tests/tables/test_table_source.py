@@ -30,7 +30,6 @@ from sswim.tables import (
     keep_rows,
     open_source,
     open_table,
-    schema_to_dict,
     split_rows,
     write_table,
 )
@@ -42,10 +41,13 @@ SIZES = [1, 2, 3, 5, 100]
 def together(chunks: list[Chunk]) -> tuple[Any, Any, Any]:
     """Return numbers, inputs and targets of all chunks, in the order of the numbers."""
     order = np.argsort(np.concatenate([chunk.numbers for chunk in chunks]))
-    fields = ("numbers", "inputs", "targets")
-    return tuple(  # type: ignore[return-value]
-        np.concatenate([getattr(chunk, field) for chunk in chunks])[order] for field in fields
+    columns = (
+        [chunk.numbers for chunk in chunks],
+        [chunk.rows.inputs.mean for chunk in chunks],
+        [chunk.rows.targets for chunk in chunks],
     )
+    numbers, inputs, targets = (np.concatenate(parts)[order] for parts in columns)
+    return numbers, inputs, targets
 
 
 def all_chunks(source: TableSource, size: int) -> list[Chunk]:
@@ -80,7 +82,7 @@ def test_rows_are_those_of_the_table_in_memory(
     source = TableSource(opened(form, table, tmp_path), learnt)
     assert source.names == tuple(learnt.schema.feature_names)
     assert source.columns == tuple(learnt.schema.names)
-    assert source.table_schema == schema_to_dict(learnt.schema)
+    assert source.schema == learnt.schema
     assert source.flat_targets
     for _ in range(2):  # as often as one likes
         numbers, inputs, targets = together(all_chunks(source, size))
@@ -105,7 +107,7 @@ def test_the_same_incomplete_rows_are_left_out_of_every_share(
     assert all(len(chunk) for chunk in chunks)
     numbers, inputs, targets = together(chunks)
     np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
-    np.testing.assert_array_equal(inputs, learnt.schema.encode(kept_table).inputs)
+    np.testing.assert_array_equal(inputs, learnt.schema.encode(kept_table))
     np.testing.assert_array_equal(targets[:, 0], kept_table["y"].to_numpy())
 
 
@@ -122,7 +124,7 @@ def test_missing_values_are_imputed_and_count_as_known(
     _, inputs, _ = together(chunks)
     assert np.isfinite(inputs).all()
     assert np.allclose(inputs, expected, rtol=1e-12)
-    assert all(chunk.input_variance is None for chunk in chunks)
+    assert all(chunk.rows.inputs.input_variance is None for chunk in chunks)
 
 
 def test_points_of_which_a_degree_is_missing_are_imputed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_a_file_may_lack_all_values_of_a_column(tmp_path: Path) -> None:
     source = open_source(tmp_path, "y", drop_missing=True)
     assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0, 1]]
     source = open_source(tmp_path, "y")
-    inputs = np.concatenate([chunk.inputs for chunk in source.chunks()])
+    inputs = together(list(source.chunks()))[1]
     assert inputs.tolist() == [[1.5], [2.5], [2.0], [2.0]]
 
 
@@ -171,7 +173,7 @@ def test_text_and_times_of_every_type_are_encoded() -> None:
     for size in (1, 3):
         source = TableSource(MemoryTable(table, "t"), learnt, LeftOut(any_missing=True))
         _, inputs, _ = together(all_chunks(source, size))
-        np.testing.assert_array_equal(inputs, learnt.schema.encode(kept).inputs)
+        np.testing.assert_array_equal(inputs, learnt.schema.encode(kept))
 
 
 def test_a_level_that_was_not_learned_is_told() -> None:
@@ -182,8 +184,9 @@ def test_a_level_that_was_not_learned_is_told() -> None:
     )
     with pytest.warns(UnknownCategoryWarning, match="in 1 rows: 'Ely, the city'"):
         (chunk,) = source.chunks()
-    assert chunk.inputs[:3].tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
-    assert np.isfinite(chunk.inputs[3]).all()
+    inputs = chunk.rows.inputs.mean
+    assert inputs[:3].tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
+    assert inputs[3].isfinite().all()
 
 
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

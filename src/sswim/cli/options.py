@@ -161,15 +161,15 @@ def table_schema(regressor: SSWIMRegressor) -> Schema:
 
     A model that was fitted in Python on named columns reads numbers by these names.
     """
-    from sswim.tables import NumberColumn, Schema, TableError, schema_from_dict
+    from sswim.tables import NumberColumn, Schema, TableError
 
     if regressor.n_targets_ > 1:
         raise TableError(
             f"The command line predicts one target. Got a model of {regressor.n_targets_}; "
             "use it in Python, or fit one model for each target."
         )
-    if hasattr(regressor, "table_schema_"):
-        return schema_from_dict(regressor.table_schema_)
+    if regressor._reader.schema is not None:
+        return regressor._reader.schema
     names = getattr(regressor, "feature_names_in_", None)
     if names is None:
         raise TableError(

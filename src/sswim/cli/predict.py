@@ -141,7 +141,8 @@ def _predict_small(
     if drop_missing:
         rows = keep_rows(table, complete_rows(table, schema.used))
         say_left_out(table.num_rows - rows.num_rows, table.num_rows)
-    columns = predicted_columns(regressor, schema.encode(rows), coverage, method)
+    inputs = regressor._reader.impute(schema.encode(rows))
+    columns = predicted_columns(regressor, inputs, coverage, method)
     written = append_columns(rows, {prefix + name: columns[name] for name in columns})
     write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
     return rows.num_rows

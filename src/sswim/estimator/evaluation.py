@@ -1,19 +1,16 @@
 """Scores of a fitted estimator on rows whose targets are known.
 
-Predictions and scores of single rows whose targets are known.
-
-Scores of rows with intervals that say how much they depend on which rows were drawn.
-
-Scores of a fitted estimator on a table that need not fit in memory.
+Scores are those of all rows together, of a table that need not fit in memory, or of single rows;
+intervals of scores say how much they depend on which rows were drawn.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -26,13 +23,13 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from sswim.base.record import Record
+from sswim.base.record import Record, chunks
 from sswim.base.validation import UserError, require_coverage
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.ensemble.scores import mixture_crps
 from sswim.estimator.inputs import check_rows
 from sswim.estimator.regressor import SSWIMRegressor
-from sswim.rows.imputer import Encoded
+from sswim.rows.rows import Rows
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.source import prefetched
 from sswim.tables import (
@@ -43,11 +40,9 @@ from sswim.tables import (
     Schema,
     TableError,
     TableNote,
-    TargetedRows,
-    chunk_rows,
+    naming_infinite,
     open_table,
     read_rows,
-    require_finite,
 )
 
 if TYPE_CHECKING:
@@ -122,8 +117,8 @@ def sum_scores(regressor: PredictionMethods, X: Any, y: Any, coverage: float) ->
     """Predict rows with known targets, and sum what their scores need."""
     require_coverage(coverage)
     check_is_fitted(regressor)
-    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
-    mixture = regressor.predict_distribution(X)
+    rows = check_rows(regressor, X, y)
+    mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
     # y lies between two quantiles if its cdf does: no quantile has to be found.
     inside = (mixture.cdf(targets) - 0.5).abs() <= 0.5 * coverage
@@ -188,29 +183,21 @@ def score_rows(
             f"Rows are scored for one target. Got a model of {regressor.n_targets_}; fit one "
             "model for each target."
         )
-    n_rows = len(X)
     parts = []
-    for first in range(0, n_rows, CHUNK_ROWS):
-        size = min(CHUNK_ROWS, n_rows - first)
-        inputs = X[first : first + size]
-        parts.append(_score_chunk(regressor, inputs, y[first : first + size]))
+    for rows in chunks(check_rows(regressor, X, y), CHUNK_ROWS):
+        parts.append(_score_chunk(regressor, rows))
         if advance is not None:
-            advance(size)
-    return RowScores(
-        *(
-            np.concatenate([getattr(part, each.name) for part in parts])
-            for each in fields(RowScores)
-        )
-    )
+            advance(len(rows))
+    return RowScores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _score_chunk(regressor: SSWIMRegressor, X: Any, y: Any) -> RowScores:
-    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
-    mixture = regressor.predict_distribution(X)
+def _score_chunk(regressor: SSWIMRegressor, rows: Rows) -> tuple[Float64[np.ndarray, " n"], ...]:
+    """Return the fields of the scores of some rows."""
+    mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
     tails = mixture.quantiles([0.5 * (1 - COVERAGE), 0.5 * (1 + COVERAGE)])
     quantiles = [member.quantile for member in mixture.members]
-    found = (
+    scores = (
         targets,
         mixture.mean,
         mixture.standard_deviation,
@@ -221,7 +208,7 @@ def _score_chunk(regressor: SSWIMRegressor, X: Any, y: Any) -> RowScores:
         mixture.log_density(targets),
         mixture_crps(quantiles, mixture.weights, targets),
     )
-    return RowScores(*(values.reshape(-1).cpu().numpy() for values in found))
+    return tuple(values.reshape(-1).cpu().numpy() for values in scores)
 
 
 N_DRAWS = 1000
@@ -298,14 +285,14 @@ def score_intervals(
         r2=interval(r2),
         mnlp=interval(-density),
         crps=interval(crps),
-        coverage={each: share_interval(rows.inside(each)) for each in coverages},
+        coverage={coverage: share_interval(rows.inside(coverage)) for coverage in coverages},
     )
 
 
 def share_interval(inside: Float64[np.ndarray, " N"]) -> ScoreInterval:
     """Return the share of ones among zeros and ones, with its exact binomial interval."""
-    found = stats.binomtest(int(inside.sum()), len(inside)).proportion_ci(LEVEL)
-    return ScoreInterval(float(inside.mean()), float(found.low), float(found.high))
+    ends = stats.binomtest(int(inside.sum()), len(inside)).proportion_ci(LEVEL)
+    return ScoreInterval(float(inside.mean()), float(ends.low), float(ends.high))
 
 
 def _bootstrap_means(
@@ -352,40 +339,22 @@ def evaluate_table(
         for note in table.notes if processes.is_first else ():
             warnings.warn(note, TableNote, stacklevel=2)
         rows = read_rows(table, schema.used, target, left_out, processes.share)
-        with closing(prefetched(rows)) as chunks:
-            for chunk in chunks:
+        with closing(prefetched(rows)) as targeted:
+            for chunk in targeted:
                 n_left_out += chunk.n_left_out
-                for piece in _pieces(schema, chunk):
-                    part = sum_scores(regressor, piece.inputs, piece.targets, coverage)
+                for piece in chunk.pieces(len(schema.feature_names)):
+                    with naming_infinite(piece.numbers, piece.table, piece.file):
+                        inputs = schema.encode(piece.table)
+                    measure = regressor._reader.impute(inputs)
+                    part = sum_scores(regressor, measure, piece.targets, coverage)
                     sums[:] = [reduce(add, sums, part)]
                 yield
 
     run_with_heartbeat(processes, read())
-    found = [part for each in processes.all_gather(sums) for part in each]
-    if not found:
+    parts = [part for parts in processes.all_gather(sums) for part in parts]
+    if not parts:
         raise TableError(
             "At least one row must have a value in each column that is used. Got none such in "
             f"{str(path)!r}."
         )
-    return replace(reduce(add, found).scores(), n_left_out=sum(processes.all_gather(n_left_out)))
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Some encoded rows with their targets."""
-
-    inputs: Encoded
-    targets: Float64[np.ndarray, "n 1"]
-
-
-def _pieces(schema: Schema, rows: TargetedRows) -> Iterator[_Piece]:
-    """Encode rows, fewer at a time where categories make the matrix wide."""
-    n_rows = chunk_rows(len(schema.feature_names))
-    for first in range(0, len(rows.numbers), n_rows):
-        part = slice(first, first + n_rows)
-        table = rows.table.slice(first, n_rows)
-        try:
-            yield _Piece(schema.encode(table), rows.targets[part])
-        except TableError:
-            require_finite(rows.numbers[part], table, rows.file)
-            raise
+    return replace(reduce(add, parts).scores(), n_left_out=sum(processes.all_gather(n_left_out)))

@@ -1,15 +1,9 @@
-"""Predictions that are not finite are an error and never a result.
+"""The way in: what users pass to an estimator becomes rows of numbers.
 
-Models of ``fit`` predict finite numbers. A file made by hand can hold parameters that are each
-within their limits, but whose products are not numbers.
-
-Checks of the arrays, data frames and tensors that users pass to the estimator.
-
-How a fitted estimator reads inputs: arrays, data frames and tables.
-
-The one way in: arrays, frames, tables and sources become a source of rows.
-
-Groups of rows within which conformal intervals have their coverage.
+In ``fit``, arrays, frames, tables and sources become a source of rows. Later rows are read in the
+way in which those of ``fit`` were. Predictions of models of ``fit`` are finite; a file made by hand
+can hold parameters that are each within their limits, but whose products are not numbers, and then
+an error says so.
 """
 
 from __future__ import annotations
@@ -32,9 +26,9 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.validation import UserError, is_frame, is_geo_frame, is_missing, is_pandas
+from sswim.base.validation import UserError, is_frame, is_missing, is_pandas
 from sswim.distributed.processes import ALONE, Processes
-from sswim.rows.imputer import Encoded, GaussianImputer, impute, learn_imputer
+from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.rows import Measure, Rows, as_measure, as_rows
 from sswim.rows.source import MemorySource, Source
 
@@ -42,447 +36,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sswim.tables import Schema
-
-_MESSAGE = (
-    "Predictions must be finite. Those of this model are not: some of its parameters are too large "
-    "or too small. Fit it again, or get its file again from where it came."
-)
-
-
-def finite(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Return predictions; raise if they are not finite."""
-    if not values.isfinite().all():
-        raise UserError(_MESSAGE)
-    return values
-
-
-def finite_covariance(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Return covariances; raise if they are not finite."""
-    if not values.isfinite().all():
-        raise UserError(
-            "A covariance must be finite in float64. Got targets whose squares are not: use "
-            "predict(X, return_std=True), or divide y by a constant before fit."
-        )
-    return values
-
-
-@contextmanager
-def finite_algebra() -> Iterator[None]:
-    """Raise the error of :func:`finite` where a matrix of the body cannot be factorised."""
-    try:
-        yield
-    except FactorisationError as error:
-        raise UserError(f"{_MESSAGE} {error}") from error
-
-
-_NO_TARGETS = "fit requires y to be passed, but the target y is None."
-
-LARGEST_STD = 1e150
-"""Largest standard deviation of an input, and one over the smallest: their squares are finite."""
-
-
-def as_numpy(values: Any) -> Any:
-    """Return tensors as arrays, masked cells as missing values, and anything else as it is.
-
-    scikit-learn converts the rest.
-    """
-    if isinstance(values, Tensor):
-        return _tensor_array(values)
-    if isinstance(values, np.ma.MaskedArray):
-        return _without_mask(values)
-    return values
-
-
-def _require_dense(tensor: Tensor) -> None:
-    """Raise unless a tensor is dense and has values."""
-    trouble, cure = None, "pass a dense tensor or an array"
-    if tensor.is_nested:
-        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
-    elif tensor.is_meta:
-        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
-    elif tensor.layout != torch.strided:
-        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
-    if trouble is not None:
-        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
-
-
-def _tensor_array(tensor: Tensor) -> np.ndarray:
-    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
-    _require_dense(tensor)
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
-    return tensor.numpy()
-
-
-def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
-    """Return an array in which masked cells are missing: NaN, NaT or None."""
-    if not np.ma.is_masked(values):
-        return np.asarray(values.data)
-    array = np.array(values.data)
-    if array.dtype.kind in "biu":
-        array = array.astype(np.float64)
-    elif array.dtype.kind in "UST":
-        array = array.astype(object)
-    missing: Any = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
-    array[np.ma.getmaskarray(values)] = missing.get(array.dtype.kind)
-    return array
-
-
-def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"]:
-    """Return the weights of rows as numbers; raise an error about masked ones."""
-    if np.ma.is_masked(sample_weight):
-        raise UserError(
-            "Every row must have a weight. Got masked values in sample_weight; set the weight of "
-            "rows that do not count to 0."
-        )
-    return _check_sample_weight(as_numpy(sample_weight), np.empty((n_rows, 1)), dtype=np.float64)
-
-
-def without_times(name: str, values: Any) -> Any:
-    """Return an array whose missing objects are NaN; raise an error if it has dates or times.
-
-    Where only numbers are read, they would become numbers of an unknown unit.
-    """
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "MmO":
-        return values
-    if values.dtype == object:
-        missing = np.array([is_missing(each) for each in values.flat], dtype=bool)
-        values = np.where(missing.reshape(values.shape), np.nan, values)
-    times = (np.datetime64, np.timedelta64, date, timedelta)
-    if kinds := {type(each).__name__ for each in values.flat if isinstance(each, times)}:
-        raise UserError(
-            f"{name} must hold numbers. Got {', '.join(sorted(kinds))}; convert dates and times to "
-            "numbers, as in (times - start) / np.timedelta64(1, 'D')."
-        )
-    return values
-
-
-def check_rows(
-    estimator: BaseEstimator,
-    X: Any,
-    y: Any,
-    sample_weight: Any = None,
-    X_std: Any = None,
-    *,
-    dtype: torch.dtype,
-    reset: bool,
-) -> Rows:
-    """Check inputs with targets, and make rows of them.
-
-    Args:
-        estimator: The estimator that the rows are for.
-        X: Inputs: an array (N, D); later, anything that the fitted estimator reads.
-        y: Targets, (N,) or (N, T); later also the name of the target column of a frame or table.
-        sample_weight: How many times each row counts, (N,).
-        X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
-        dtype: Precision of the inputs.
-        reset: Whether the rows define the number and the names of the estimator's inputs, as in
-            ``fit``; else they are checked against these.
-    """
-    if reset:
-        if y is None:
-            raise UserError(_NO_TARGETS)
-        require_known_targets(y)
-        inputs, targets = check_X_y(
-            as_numpy(X),
-            as_numpy(y),
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=2,
-            estimator=estimator,
-        )
-        variance = variance_of(X_std, inputs.shape)
-    else:
-        if isinstance(y, str):
-            X, y = estimator._reader.split_target(X, y)
-        encoded = estimator._reader.read(estimator, X, X_std)
-        inputs, variance = encoded.inputs, encoded.variance
-        targets = check_targets(y)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, len(inputs))
-    rows = as_rows(inputs, targets, sample_weight, variance, dtype)
-    if not reset and rows.targets.shape[1] != estimator.n_targets_:
-        raise UserError(
-            f"y must have the {estimator.n_targets_} targets of fit. Got y.shape={targets.shape}."
-        )
-    return rows
-
-
-def check_inputs(
-    estimator: BaseEstimator, X: Any, X_std: Any = None, *, dtype: torch.dtype
-) -> Measure:
-    """Check inputs without targets against those of ``fit``, and make a measure of them."""
-    encoded = estimator._reader.read(estimator, X, X_std)
-    return as_measure(encoded.inputs, encoded.variance, dtype)
-
-
-def check_points(estimator: BaseEstimator, X: Any) -> None:
-    """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
-    if not isinstance(X, Tensor):
-        raise UserError(
-            f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), or "
-            "predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
-        )
-    estimator._reader.require_plain()
-    _require_dense(X)
-    if X.is_complex():
-        raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
-    n_inputs = estimator.n_features_in_
-    if X.ndim < 2 or X.shape[-1] != n_inputs:
-        raise UserError(
-            f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its last "
-            f"axis. Got X.shape={tuple(X.shape)}."
-        )
-    if not X.isfinite().all():
-        raise UserError(
-            "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones (NaN)."
-        )
-
-
-def check_targets(y: Any) -> Float64[np.ndarray, " N"] | Float64[np.ndarray, "N T"]:
-    """Return targets as numbers; raise an error that counts those that are missing."""
-    if y is None:
-        raise UserError(_NO_TARGETS)
-    require_known_targets(y)
-    targets = check_array(as_numpy(y), dtype=np.float64, ensure_2d=False, input_name="y")
-    if targets.ndim not in (1, 2):
-        raise UserError(f"y must have shape (N,) or (N, T). Got y.shape={targets.shape}.")
-    return targets
-
-
-def require_known_targets(y: Any) -> None:
-    """Raise an error if targets are missing."""
-    array = check_array(
-        as_numpy(y), dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y"
-    )
-    values = array.reshape(len(array), -1)
-    missing = np.zeros(values.shape, dtype=bool)
-    if values.dtype == object:
-        missing = np.array([[is_missing(each) for each in row] for row in values])
-    elif values.dtype.kind in "fMm":
-        missing = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
-    if n_missing := int(missing.any(axis=1).sum()):
-        raise UserError(
-            f"Every row must have a target. Got {n_missing} of {len(array)} missing (NaN) in y; "
-            "leave these rows out first."
-        )
-    without_times("y", values)
-
-
-def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
-    """Return standard deviations, given as a number, (D,) or (N, D), for every value."""
-    if X_std is None:
-        return None
-    values = as_numpy(X_std)
-    try:
-        deviation = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"X_std must hold numbers. Got {X_std!r}.") from error
-    try:
-        deviation = np.broadcast_to(deviation, shape)
-    except ValueError as error:
-        raise UserError(
-            f"X_std must be a number, or have shape (D,) = ({shape[1]},) or (N, D) = {shape}. "
-            f"Got X_std.shape={deviation.shape}."
-        ) from error
-    if not np.all(deviation >= 0):
-        raise UserError("X_std must hold standard deviations: no NaN, none negative.")
-    if np.any(deviation > LARGEST_STD) or np.any((deviation > 0) & (deviation < 1 / LARGEST_STD)):
-        wrong = (
-            deviation.max() if np.any(deviation > LARGEST_STD) else deviation[deviation > 0].min()
-        )
-        raise UserError(
-            f"X_std must be 0 or between {1 / LARGEST_STD:.0e} and {LARGEST_STD:.0e}, so that its "
-            f"square is a number. Got {wrong:.4g}; multiply X and X_std by a constant, and make "
-            "inputs of which nothing is known NaN."
-        )
-    return deviation
-
-
-def variance_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
-    """Return the variance of inputs whose standard deviation is a number, (D,) or (N, D)."""
-    deviation = deviation_of(X_std, shape)
-    return None if deviation is None else np.square(deviation)
-
-
-@dataclass(frozen=True)
-class InputReader:
-    """Reads rows of later calls in the way in which the rows of ``fit`` were read."""
-
-    imputer: GaussianImputer
-    """Fills in missing inputs."""
-    columns: tuple[str, ...] | None = None
-    """Names of the columns, if they have any."""
-    inputs: tuple[str, ...] | None = None
-    """Names of the inputs that the columns become, if they have any."""
-    schema: Schema | None = None
-    """How columns become inputs; None for arrays of plain numbers, which are the inputs."""
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return len(self.imputer.mean) if self.schema is None else len(self.schema.columns)
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of inputs of the model."""
-        return len(self.imputer.mean) if self.schema is None else len(self.schema.feature_names)
-
-    @property
-    def level_means(self) -> Bool[np.ndarray, " D"]:
-        """Whether an input is the mean target of a level: a row of training has another there."""
-        if self.schema is None:
-            return np.zeros(self.n_inputs, dtype=bool)
-        return self.schema.level_means
-
-    def inputs_of(self, column: str) -> Bool[np.ndarray, " D"]:
-        """Return which inputs a column becomes, without mean targets of levels."""
-        if self.schema is not None:
-            return self.schema.inputs_of(column)
-        raise UserError(
-            f"Groups may be named by a column where fit got a data frame or a table. Got "
-            f"{column!r}; give one label for each row."
-        )
-
-    def require_plain(self) -> None:
-        """Raise unless the inputs are the columns themselves, all of them plain numbers."""
-        if self.schema is None:
-            return
-        encoded = [
-            f"{column.name!r} ({column.kind}{', missing values' if column.has_missing else ''})"
-            for column in self.schema.columns
-            if column.kind != "number" or column.has_missing
-        ]
-        if self.schema.sphere is not None:
-            encoded.append(f"{self.schema.sphere.longitude!r} and its latitude (sphere)")
-        if encoded:
-            raise UserError(
-                "Tensors are inputs of a model of plain numbers. This one was fitted to columns "
-                f"that become inputs in another way: {', '.join(encoded)}. Fit it to an array of "
-                "numbers, or use predict(X, return_cov=True) and sample_y(X) with a frame."
-            )
-
-    def __post_init__(self) -> None:
-        n_indicators = 0 if self.schema is None else int(self.schema.indicators.sum())
-        if len(self.imputer.mean) + n_indicators != self.n_inputs:
-            raise ValueError(
-                f"an imputer of {len(self.imputer.mean)} inputs for a schema of {self.n_inputs}, "
-                f"{n_indicators} of which say that a value is missing"
-            )
-
-    def read(self, estimator: BaseEstimator, X: Any, X_std: Any = None) -> Encoded:
-        """Return the inputs of rows, with missing values imputed.
-
-        Args:
-            estimator: The fitted estimator.
-            X: Inputs: an array, a data frame, the path of a table, or encoded inputs.
-            X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
-        """
-        if isinstance(X, Encoded):
-            return self._impute(X)
-        if self.schema is None:
-            if isinstance(X, str | os.PathLike):
-                raise UserError(
-                    "A model of arrays does not know the columns of a table. Got a path; fit the "
-                    "model to a data frame or a table."
-                )
-            inputs = validate_data(
-                estimator,
-                without_times("X", as_numpy(X)),
-                dtype=np.float64,
-                reset=False,
-                ensure_all_finite="allow-nan",
-            )
-            deviation = deviation_of(X_std, inputs.shape)
-            variance = None if deviation is None else np.square(deviation)
-            return self._impute(Encoded(inputs, variance))
-        table = self._table(X, self.schema)
-        encoded = self.schema.encode(table)
-        deviation = deviation_of(X_std, (table.num_rows, len(self.schema.names)))
-        if deviation is not None:
-            encoded = Encoded(encoded.inputs, self.schema.input_variance(deviation))
-        return self._impute(encoded)
-
-    def split_target(self, X: Any, target: str) -> tuple[pa.Table, Float64[np.ndarray, " N"]]:
-        """Return a frame or a table, and the targets in one of its columns."""
-        if self.schema is None or not (is_frame(X) or isinstance(X, str | os.PathLike)):
-            raise UserError(
-                "y may be the name of a column where X is a data frame or the path of a table. "
-                f"Got y={target!r}."
-            )
-        from sswim.tables import target_numbers  # noqa: PLC0415 (it loads pyarrow)
-
-        table = self._table(X, self.schema, target)
-        return table, target_numbers(table, target)
-
-    def read_table(self, X: Any) -> pa.Table:
-        """Return the rows of a frame, a table or an array as a table, before they are encoded."""
-        assert self.schema is not None
-        return self._table(X, self.schema)
-
-    def _impute(self, encoded: Encoded) -> Encoded:
-        if self.schema is None:
-            return impute(encoded, self.imputer)
-        return impute(encoded, self.imputer, self.schema.indicators, self.schema.told)
-
-    def _table(self, X: Any, schema: Schema, *others: str) -> pa.Table:
-        """Return rows of any form as a table; of a path, the columns of the schema and others."""
-        from sswim.tables import (  # noqa: PLC0415 (it loads pyarrow)
-            AS_FOUND,
-            array_table,
-            as_table,
-            open_table,
-            require_columns,
-            split_geometry,
-        )
-
-        if isinstance(X, str | os.PathLike):
-            import pyarrow as pa  # noqa: PLC0415
-
-            csv = AS_FOUND.for_model(schema.text_names)
-            opened = open_table(Path(X), csv=csv)
-            names = [*schema.used, *others]
-            require_columns(opened.schema, names)
-            X = pa.concat_tables(
-                [pa.table({}), *(chunk.table for chunk in opened.chunks(names))],
-                promote_options="permissive",
-            )
-        if is_geo_frame(X):
-            geo = split_geometry(X, schema.crs or None)
-            assert geo is not None
-            X = geo.frame
-        table = as_table(X) if is_frame(X) else array_table(as_numpy(X), schema.names)
-        if not table.num_rows:
-            raise UserError("X must have at least one row. Found array with 0 sample(s).")
-        return table
-
-
-def learn_reader(source: Source, sample: Rows) -> InputReader:
-    """Return how rows like those of a source are read.
-
-    Args:
-        source: The rows of ``fit``.
-        sample: Some of these rows, or all.
-    """
-    imputer = source.imputer
-    if imputer is None:
-        imputer = learn_imputer(sample.inputs.mean.to(torch.float64).numpy())
-    if source.table_schema is None:
-        return InputReader(imputer, source.names, source.names)
-    schema = read_schema(source.table_schema)
-    return InputReader(imputer, source.columns, source.names, schema)
-
-
-def read_schema(content: dict[str, Any] | None) -> Schema | None:
-    """Return the schema of a dictionary that a model file holds."""
-    if content is None:
-        return None
-    from sswim.tables import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
-
-    return schema_from_dict(content)
-
 
 Coordinates = tuple[str, str] | tuple[int, int] | None
 
@@ -519,7 +72,18 @@ def as_source(
             )
         if isinstance(X, Source):
             return _checked_source(X, y, coordinates)
-        return _open_path(Path(X), y, coordinates, dtype, memory, processes)
+        if not isinstance(y, str):
+            raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
+        from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
+
+        return tables.open_source(
+            Path(X),
+            y,
+            coordinates=_names(coordinates, ()),
+            memory=memory,
+            processes=processes,
+            dtype=dtype,
+        )
     if isinstance(y, str) and not is_frame(X):
         raise UserError(
             "y may be the name of a column where X is a data frame or the path of a table. "
@@ -527,41 +91,18 @@ def as_source(
         )
     if is_frame(X) or _needs_schema(as_numpy(X), coordinates):
         return _frame_source(X, y, sample_weight, X_std, coordinates, dtype)
-    rows = check_rows(estimator, X, y, sample_weight, X_std, dtype=dtype, reset=True)
-    return MemorySource(rows, flat_targets=np.asarray(as_numpy(y)).ndim == 1)
+    return _array_source(estimator, X, y, sample_weight, X_std, dtype)
 
 
 def _checked_source(X: Source, y: Any, coordinates: Coordinates) -> Source:
     if y is not None:
         raise UserError("A source has its own targets. Got y together with a source.")
-    if coordinates is not None and X.table_schema is None:
+    if coordinates is not None and X.schema is None:
         raise UserError(
             "coordinates belong to arrays, frames and tables. Got them together with a source, "
             "whose inputs are used as they are."
         )
     return X
-
-
-def _open_path(
-    path: Path,
-    y: Any,
-    coordinates: Coordinates,
-    dtype: torch.dtype,
-    memory: int | None,
-    processes: Processes,
-) -> Source:
-    if not isinstance(y, str):
-        raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
-    from sswim.tables import open_source  # noqa: PLC0415 (it loads pyarrow)
-
-    return open_source(
-        path,
-        y,
-        coordinates=_names(coordinates, ()),
-        memory=memory,
-        processes=processes,
-        dtype=dtype,
-    )
 
 
 def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
@@ -577,6 +118,35 @@ def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
+def _array_source(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    X_std: Any,
+    dtype: torch.dtype,
+) -> Source:
+    """Check arrays of plain numbers, whose names and number become those of the estimator."""
+    if y is None:
+        raise UserError(_NO_TARGETS)
+    require_known_targets(y)
+    inputs, targets = check_X_y(
+        as_numpy(X),
+        as_numpy(y),
+        dtype=np.float64,
+        multi_output=True,
+        y_numeric=True,
+        ensure_min_samples=2,
+        estimator=estimator,
+    )
+    deviation = deviation_of(X_std, inputs.shape)
+    variance = None if deviation is None else np.square(deviation)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, len(inputs))
+    rows = as_rows(inputs, targets, sample_weight, variance, dtype)
+    return MemorySource(rows, flat_targets=np.ndim(as_numpy(y)) == 1)
+
+
 def _frame_source(
     X: Any,
     y: Any,
@@ -588,9 +158,7 @@ def _frame_source(
     from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
 
     crs, target, has_names = "", "", True
-    if is_geo_frame(X):
-        geo = tables.split_geometry(X)
-        assert geo is not None
+    if (geo := tables.split_geometry(X)) is not None:
         X, crs = geo.frame, geo.crs_wkt or ""
         if geo.is_geographic and coordinates is None:
             coordinates = geo.coordinates
@@ -643,6 +211,383 @@ def _names(coordinates: Coordinates, columns: Any) -> tuple[str, str] | None:
     return first, second
 
 
+@dataclass(frozen=True)
+class InputReader:
+    """Reads rows of later calls in the way in which the rows of ``fit`` were read."""
+
+    imputer: GaussianImputer
+    """Fills in missing inputs."""
+    columns: tuple[str, ...] | None = None
+    """Names of the columns, if they have any."""
+    inputs: tuple[str, ...] | None = None
+    """Names of the inputs that the columns become, if they have any."""
+    schema: Schema | None = None
+    """How columns become inputs; None for arrays of plain numbers, which are the inputs."""
+
+    def __post_init__(self) -> None:
+        n_indicators = 0 if self.schema is None else int(self.schema.indicators.sum())
+        if len(self.imputer.mean) + n_indicators != self.n_inputs:
+            raise ValueError(
+                f"an imputer of {len(self.imputer.mean)} inputs for a schema of {self.n_inputs}, "
+                f"{n_indicators} of which say that a value is missing"
+            )
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.imputer.mean) if self.schema is None else len(self.schema.columns)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs of the model."""
+        return len(self.imputer.mean) if self.schema is None else len(self.schema.feature_names)
+
+    @property
+    def level_means(self) -> Bool[np.ndarray, " D"]:
+        """Whether an input is the mean target of a level: a row of training has another there."""
+        if self.schema is None:
+            return np.zeros(self.n_inputs, dtype=bool)
+        return self.schema.level_means
+
+    def inputs_of(self, column: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes, without mean targets of levels."""
+        if self.schema is not None:
+            return self.schema.inputs_of(column)
+        raise UserError(
+            f"Groups may be named by a column where fit got a data frame or a table. Got "
+            f"{column!r}; give one label for each row."
+        )
+
+    def require_plain(self) -> None:
+        """Raise unless the inputs are the columns themselves, all of them plain numbers."""
+        if self.schema is None:
+            return
+        encoded = [
+            f"{column.name!r} ({column.kind}{', missing values' if column.has_missing else ''})"
+            for column in self.schema.columns
+            if column.kind != "number" or column.has_missing
+        ]
+        if self.schema.sphere is not None:
+            encoded.append(f"{self.schema.sphere.longitude!r} and its latitude (sphere)")
+        if encoded:
+            raise UserError(
+                "Tensors are inputs of a model of plain numbers. This one was fitted to columns "
+                f"that become inputs in another way: {', '.join(encoded)}. Fit it to an array of "
+                "numbers, or use predict(X, return_cov=True) and sample_y(X) with a frame."
+            )
+
+    def read(
+        self,
+        estimator: BaseEstimator,
+        X: Any,
+        X_std: Any = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> Measure:
+        """Return the inputs of rows, with missing values imputed.
+
+        Args:
+            estimator: The fitted estimator.
+            X: Inputs: an array, a data frame or the path of a table; or rows read before.
+            X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
+            dtype: Precision of the inputs.
+        """
+        if isinstance(X, Measure):
+            return as_measure(X.mean, X.input_variance, dtype)
+        inputs = self.encode(estimator, X)
+        deviation = deviation_of(X_std, (len(inputs), self.n_columns))
+        if deviation is None:
+            return self.impute(inputs, None, dtype)
+        if self.schema is None:
+            return self.impute(inputs, np.square(deviation), dtype)
+        return self.impute(inputs, self.schema.input_variance(deviation), dtype)
+
+    def encode(self, estimator: BaseEstimator, X: Any) -> Float64[np.ndarray, "N D"]:
+        """Return the inputs of rows in any form, NaN where they are missing."""
+        if self.schema is not None:
+            return self.schema.encode(self.read_table(X))
+        if isinstance(X, str | os.PathLike):
+            raise UserError(
+                "A model of arrays does not know the columns of a table. Got a path; fit the "
+                "model to a data frame or a table."
+            )
+        values = without_times("X", as_numpy(X))
+        return validate_data(
+            estimator, values, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"
+        )
+
+    def impute(
+        self,
+        inputs: Float64[np.ndarray, "N D"],
+        variance: Float64[np.ndarray, "N D"] | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> Measure:
+        """Return inputs, some of which may be missing (NaN), as a measure without gaps."""
+        schema = self.schema
+        if schema is None:
+            inputs, variance = impute(inputs, self.imputer, variance)
+        else:
+            inputs, variance = impute(
+                inputs, self.imputer, variance, schema.indicators, schema.has_indicator
+            )
+        return as_measure(inputs, variance, dtype)
+
+    def split_target(self, X: Any, target: str) -> tuple[pa.Table, Float64[np.ndarray, " N"]]:
+        """Return a frame or a table, and the targets in one of its columns."""
+        if self.schema is None or not (is_frame(X) or isinstance(X, str | os.PathLike)):
+            raise UserError(
+                "y may be the name of a column where X is a data frame or the path of a table. "
+                f"Got y={target!r}."
+            )
+        from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
+
+        table = self.read_table(X, target)
+        return table, tables.target_numbers(table, target)
+
+    def read_table(self, X: Any, *others: str) -> pa.Table:
+        """Return the rows of a frame, a table or an array as a table, before they are encoded.
+
+        Of the table of a path, the columns of the schema and ``others`` are read.
+        """
+        from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
+
+        schema = self.schema
+        assert schema is not None
+        if isinstance(X, str | os.PathLike):
+            X = tables.read_columns(
+                Path(X), [*schema.used, *others], tables.AS_FOUND.for_model(schema.text_names)
+            )
+        if (geo := tables.split_geometry(X, schema.crs or None)) is not None:
+            X = geo.frame
+        is_table = is_frame(X)
+        table = tables.as_table(X) if is_table else tables.array_table(as_numpy(X), schema.names)
+        if not table.num_rows:
+            raise UserError("X must have at least one row. Found array with 0 sample(s).")
+        return table
+
+
+def learn_reader(source: Source, sample: Rows) -> InputReader:
+    """Return how rows like those of a source are read.
+
+    Args:
+        source: The rows of ``fit``.
+        sample: Some of these rows, or all.
+    """
+    imputer = source.imputer
+    if imputer is None:
+        imputer = learn_imputer(sample.inputs.mean.to(torch.float64).numpy())
+    columns = source.names if source.schema is None else source.columns
+    return InputReader(imputer, columns, source.names, source.schema)
+
+
+def read_schema(content: dict[str, Any] | None) -> Schema | None:
+    """Return the schema of a dictionary that a model file holds."""
+    if content is None:
+        return None
+    from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
+
+    return tables.schema_from_dict(content)
+
+
+def check_rows(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    X_std: Any = None,
+    *,
+    dtype: torch.dtype = torch.float64,
+) -> Rows:
+    """Check inputs with targets against those of ``fit``, and make rows of them.
+
+    Args:
+        estimator: The fitted estimator that the rows are for.
+        X: Inputs: anything that the estimator reads.
+        y: Targets, (N,) or (N, T), or the name of the target column of a frame or table.
+        sample_weight: How many times each row counts, (N,).
+        X_std: Known standard deviation of the columns: a number, (D,) or (N, D).
+        dtype: Precision of the inputs.
+    """
+    if isinstance(y, str):
+        X, y = estimator._reader.split_target(X, y)
+    inputs = estimator._reader.read(estimator, X, X_std, dtype)
+    targets = check_targets(y)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, len(inputs.mean))
+    rows = as_rows(inputs, targets, sample_weight)
+    if rows.targets.shape[1] != estimator.n_targets_:
+        raise UserError(
+            f"y must have the {estimator.n_targets_} targets of fit. Got y.shape={targets.shape}."
+        )
+    return rows
+
+
+def check_points(estimator: BaseEstimator, X: Any) -> None:
+    """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
+    if not isinstance(X, Tensor):
+        raise UserError(
+            f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), or "
+            "predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
+        )
+    estimator._reader.require_plain()
+    _require_dense(X)
+    if X.is_complex():
+        raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
+    n_inputs = estimator.n_features_in_
+    if X.ndim < 2 or X.shape[-1] != n_inputs:
+        raise UserError(
+            f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its last "
+            f"axis. Got X.shape={tuple(X.shape)}."
+        )
+    if not X.isfinite().all():
+        raise UserError(
+            "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones (NaN)."
+        )
+
+
+_NO_TARGETS = "fit requires y to be passed, but the target y is None."
+
+
+def check_targets(y: Any) -> Float64[np.ndarray, " N"] | Float64[np.ndarray, "N T"]:
+    """Return targets as numbers; raise an error that counts those that are missing."""
+    if y is None:
+        raise UserError(_NO_TARGETS)
+    require_known_targets(y)
+    targets = check_array(as_numpy(y), dtype=np.float64, ensure_2d=False, input_name="y")
+    if targets.ndim not in (1, 2):
+        raise UserError(f"y must have shape (N,) or (N, T). Got y.shape={targets.shape}.")
+    return targets
+
+
+def require_known_targets(y: Any) -> None:
+    """Raise an error if targets are missing."""
+    array = check_array(
+        as_numpy(y), dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y"
+    )
+    values = array.reshape(len(array), -1)
+    missing = np.zeros(values.shape, dtype=bool)
+    if values.dtype == object:
+        missing = np.array([[is_missing(each) for each in row] for row in values])
+    elif values.dtype.kind in "fMm":
+        missing = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
+    if n_missing := int(missing.any(axis=1).sum()):
+        raise UserError(
+            f"Every row must have a target. Got {n_missing} of {len(array)} missing (NaN) in y; "
+            "leave these rows out first."
+        )
+    without_times("y", values)
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"]:
+    """Return the weights of rows as numbers; raise an error about masked ones."""
+    if np.ma.is_masked(sample_weight):
+        raise UserError(
+            "Every row must have a weight. Got masked values in sample_weight; set the weight of "
+            "rows that do not count to 0."
+        )
+    return _check_sample_weight(as_numpy(sample_weight), np.empty((n_rows, 1)), dtype=np.float64)
+
+
+def without_times(name: str, values: Any) -> Any:
+    """Return an array whose missing objects are NaN; raise an error if it has dates or times.
+
+    Where only numbers are read, they would become numbers of an unknown unit.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "MmO":
+        return values
+    if values.dtype == object:
+        missing = np.array([is_missing(each) for each in values.flat], dtype=bool)
+        values = np.where(missing.reshape(values.shape), np.nan, values)
+    times = (np.datetime64, np.timedelta64, date, timedelta)
+    if kinds := {type(each).__name__ for each in values.flat if isinstance(each, times)}:
+        raise UserError(
+            f"{name} must hold numbers. Got {', '.join(sorted(kinds))}; convert dates and times to "
+            "numbers, as in (times - start) / np.timedelta64(1, 'D')."
+        )
+    return values
+
+
+LARGEST_STD = 1e150
+"""Largest standard deviation of an input, and one over the smallest: their squares are finite."""
+
+
+def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D"] | None:
+    """Return standard deviations, given as a number, (D,) or (N, D), for every value."""
+    if X_std is None:
+        return None
+    values = as_numpy(X_std)
+    try:
+        deviation = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"X_std must hold numbers. Got {X_std!r}.") from error
+    try:
+        deviation = np.broadcast_to(deviation, shape)
+    except ValueError as error:
+        raise UserError(
+            f"X_std must be a number, or have shape (D,) = ({shape[1]},) or (N, D) = {shape}. "
+            f"Got X_std.shape={deviation.shape}."
+        ) from error
+    if not np.all(deviation >= 0):
+        raise UserError("X_std must hold standard deviations: no NaN, none negative.")
+    if np.any(deviation > LARGEST_STD) or np.any((deviation > 0) & (deviation < 1 / LARGEST_STD)):
+        wrong = (
+            deviation.max() if np.any(deviation > LARGEST_STD) else deviation[deviation > 0].min()
+        )
+        raise UserError(
+            f"X_std must be 0 or between {1 / LARGEST_STD:.0e} and {LARGEST_STD:.0e}, so that its "
+            f"square is a number. Got {wrong:.4g}; multiply X and X_std by a constant, and make "
+            "inputs of which nothing is known NaN."
+        )
+    return deviation
+
+
+def as_numpy(values: Any) -> Any:
+    """Return tensors as arrays, masked cells as missing values, and anything else as it is.
+
+    scikit-learn converts the rest.
+    """
+    if isinstance(values, Tensor):
+        return _tensor_array(values)
+    if isinstance(values, np.ma.MaskedArray):
+        return _without_mask(values)
+    return values
+
+
+def _require_dense(tensor: Tensor) -> None:
+    """Raise unless a tensor is dense and has values."""
+    trouble, cure = None, "pass a dense tensor or an array"
+    if tensor.is_nested:
+        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
+    elif tensor.is_meta:
+        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
+    elif tensor.layout != torch.strided:
+        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
+    if trouble is not None:
+        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
+
+
+def _tensor_array(tensor: Tensor) -> np.ndarray:
+    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
+    _require_dense(tensor)
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
+    return tensor.numpy()
+
+
+def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
+    """Return an array in which masked cells are missing: NaN, NaT or None."""
+    if not np.ma.is_masked(values):
+        return np.asarray(values.data)
+    array = np.array(values.data)
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "UST":
+        array = array.astype(object)
+    missing: Any = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
+    array[np.ma.getmaskarray(values)] = missing.get(array.dtype.kind)
+    return array
+
+
 def read_labels(groups: Any, n_rows: int) -> list[str]:
     """Return the group of every row as text; numbers that are equal have equal texts."""
     array = np.asarray(as_numpy(groups))
@@ -675,3 +620,35 @@ def group_numbers(labels: list[str], known: tuple[str, ...]) -> Int64[Tensor, " 
             f"groups must be among the {len(known)} groups that calibrate got. Got {shown}."
         )
     return torch.tensor([place[label] for label in labels])
+
+
+_MESSAGE = (
+    "Predictions must be finite. Those of this model are not: some of its parameters are too large "
+    "or too small. Fit it again, or get its file again from where it came."
+)
+
+
+def finite(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Return predictions; raise if they are not finite."""
+    if not values.isfinite().all():
+        raise UserError(_MESSAGE)
+    return values
+
+
+def finite_covariance(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Return covariances; raise if they are not finite."""
+    if not values.isfinite().all():
+        raise UserError(
+            "A covariance must be finite in float64. Got targets whose squares are not: use "
+            "predict(X, return_std=True), or divide y by a constant before fit."
+        )
+    return values
+
+
+@contextmanager
+def finite_algebra() -> Iterator[None]:
+    """Raise the error of :func:`finite` where a matrix of the body cannot be factorised."""
+    try:
+        yield
+    except FactorisationError as error:
+        raise UserError(f"{_MESSAGE} {error}") from error

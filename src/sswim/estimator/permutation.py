@@ -15,16 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
+from jaxtyping import Float64, Int64
+from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.evaluation import Scores, sum_scores
-from sswim.estimator.inputs import as_numpy
+from sswim.estimator.inputs import check_rows
 from sswim.estimator.progress import prediction_progress
-from sswim.rows.imputer import Encoded
 from sswim.rows.summary import smallest_keys
-from sswim.tables import AS_FOUND, KEEP_ALL, CsvOptions, LeftOut, Schema, chunk_rows, sample_table
+from sswim.tables import (
+    AS_FOUND,
+    KEEP_ALL,
+    CsvOptions,
+    LeftOut,
+    Schema,
+    rows_per_chunk,
+    sample_table,
+)
 
 if TYPE_CHECKING:
     from sswim.estimator.insight_methods import InsightMethods
@@ -98,16 +106,19 @@ def permutation_importance(
         schema, path, MAX_ROWS, left_out=left_out, processes=processes, memory=memory, csv=csv
     )
     rows = sample.rows
-    found = _shuffle_columns(
+    inputs = schema.encode(rows.table)
+    importance = _shuffle_columns(
+        regressor,
+        inputs,
+        rows.targets,
         schema.used,
-        partial(_score_table, regressor, schema, rows.table, rows.targets),
-        len(rows.targets),
+        partial(schema.with_column_in_order, inputs, rows.table),
         n_repeats,
         random_state,
         processes,
         say,
     )
-    return replace(found, n_rows=sample.n_rows)
+    return replace(importance, n_rows=sample.n_rows)
 
 
 def importance_of_rows(
@@ -122,39 +133,69 @@ def importance_of_rows(
         n_repeats: Number of times that each column is shuffled.
         random_state: Seed of the shuffles.
     """
-    rows = regressor._check_rows(X, y, None)  # errors about X and y come first
-    n_rows, targets = len(rows), rows.targets.cpu().numpy()
-    chosen = smallest_keys(np.arange(n_rows), MAX_ROWS)
+    check_is_fitted(regressor)
     reader = regressor._reader
-    if reader.schema is None:
+    if isinstance(y, str):
+        X, y = reader.split_target(X, y)
+    table = None if reader.schema is None else reader.read_table(X)
+    inputs = reader.encode(regressor, X if table is None else table)
+    rows = check_rows(regressor, reader.impute(inputs), y)
+    chosen = smallest_keys(np.arange(len(rows)), MAX_ROWS)
+    inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
+    names: Sequence[str]
+    if reader.schema is None or table is None:
         names = regressor._input_names()
-        inputs = np.asarray(as_numpy(X), dtype=np.float64)[chosen]
-        score = partial(_score_array, regressor, inputs, targets[chosen])
+        reorder = partial(_with_input_in_order, inputs, names)
     else:
-        names = tuple(reader.schema.used)
-        table = reader.read_table(X).select(names).take(chosen)
-        score = partial(_score_table, regressor, reader.schema, table, targets[chosen])
-    found = _shuffle_columns(names, score, len(chosen), n_repeats, random_state)
-    return replace(found, n_rows=n_rows)
+        names = reader.schema.used
+        reorder = partial(reader.schema.with_column_in_order, inputs, table.take(chosen))
+    importance = _shuffle_columns(
+        regressor, inputs, targets, names, reorder, n_repeats, random_state
+    )
+    return replace(importance, n_rows=len(rows))
 
 
-Score = Callable[[int | None, np.ndarray], Scores]
-"""Scores rows with the column of one place in an order, or as they are if there is no place."""
+def _with_input_in_order(
+    inputs: Float64[np.ndarray, "N D"],
+    names: Sequence[str],
+    name: str,
+    order: Int64[np.ndarray, " N"],
+) -> Float64[np.ndarray, "N D"]:
+    """Return the inputs of an array with the values of one of them in another order."""
+    changed = inputs.copy()
+    place = names.index(name)
+    changed[:, place] = inputs[order, place]
+    return changed
 
 
 def _shuffle_columns(
+    regressor: InsightMethods,
+    inputs: Float64[np.ndarray, "N D"],
+    targets: Float64[np.ndarray, "N T"],
     names: Sequence[str],
-    score: Score,
-    n_rows: int,
+    reorder: Callable[[str, Int64[np.ndarray, " N"]], Float64[np.ndarray, "N D"]],
     n_repeats: int,
     random_state: int,
     processes: Processes = ALONE,
     say: Callable[[str], object] | None = None,
 ) -> Importance:
-    """Shuffle each column in turn, and compare scores with those of the rows as they are."""
+    """Shuffle each column in turn, and compare scores with those of the rows as they are.
+
+    Args:
+        regressor: A fitted estimator.
+        inputs: Inputs of the rows, NaN where they are missing.
+        targets: Targets of the rows.
+        names: Names of the columns.
+        reorder: Returns the inputs with the values of a column in another order.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+        processes: The processes that share the work.
+        say: Prints a line of progress.
+    """
     require_integer("n_repeats", n_repeats, 2)
     require_integer("random_state", random_state, 0)
-    scores = score(None, np.arange(n_rows))
+    n_rows = len(targets)
+    scores = _score(regressor, inputs, targets)
     tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(names))]
     mine = tasks[processes.rank :: processes.size]
     speak = say if say is not None and processes.is_first else _ignore
@@ -165,63 +206,36 @@ def _shuffle_columns(
         for place, repeat in mine:
             # One generator per task: the result does not depend on who does it.
             generator = np.random.default_rng([random_state, place, repeat])
-            found = score(place, generator.permutation(n_rows))
-            rises[place, repeat] = found.rmse - scores.rmse, found.mnlp - scores.mnlp
+            shuffled = reorder(names[place], generator.permutation(n_rows))
+            worse = _score(regressor, shuffled, targets)
+            rises[place, repeat] = worse.rmse - scores.rmse, worse.mnlp - scores.mnlp
             advance(1)
             yield
 
     run_with_heartbeat(processes, shuffle())
-    every = {task: rise for each in processes.all_gather(rises) for task, rise in each.items()}
+    for others in processes.all_gather(rises):
+        rises |= others
     columns = []
     for place, name in enumerate(names):
-        rmse, mnlp = zip(*(every[place, repeat] for repeat in range(n_repeats)), strict=True)
+        rmse, mnlp = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
         columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
     return Importance(tuple(columns), scores, n_rows)
 
 
-def _score_table(
+def _score(
     regressor: InsightMethods,
-    schema: Schema,
-    table: pa.Table,
-    targets: np.ndarray,
-    place: int | None,
-    order: np.ndarray,
+    inputs: Float64[np.ndarray, "N D"],
+    targets: Float64[np.ndarray, "N T"],
 ) -> Scores:
-    """Score rows of a table, fewer at a time where levels make the matrix wide."""
-    if place is not None:
-        table = _with_column_in_order(table, schema.used[place], order)
-    n_rows = chunk_rows(len(schema.feature_names))
-    parts = [
-        sum_scores(
-            regressor,
-            schema.encode(table.slice(first, n_rows)),
-            targets[first : first + n_rows],
-            coverage=0.9,
-        )
-        for first in range(0, len(targets), n_rows)
-    ]
+    """Score rows, fewer at a time where they have many inputs."""
+    n_rows = rows_per_chunk(inputs.shape[1])
+    parts = []
+    for first in range(0, len(targets), n_rows):
+        rows = slice(first, first + n_rows)
+        measure = regressor._reader.impute(inputs[rows])
+        parts.append(sum_scores(regressor, measure, targets[rows], coverage=0.9))
     return reduce(add, parts).scores()
-
-
-def _score_array(
-    regressor: InsightMethods,
-    inputs: np.ndarray,
-    targets: np.ndarray,
-    place: int | None,
-    order: np.ndarray,
-) -> Scores:
-    """Score rows of an array."""
-    if place is not None:
-        inputs = inputs.copy()
-        inputs[:, place] = inputs[order, place]
-    return sum_scores(regressor, Encoded(inputs), targets, coverage=0.9).scores()
-
-
-def _with_column_in_order(table: pa.Table, name: str, order: np.ndarray) -> pa.Table:
-    """Return a table with the values of one column in another order."""
-    place = table.column_names.index(name)
-    return table.set_column(place, name, table.column(name).take(order))
 
 
 def _rise(values: Sequence[float]) -> Rise:

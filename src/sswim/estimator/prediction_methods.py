@@ -21,7 +21,6 @@ from sswim.ensemble.mixture import Mixture
 from sswim.estimator.inputs import (
     InputReader,
     as_numpy,
-    check_inputs,
     check_rows,
     finite,
     finite_algebra,
@@ -317,13 +316,13 @@ class PredictionMethods(BaseEstimator):  # type: ignore[misc]
     def _check_rows(self, X: Any, y: Any, X_std: Any, sample_weight: Any = None) -> Rows:
         """Check rows against those of ``fit``, and move them to the model's device."""
         check_is_fitted(self)
-        rows = check_rows(self, X, y, sample_weight, X_std, dtype=self._precision, reset=False)
+        rows = check_rows(self, X, y, sample_weight, X_std, dtype=self._precision)
         return rows.to(device=self._device)
 
     def _check_inputs(self, X: Any, X_std: Any) -> Measure:
         """Check inputs against those of ``fit``, and move them to the model's device."""
         check_is_fitted(self)
-        return check_inputs(self, X, X_std, dtype=self._precision).to(device=self._device)
+        return self._reader.read(self, X, X_std, self._precision).to(device=self._device)
 
     def _require_member(self, member: int) -> None:
         n_members = len(self._ensemble.members)

@@ -1,7 +1,4 @@
-"""Predictions of a table that need not fit in memory, one file at a time.
-
-The columns of predictions that are added to a table.
-"""
+"""Predictions of a table that need not fit in memory, one file at a time."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +21,6 @@ from sswim.estimator.interval_methods import IntervalMethod
 from sswim.estimator.progress import prediction_progress
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.files.output_files import require_folder, resolve_link
-from sswim.rows.imputer import Encoded
 from sswim.rows.source import prefetched
 from sswim.tables import (
     AS_FOUND,
@@ -33,16 +30,16 @@ from sswim.tables import (
     TableChunk,
     TableError,
     TableNote,
-    chunk_rows,
     complete_rows,
     copy_file,
     keep_rows,
+    naming_infinite,
     open_table,
     quote_names,
     require_columns,
     require_copy,
-    require_finite,
     require_new_names,
+    rows_per_chunk,
     split_by_file,
     split_rows,
     table_suffix,
@@ -53,7 +50,7 @@ NAMES = ("mean", "std", "median", "lower", "upper")
 
 def predicted_columns(
     regressor: SSWIMRegressor,
-    inputs: Encoded | Float64[np.ndarray, "N D"],
+    X: Any,
     coverage: float,
     method: IntervalMethod = "model",
 ) -> dict[str, Float64[np.ndarray, " N"]]:
@@ -61,18 +58,19 @@ def predicted_columns(
 
     Args:
         regressor: A fitted estimator with one target.
-        inputs: Inputs of the rows.
+        X: Inputs of the rows in any form that the estimator reads.
         coverage: Nominal coverage of the intervals from lower to upper.
         method: Whether median, lower and upper are the model's, or conformal.
     """
     require_coverage(coverage)
+    inputs = regressor._reader.read(regressor, X)
     mixture = regressor.predict_distribution(inputs)
     levels = [0.5, 0.5 * (1 - coverage), 0.5 * (1 + coverage)]
     if method == "model":
         quantiles = finite(mixture.quantiles(levels))[:, 0].cpu().numpy()
     else:
-        found = regressor.predict_quantiles(inputs, levels, method=method)
-        quantiles = found.reshape(-1, len(levels))
+        quantiles = regressor.predict_quantiles(inputs, levels, method=method)
+        quantiles = quantiles.reshape(-1, len(levels))
     moments = (mixture.mean, mixture.standard_deviation)
     columns = (finite(each).cpu().numpy()[:, 0] for each in moments)
     return dict(zip(NAMES, (*columns, *quantiles.T), strict=True))
@@ -115,19 +113,16 @@ class TablePrediction:
             kept = complete_rows(table, self.used)
             table, numbers = keep_rows(table, kept), numbers[kept]
         # Fewer at a time where categories make the matrix wide.
-        n_rows = chunk_rows(len(self.schema.feature_names))
-        try:
-            found = [self._columns(piece) for piece in split_rows(table, n_rows)]
-        except TableError:
-            require_finite(numbers, table.select(self.used), chunk.file, "its file")
-            raise
+        n_rows = rows_per_chunk(len(self.schema.feature_names))
+        with naming_infinite(numbers, table.select(self.used), chunk.file, "its file"):
+            parts = [self._columns(piece) for piece in split_rows(table, n_rows)]
         return kept, {
-            self.prefix + name: np.concatenate([np.empty(0), *(each[name] for each in found)])
+            self.prefix + name: np.concatenate([np.empty(0), *(part[name] for part in parts)])
             for name in NAMES
         }
 
     def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
-        inputs = self.schema.encode(table)
+        inputs = self.regressor._reader.impute(self.schema.encode(table))
         return predicted_columns(self.regressor, inputs, self.coverage, self.method)
 
 

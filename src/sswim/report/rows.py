@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 from jaxtyping import Float64, Int64
 from sklearn.utils.validation import check_is_fitted
 
@@ -88,7 +87,7 @@ def report_rows(
     target = y if isinstance(y, str) else _target_name(y, schema)
     if isinstance(y, str):
         X, y = regressor._reader.split_target(X, y)
-    rows = check_rows(regressor, X, y, dtype=torch.float64, reset=False)
+    rows = check_rows(regressor, X, y)
     chosen = smallest_keys(np.arange(len(rows)), max_rows, random_state)
     columns: tuple[ReportColumn, ...]
     if schema is None:

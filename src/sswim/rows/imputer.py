@@ -6,8 +6,6 @@ observed cells o are Gaussian with
     covariance Λ_mm⁻¹,    mean −Λ_mm⁻¹ Λ_mo x_o,
 
 so that a row costs as many operations as its missing cells need, however many columns there are.
-
-The rows of a table as the numbers that a model sees.
 """
 
 from __future__ import annotations
@@ -276,45 +274,34 @@ def _moments(
     return default + unit * shift, unit * np.sqrt(square.sum(0) / count)
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Inputs of rows, and how uncertain they are."""
-
-    inputs: Float64[np.ndarray, "N D"]
-    """Numbers; NaN where a value is missing, until they are imputed."""
-    variance: Float64[np.ndarray, "N D"] | None = None
-    """Variance of each input; None if all are known exactly."""
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-
 def impute(
-    encoded: Encoded,
+    inputs: Float64[np.ndarray, "N D"],
     imputer: GaussianImputer,
+    variance: Float64[np.ndarray, "N D"] | None = None,
     indicators: Bool[np.ndarray, " D"] | None = None,
     certain: Bool[np.ndarray, " D"] | None = None,
-) -> Encoded:
-    """Fill in missing inputs, with the variance that this leaves.
+) -> tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"] | None]:
+    """Fill in missing inputs; return also the variance of all inputs, None if all are known.
 
     Args:
-        encoded: Inputs, NaN where they are missing.
+        inputs: Inputs, NaN where they are missing.
         imputer: Imputer of the inputs that are not indicators.
+        variance: Variance of the inputs; None if they are known exactly.
         indicators: Whether an input says that a value is missing; None if none does.
         certain: Whether an input that is filled in counts as known; None if none does.
     """
-    if not np.isnan(encoded.inputs).any():
-        return encoded
+    if not np.isnan(inputs).any():
+        return inputs, variance
     values = slice(None) if indicators is None else ~indicators
-    inputs = encoded.inputs.copy()
+    inputs = inputs.copy()
     filled, more = imputer.fill(inputs[:, values])
     inputs[:, values] = filled
-    variance = np.zeros(inputs.shape)
-    variance[:, values] = more
+    total = np.zeros(inputs.shape)
+    total[:, values] = more
     if certain is not None:
-        variance[:, certain] = 0.0
-    if encoded.variance is not None:
+        total[:, certain] = 0.0
+    if variance is not None:
         # The variance of a gap may be as large as a number can be.
-        variance = np.minimum(variance, np.finfo(np.float64).max - encoded.variance)
-        variance += encoded.variance
-    return Encoded(inputs, variance if variance.any() else None)
+        total = np.minimum(total, np.finfo(np.float64).max - variance)
+        total += variance
+    return inputs, total if total.any() else None

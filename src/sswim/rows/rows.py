@@ -1,12 +1,7 @@
-"""Rows of data: inputs with targets, checked.
+"""Rows of data: inputs and how uncertain they are, with targets and weights.
 
-Gaussian measures: inputs together with their uncertainty.
-
-Keys of rows: 64-bit numbers that are equal where all values of two rows are.
-
-Copies: rows whose inputs and targets are all equal.
-
-Chunks of rows cut into smaller ones.
+Arrays are checked once, where they become rows. Copies of a row are found by keys: 64-bit numbers
+that are equal where all values of two rows are.
 """
 
 from __future__ import annotations
@@ -130,14 +125,14 @@ def as_rows(
     """Check arrays or tensors, and make rows of them.
 
     Args:
-        x: Inputs, (N, D).
+        x: Inputs, (N, D); or a measure, which stays as it is.
         y: Targets, (N,) or (N, T).
         weight: Non-negative weights, (N,).
         x_variance: Variance of each input, (N, D); None where inputs are known exactly.
         dtype: ``torch.float64``, or ``torch.float32`` for features in single precision. Targets,
             statistics and algebra are always in float64.
     """
-    inputs = as_measure(x, x_variance, dtype)
+    inputs = x if isinstance(x, Measure) else as_measure(x, x_variance, dtype)
     targets = _tensor("y", y, torch.float64)
     if targets.ndim == 1:
         targets = targets[:, None]
@@ -155,16 +150,21 @@ def as_rows(
             raise UserError(
                 f"weight must have shape (N,) = ({n_rows},). Got {tuple(weight.shape)}."
             )
-        if (weight < 0).any() or weight.sum() == 0:
-            raise UserError("Weights must be non-negative, and at least one must be positive.")
-        positive = weight[weight > 0]
-        if positive.max() / positive.min() > _LARGEST_RATIO:
-            raise UserError(
-                f"The largest weight must be at most {_LARGEST_RATIO:.0e} times the smallest. Got "
-                f"{positive.min().item():.2g} and {positive.max().item():.2g}; set the weight of "
-                "rows that hardly count to 0."
-            )
+        require_weights(weight)
     return Rows(inputs, targets, weight)
+
+
+def require_weights(weight: Float64[Tensor, " N"]) -> None:
+    """Raise unless weights are not negative, not all zero, and of a similar size."""
+    if (weight < 0).any() or weight.sum() == 0:
+        raise UserError("Weights must be non-negative, and at least one must be positive.")
+    positive = weight[weight > 0]
+    if positive.max() / positive.min() > _LARGEST_RATIO:
+        raise UserError(
+            f"The largest weight must be at most {_LARGEST_RATIO:.0e} times the smallest. Got "
+            f"{positive.min().item():.2g} and {positive.max().item():.2g}; set the weight of "
+            "rows that hardly count to 0."
+        )
 
 
 def as_measure(x: Any, x_variance: Any = None, dtype: torch.dtype = torch.float64) -> Measure:

@@ -2,14 +2,6 @@
 
 A source never needs all of its rows in memory. It numbers them, so that random choices do not
 depend on how the rows are cut into chunks or shared among processes.
-
-Items prepared by a background thread, a few ahead of their consumer.
-
-Rows in arrays: in memory, or mapped into it from files.
-
-Rows from any Python iterable of chunks that can be restarted.
-
-Checked rows that every process holds in memory.
 """
 
 from __future__ import annotations
@@ -20,81 +12,73 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int64
-from torch import Tensor
+from jaxtyping import Bool, Int64
 
-from sswim.base.validation import UserError, require_integer, require_restartable
+from sswim.base.validation import UserError, require_restartable
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.rows.imputer import GaussianImputer
-from sswim.rows.rows import Rows, merge_copies
+from sswim.rows.rows import Measure, Rows, as_rows, merge_copies
+
+if TYPE_CHECKING:
+    from sswim.tables import Schema
 
 T = TypeVar("T")
 
 
-def prefetched(items: Iterable[T], depth: int = 2) -> Generator[T, None, None]:
-    """Yield the items in order, while a thread prepares the next ones.
-
-    An exception is raised in place of the item that could not be made. The thread ends and the
-    iterator over the items is closed after the last item, or when the generator is closed.
-
-    Args:
-        items: The items; only the thread iterates over them.
-        depth: Number of items that are prepared ahead.
-    """
-    require_integer("depth", depth, 1)
-    return _prefetched(items, depth)
-
-
-def _prefetched(items: Iterable[T], depth: int) -> Generator[T, None, None]:
-    iterator = iter(items)
-    ahead: deque[Future[list[T]]] = deque()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
-    try:
-        # A job makes one item, or none after the last; one job runs at a time.
-        for _ in range(depth):
-            ahead.append(pool.submit(_next, iterator))
-        while made := ahead.popleft().result():
-            ahead.append(pool.submit(_next, iterator))
-            yield made.pop()
-    finally:
-        pool.shutdown(cancel_futures=True)
-        if close := getattr(iterator, "close", None):
-            close()
-
-
-def _next(iterator: Iterator[T]) -> list[T]:
-    return list(islice(iterator, 1))
-
-
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows in the units of the data."""
+    """Some rows that count, in the units of the data."""
 
     numbers: Int64[np.ndarray, " n"]
     """Row numbers within the whole source; no two rows share a number."""
-    inputs: Float64[np.ndarray, "n D"]
-    targets: Float64[np.ndarray, "n T"]
-    weight: Float64[np.ndarray, " n"] | None = None
-    """How many times each row counts; None for once."""
-    input_variance: Float64[np.ndarray, "n D"] | None = None
-    """Variance of each input; None for inputs that are known exactly."""
+    rows: Rows
+    """Checked rows, whose weights are positive if they have any."""
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def take(self, which: Int64[np.ndarray, " m"] | Bool[np.ndarray, " n"]) -> Chunk:
         """Return copies of some of the rows, so that the memory of the others can be freed."""
-        return Chunk(
-            self.numbers[which],
-            self.inputs[which],
-            self.targets[which],
-            None if self.weight is None else self.weight[which],
-            None if self.input_variance is None else self.input_variance[which],
+        return Chunk(self.numbers[which], self.rows.map(itemgetter(torch.from_numpy(which))))
+
+
+def as_chunk(
+    numbers: Int64[np.ndarray, " n"],
+    x: Any,
+    y: Any,
+    weight: Any = None,
+    x_variance: Any = None,
+) -> Chunk:
+    """Check arrays, and make a chunk of those rows whose weight is not zero; it may be empty.
+
+    Args:
+        numbers: Row numbers within the whole source.
+        x: Inputs, (n, D).
+        y: Targets, (n,) or (n, T).
+        weight: Non-negative weights, (n,).
+        x_variance: Variance of each input, (n, D); None where inputs are known exactly.
+    """
+    x, y = (np.asarray(values, dtype=np.float64) for values in (x, y))
+    if x.ndim != 2 or y.ndim not in (1, 2) or len(x) != len(y):
+        raise UserError(
+            "A chunk must have inputs of shape (n, D) and targets of shape (n,) or (n, T). Got "
+            f"{x.shape} and {y.shape}."
         )
+    if weight is not None:
+        weight = np.asarray(weight, dtype=np.float64)
+        if weight.shape == numbers.shape and not weight.all():
+            counts = weight != 0
+            numbers, x, y, weight = numbers[counts], x[counts], y[counts], weight[counts]
+            x_variance = None if x_variance is None else np.asarray(x_variance)[counts]
+    if not len(numbers):
+        targets = y if y.ndim == 2 else y[:, None]
+        return Chunk(numbers, Rows(Measure(torch.tensor(x)), torch.tensor(targets)))
+    return Chunk(numbers, as_rows(x, y, weight, x_variance))
 
 
 class Source(ABC):
@@ -106,7 +90,7 @@ class Source(ABC):
     columns: tuple[str, ...] | None = None
     """Names of the columns that the inputs were made of, if they differ from the inputs."""
 
-    table_schema: dict[str, Any] | None = None
+    schema: Schema | None = None
     """How the columns of a table become numbers; None if the rows do not come from a table."""
 
     imputer: GaussianImputer | None = None
@@ -159,26 +143,11 @@ class ArraySource(Source):
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Iterate over the contiguous rows of a share."""
-        X, y, weight = self._arrays
-        begin, end = share.span(len(X))
+        begin, end = share.span(len(self._arrays[0]))
         for first in range(begin, end, CHUNK_ROWS):
-            rows = slice(first, min(first + CHUNK_ROWS, end))
-            yield as_chunk(first, X[rows], y[rows], None if weight is None else weight[rows])
-
-
-def as_chunk(first: int, X: Any, y: Any, weight: Any = None) -> Chunk:
-    """Make a chunk of arrays, with rows numbered from ``first``."""
-    inputs, targets = (np.asarray(values, dtype=np.float64) for values in (X, y))
-    if targets.ndim == 1:
-        targets = targets[:, None]
-    if weight is not None:
-        weight = np.asarray(weight, dtype=np.float64)
-    if inputs.ndim != 2 or targets.ndim != 2 or len(inputs) != len(targets):
-        raise UserError(
-            "A chunk must have inputs of shape (n, D) and targets of shape (n,) or (n, T). Got "
-            f"{inputs.shape} and {targets.shape}."
-        )
-    return Chunk(np.arange(first, first + len(inputs)), inputs, targets, weight)
+            numbers = np.arange(first, min(first + CHUNK_ROWS, end))
+            rows = slice(first, first + len(numbers))
+            yield as_chunk(numbers, *(None if a is None else a[rows] for a in self._arrays))
 
 
 ROWS_OF_A_PROCESS = 2**48
@@ -209,10 +178,10 @@ class IterableSource(Source):
         """Iterate over the chunks of a share."""
         first = share.rank * ROWS_OF_A_PROCESS if self._dealt else 0
         for number, arrays in enumerate(self._chunks):
-            chunk = as_chunk(first, *arrays)
-            first += len(chunk)
+            numbers = np.arange(first, first + len(arrays[0]))
+            first += len(numbers)
             if self._dealt or number % share.size == share.rank:
-                yield chunk
+                yield as_chunk(numbers, *arrays)
 
 
 class MemorySource(Source):
@@ -243,17 +212,35 @@ class MemorySource(Source):
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Yield the rows of a share as one chunk."""
         begin, end = share.span(len(self._merged))
-        rows = self._merged.map(lambda tensor: tensor[begin:end])
-        variance = rows.inputs.input_variance
-        yield Chunk(
-            np.arange(begin, end),
-            _array(rows.inputs.mean),
-            _array(rows.targets),
-            None if rows.weight is None else _array(rows.weight),
-            None if variance is None else _array(variance),
-        )
+        chunk = Chunk(np.arange(begin, end), self._merged.map(itemgetter(slice(begin, end))))
+        weight = chunk.rows.weight
+        yield chunk if weight is None or weight.all() else chunk.take(weight.numpy() != 0)
 
 
-def _array(tensor: Float[Tensor, "*shape"]) -> Float64[np.ndarray, "*shape"]:
-    """Return a tensor's numbers in float64, without a copy if they are so already."""
-    return tensor.to(torch.float64).numpy()
+_AHEAD = 2
+"""Number of items that are prepared ahead."""
+
+
+def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
+    """Yield the items in order, while a thread prepares the next ones.
+
+    An exception is raised in place of the item that could not be made. The thread ends and the
+    iterator over the items is closed after the last item, or when the generator is closed.
+
+    Args:
+        items: The items; only the thread iterates over them.
+    """
+    iterator = iter(items)
+    ahead: deque[Future[list[T]]] = deque()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+    try:
+        # A job makes one item, or none after the last; one job runs at a time.
+        for _ in range(_AHEAD):
+            ahead.append(pool.submit(list, islice(iterator, 1)))
+        while made := ahead.popleft().result():
+            ahead.append(pool.submit(list, islice(iterator, 1)))
+            yield made.pop()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if close := getattr(iterator, "close", None):
+            close()

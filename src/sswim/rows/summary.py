@@ -11,7 +11,7 @@ sample of two samples together is therefore the sample of all rows behind them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
@@ -23,9 +23,10 @@ import torch
 from jaxtyping import Float64, Int64, UInt64
 from torch import Tensor
 
+from sswim.base.record import concatenate
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
-from sswim.rows.rows import Rows, as_rows, merge_copies
+from sswim.rows.rows import Rows, merge_copies, require_weights
 from sswim.rows.scaling import (
     Moments,
     Scaling,
@@ -169,8 +170,6 @@ class RowSampler:
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
-        if chunk.weight is not None:
-            chunk = chunk.take(chunk.weight > 0)
         if self._largest_key is not None:
             chunk = chunk.take(sample_keys(chunk.numbers) <= self._largest_key)
         if len(chunk) > self.size:
@@ -187,8 +186,8 @@ class RowSampler:
         mine = self._chunks
         if processes.size > 1:
             # Keys first, so that no process sends rows that are not in the common sample.
-            keys = [sample_keys(chunk.numbers) for chunk in mine]
-            all_keys = np.concatenate([*processes.all_gather(_concatenate(keys))])
+            numbers = np.concatenate([np.empty(0, np.int64), *(chunk.numbers for chunk in mine)])
+            all_keys = np.concatenate(processes.all_gather(sample_keys(numbers)))
             if len(all_keys) > self.size:
                 largest = np.partition(all_keys, self.size - 1)[self.size - 1]
                 mine = [chunk.take(sample_keys(chunk.numbers) <= largest) for chunk in mine]
@@ -205,23 +204,16 @@ class RowSampler:
         self._chunks, self._n_rows = [joined], self.size
 
 
-def _concatenate(arrays: list[UInt64[np.ndarray, " _"]]) -> UInt64[np.ndarray, " n"]:
-    return np.concatenate(arrays) if arrays else np.empty(0, dtype=np.uint64)
-
-
-def _join(chunks: Iterable[Chunk]) -> Chunk:
-    chunks = list(chunks)
+def _join(chunks: Sequence[Chunk]) -> Chunk:
     if not chunks:
         raise UserError("A source must have at least one row that counts. Got none.")
-    weights = [chunk.weight for chunk in chunks if chunk.weight is not None]
-    variances = [chunk.input_variance for chunk in chunks if chunk.input_variance is not None]
-    return Chunk(
-        np.concatenate([chunk.numbers for chunk in chunks]),
-        np.concatenate([chunk.inputs for chunk in chunks]),
-        np.concatenate([chunk.targets for chunk in chunks]),
-        np.concatenate(weights) if weights else None,
-        np.concatenate(variances) if variances else None,
-    )
+    if len({len(chunk.rows.tensors()) for chunk in chunks}) > 1:
+        raise UserError(
+            "Either all chunks or none must have weights, and variances of inputs. Got some with "
+            "and some without."
+        )
+    numbers = np.concatenate([chunk.numbers for chunk in chunks])
+    return Chunk(numbers, concatenate(chunk.rows for chunk in chunks))
 
 
 MIN_ROWS = 2
@@ -300,15 +292,16 @@ def summarise(
     else:
         parts = processes.run_everywhere(lambda: _summarise_share(source, processes.share, sampler))
         readers = processes
-    found = [part for part in parts if part is not None]
-    n_rows = sum(part.n_rows for part in found)
+    shares = [part for part in parts if part is not None]
+    n_rows = sum(part.n_rows for part in shares)
     if n_rows < MIN_ROWS and not source.in_memory:  # arrays were checked before copies merged
         raise UserError(f"There must be at least {MIN_ROWS} rows that count. Got {n_rows}.")
-    total = reduce(add, found)
+    total = reduce(add, shares)
     require_moderate_targets(total.targets.largest)
-    chunk = sampler.sample(readers)
-    sample = as_rows(chunk.inputs, chunk.targets, chunk.weight, chunk.input_variance)
-    if len(sample) == n_rows:
+    sample = sampler.sample(readers).rows
+    if sample.weight is not None:
+        require_weights(sample.weight)
+    if len(sample) == n_rows and not source.in_memory:
         sample = merge_copies(sample)
         n_rows = len(sample)
     scaling = scaling_of(total.inputs, total.targets)
@@ -358,29 +351,21 @@ class _ShareSummary:
 
 
 def _summarise_share(source: Source, share: Share, sampler: RowSampler) -> _ShareSummary | None:
-    found: _ShareSummary | None = None
+    summary: _ShareSummary | None = None
     for chunk in source.chunks(share):
-        rows = chunk_rows(chunk)
-        if rows is None:
+        if not len(chunk):
             continue
         sampler.add(chunk)
+        rows = chunk.rows
+        inputs = rows.inputs.mean.to(torch.float64)
         part = _ShareSummary(
             len(rows),
-            moments(rows.inputs.mean, rows.weight),
+            moments(inputs, rows.weight),
             moments(rows.targets, rows.weight),
             rows.targets.amin(0),
             rows.targets.amax(0),
-            rows.inputs.mean.amin(0),
-            rows.inputs.mean.amax(0),
+            inputs.amin(0),
+            inputs.amax(0),
         )
-        found = part if found is None else found + part
-    return found
-
-
-def chunk_rows(chunk: Chunk) -> Rows | None:
-    """Check the rows of a chunk whose weight is not zero; None if there are none."""
-    if chunk.weight is not None:
-        chunk = chunk.take(chunk.weight != 0)  # as_rows raises an error for negative weights
-    if len(chunk) == 0:
-        return None
-    return as_rows(chunk.inputs, chunk.targets, chunk.weight, chunk.input_variance)
+        summary = part if summary is None else summary + part
+    return summary

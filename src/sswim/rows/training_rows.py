@@ -20,7 +20,7 @@ from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling
 from sswim.rows.source import Source, prefetched
-from sswim.rows.summary import RowSampler, Summary, chunk_rows
+from sswim.rows.summary import RowSampler, Summary
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ class Stream:
 
     def _standardised(self) -> Iterator[Rows]:
         for chunk in self.source.chunks(self.share):
-            rows = chunk_rows(chunk)
-            if rows is not None:
-                yield self._to_device(self.scaling.rows(rows))
+            if len(chunk):
+                yield self._to_device(self.scaling.rows(chunk.rows))
 
     def _to_device(self, rows: Rows) -> Rows:
         rows = replace(rows, inputs=rows.inputs.to(dtype=self.dtype))
@@ -174,10 +173,8 @@ def _keep(
         )
     sampler = RowSampler(most)
     processes.run_everywhere(lambda: _collect(sampler, source, share))
-    kept = sampler.sample(readers)
-    return summary.scaling.rows(
-        as_rows(kept.inputs, kept.targets, kept.weight, kept.input_variance, dtype)
-    )
+    rows = sampler.sample(readers).rows
+    return summary.scaling.rows(replace(rows, inputs=rows.inputs.to(dtype=dtype)))
 
 
 def _collect(sampler: RowSampler, source: Source, share: Share) -> None:

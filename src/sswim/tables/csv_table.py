@@ -35,12 +35,12 @@ from sswim.tables.csv_dialect import (
 from sswim.tables.table import (
     TableChunk,
     TableError,
-    chunk_rows,
     quote_names,
     reading,
     rechunk,
     require_same_names,
     require_shape,
+    rows_per_chunk,
     table_files,
 )
 
@@ -442,7 +442,7 @@ class CsvTable:
         number = first = 0
         types = {name: self.schema.field(name).type for name in columns}
         for file in self.files:
-            for table in rechunk(file.stream(types, columns), chunk_rows(len(columns))):
+            for table in rechunk(file.stream(types, columns), rows_per_chunk(len(columns))):
                 if number % share.size == share.rank:
                     yield TableChunk(first, table, file.path)
                 number += 1

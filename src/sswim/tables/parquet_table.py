@@ -18,12 +18,12 @@ from sswim.tables.table import (
     CHUNK_BYTES,
     TableChunk,
     TableError,
-    chunk_rows,
     reading,
     rechunk,
     require_same_names,
     require_shape,
     require_unique,
+    rows_per_chunk,
     table_files,
 )
 from sswim.tables.values import kind_of, without_string_view, without_string_views
@@ -93,7 +93,7 @@ class ParquetTable:
             end = min(stop, file.first + file.n_rows)
             if first < end:
                 batches = _read_batches(file, columns, first - file.first, end - file.first)
-                for table in rechunk(batches, chunk_rows(len(columns))):
+                for table in rechunk(batches, rows_per_chunk(len(columns))):
                     yield TableChunk(first, without_string_views(table), file.path)
                     first += table.num_rows
 
@@ -165,7 +165,7 @@ def _read_batches(
             if max(first, start) < min(end, stop):
                 with reading(file.path, f".parquet, in row group {group} (counted from 0)"):
                     batches = reader.iter_batches(
-                        chunk_rows(len(columns)), row_groups=[group], columns=stored
+                        rows_per_chunk(len(columns)), row_groups=[group], columns=stored
                     )
                     for batch in _slice_batches(batches, start - first, stop - first):
                         yield _select_columns(batch, columns, file.partition_values)

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float64, Int64
 
-from sswim.rows.imputer import Encoded
 from sswim.tables.columns import (
     CYCLES,
     CategoryColumn,
@@ -92,7 +91,7 @@ class Schema:
         return np.array(found, dtype=bool)
 
     @property
-    def told(self) -> Bool[np.ndarray, " D"]:
+    def has_indicator(self) -> Bool[np.ndarray, " D"]:
         """Whether an input is of a column with an input that says that the value is missing.
 
         The model has then learnt how uncertain such rows are.
@@ -139,8 +138,10 @@ class Schema:
         table: pa.Table,
         fold_means: Mapping[str, Float64[np.ndarray, "L K T"]] | None = None,
         folds: Int64[np.ndarray, " N"] | None = None,
-    ) -> Encoded:
-        """Return the inputs of a table, which may have further columns and any order of them.
+    ) -> Float64[np.ndarray, "N D"]:
+        """Return the inputs of a table, NaN where they are missing.
+
+        The table may have further columns, and any order of them.
 
         Args:
             table: The rows.
@@ -157,7 +158,36 @@ class Schema:
                 blocks.append(column.encode(values, fold_means[column.name], folds))
             else:
                 blocks.append(column.encode(values))
-        return Encoded(np.concatenate([np.empty((table.num_rows, 0)), *blocks], axis=1))
+        return np.concatenate([np.empty((table.num_rows, 0)), *blocks], axis=1)
+
+    def with_column_in_order(
+        self,
+        inputs: Float64[np.ndarray, "N D"],
+        table: pa.Table,
+        name: str,
+        order: Int64[np.ndarray, " N"],
+    ) -> Float64[np.ndarray, "N D"]:
+        """Return the inputs that rows have if the values of one column are in another order.
+
+        Args:
+            inputs: Inputs of the rows, as ``encode`` returns them.
+            table: The rows.
+            name: Name of the column.
+            order: Number of the row that each row has its value from.
+        """
+        changed = inputs.copy()
+        if self.sphere is not None and name in (self.sphere.longitude, self.sphere.latitude):
+            place = table.column_names.index(name)
+            other = table.set_column(place, name, table.column(name).take(order))
+            changed[:, : len(self.sphere.inputs)] = self._on_sphere(other, self.sphere)
+        else:
+            place = len(self.sphere.inputs) if self.sphere else 0
+            for column in self._inputs:
+                end = place + len(column.inputs)
+                if column.name == name:
+                    changed[:, place:end] = inputs[order, place:end]
+                place = end
+        return changed
 
     def _on_sphere(self, table: pa.Table, sphere: SphereColumn) -> Float64[np.ndarray, "N 3"]:
         degrees = [

@@ -55,9 +55,9 @@ class LearntSchema:
             numbers: Numbers of the rows within the table.
             table: The rows.
         """
-        encoded = self.schema.encode(table, self.fold_means, fold_numbers(numbers))
+        inputs = self.schema.encode(table, self.fold_means, fold_numbers(numbers))
         indicators = self.schema.indicators
-        return impute(encoded, self.imputer, indicators, np.ones_like(indicators)).inputs
+        return impute(inputs, self.imputer, None, indicators, np.ones_like(indicators))[0]
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _learnt(
         raise TableError(
             "At least one column must be of use. Got none: " + " ".join(notes or ["no columns."])
         )
-    sample = schema.encode(found.sample).inputs[:, ~schema.indicators]
+    sample = schema.encode(found.sample)[:, ~schema.indicators]
     return LearntSchema(schema, learn_imputer(sample), fold_means, tuple(notes))
 
 

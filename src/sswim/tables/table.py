@@ -119,12 +119,12 @@ class MemoryTable:
         """Yield some columns of a share's rows, which are consecutive."""
         first, stop = share.span(self.n_rows)
         rows = self.table.select(columns).slice(first, stop - first)
-        for table in split_rows(rows, chunk_rows(len(columns))):
+        for table in split_rows(rows, rows_per_chunk(len(columns))):
             yield TableChunk(first, table, self.name)
             first += table.num_rows
 
 
-def chunk_rows(n_columns: int) -> int:
+def rows_per_chunk(n_columns: int) -> int:
     """Return how many rows a chunk has if every row holds ``n_columns`` numbers."""
     return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (8 * max(1, n_columns))))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from sswim.tables.table import (
     MemoryTable,
     TableError,
     reading,
+    require_columns,
     require_file,
     require_new_names,
     require_shape,
@@ -91,6 +92,16 @@ def open_table(
         csv: How CSV files are read.
     """
     return read_small_table(path, memory, csv) or _open_chunked(path, csv)
+
+
+def read_columns(path: str | Path, names: Sequence[str], csv: CsvOptions = AS_FOUND) -> pa.Table:
+    """Read some columns of a file or folder whole."""
+    opened = open_table(path, csv=csv)
+    require_columns(opened.schema, names)
+    return pa.concat_tables(
+        [pa.table({}), *(chunk.table for chunk in opened.chunks(names))],
+        promote_options="permissive",
+    )
 
 
 def read_small_table(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,13 @@ from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share, run_w
 from sswim.rows.summary import smallest_keys
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.schema import Schema
-from sswim.tables.table import ChunkedTable, TableError, quote_names, require_columns
+from sswim.tables.table import (
+    ChunkedTable,
+    TableError,
+    quote_names,
+    require_columns,
+    rows_per_chunk,
+)
 from sswim.tables.table_io import open_table
 from sswim.tables.values import (
     NUMBER_FORMATS,
@@ -55,6 +62,18 @@ class TargetedRows:
     file: str
     """File that the rows come from."""
 
+    def pieces(self, n_inputs: int) -> Iterator[TargetedRows]:
+        """Cut the rows into pieces, which are smaller where they become many inputs."""
+        size = rows_per_chunk(n_inputs)
+        for first in range(0, len(self.numbers), size):
+            part = slice(first, first + size)
+            yield replace(
+                self,
+                numbers=self.numbers[part],
+                table=self.table.slice(first, size),
+                targets=self.targets[part],
+            )
+
 
 def read_rows(
     table: ChunkedTable,
@@ -77,11 +96,8 @@ def read_rows(
     marks = _first_format(table, target)
     for chunk in table.chunks([*names, target], share):
         numbers = np.arange(chunk.first, chunk.first + chunk.table.num_rows)
-        try:
+        with naming_infinite(numbers, chunk.table, chunk.file):
             rows, targets, n_found = select_rows(chunk.table, names, target, left_out, marks)
-        except TableError:
-            require_finite(numbers, chunk.table, chunk.file)
-            raise
         n_rows, n_missing = n_rows + len(numbers), n_missing + n_found
         if n_found and not (left_out.target_missing or left_out.any_missing):
             continue  # an error, but all are counted first
@@ -203,6 +219,18 @@ def require_finite(
             f"{numbers[row] + 1:,} of {scope}, counted from 1, which is in {file!r}; correct or "
             "remove such rows first."
         )
+
+
+@contextmanager
+def naming_infinite(
+    numbers: Int64[np.ndarray, " n"], table: pa.Table, file: str, scope: str = "all rows"
+) -> Iterator[None]:
+    """Name the first row with an infinite number in an error of the body, if there is one."""
+    try:
+        yield
+    except TableError:
+        require_finite(numbers, table, file, scope)
+        raise
 
 
 def _is_infinite(values: pa.ChunkedArray) -> pa.ChunkedArray:

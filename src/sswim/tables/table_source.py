@@ -15,24 +15,22 @@ from jaxtyping import Float64
 
 from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
 from sswim.rows.rows import as_rows
-from sswim.rows.source import Chunk, MemorySource, Source
+from sswim.rows.source import Chunk, MemorySource, Source, as_chunk
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
-from sswim.tables.schema import schema_to_dict
+from sswim.tables.schema import Schema, schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
 from sswim.tables.table import (
     CHUNK_ROWS,
     ChunkedTable,
     MemoryTable,
-    TableError,
-    chunk_rows,
     split_rows,
 )
 from sswim.tables.table_io import open_table, read_small_table
 from sswim.tables.table_rows import (
     KEEP_ALL,
     LeftOut,
-    TargetedRows,
     input_names,
+    naming_infinite,
     read_rows,
     require_finite,
     select_all_rows,
@@ -61,6 +59,8 @@ class FrameSource(MemorySource):
         notes: What was said of the table already.
         crs: Coordinate reference system of the rows, as well-known text, if they have one.
     """
+
+    schema: Schema
 
     def __init__(
         self,
@@ -99,7 +99,6 @@ class FrameSource(MemorySource):
         self.n_left_out = n_left_out
         self.n_rows = n_left_out + table.num_rows
         self.columns = tuple(learnt.schema.names) if has_names else None
-        self.table_schema = schema_to_dict(self.schema)
 
 
 class TableSource(Source):
@@ -111,6 +110,8 @@ class TableSource(Source):
         left_out: Which rows are left out. The other rows keep their numbers.
     """
 
+    schema: Schema
+
     def __init__(
         self, table: ChunkedTable, learnt: LearntSchema, left_out: LeftOut = KEEP_ALL
     ) -> None:
@@ -120,7 +121,6 @@ class TableSource(Source):
         self.isotropic = learnt.schema.isotropic
         self.names = tuple(learnt.schema.feature_names)
         self.columns = tuple(learnt.schema.names)
-        self.table_schema = schema_to_dict(learnt.schema)
         self.notes = (*table.notes, *learnt.notes)
         self.n_left_out = 0
         self.n_rows = table.n_rows
@@ -130,27 +130,16 @@ class TableSource(Source):
     def facts(self) -> dict[str, Any]:
         """Return the columns and the size of the table."""
         size = {"rows": self.table.n_rows, "bytes": self.table.nbytes}
-        return {**(self.table_schema or {}), "left_out": repr(self._left_out), **size}
+        return {**schema_to_dict(self.schema), "left_out": repr(self._left_out), **size}
 
     def chunks(self, share: Share = ALL_ROWS) -> Iterator[Chunk]:
         """Read the rows of a share, in smaller chunks where categories make the matrix wide."""
-        n_rows = chunk_rows(len(self.schema.feature_names))
         schema = self.schema
         for rows in read_rows(self.table, schema.names, schema.target, self._left_out, share):
-            for first in range(0, len(rows.numbers), n_rows):
-                part = slice(first, first + n_rows)
-                table = rows.table.slice(first, n_rows)
-                yield self._encode(rows, rows.numbers[part], table, rows.targets[part])
-
-    def _encode(
-        self, rows: TargetedRows, numbers: np.ndarray, table: pa.Table, targets: np.ndarray
-    ) -> Chunk:
-        try:
-            inputs = self._learnt.encode(numbers, table)
-        except TableError:
-            require_finite(numbers, table, rows.file)
-            raise
-        return Chunk(numbers, inputs, targets)
+            for piece in rows.pieces(len(schema.feature_names)):
+                with naming_infinite(piece.numbers, piece.table, piece.file):
+                    inputs = self._learnt.encode(piece.numbers, piece.table)
+                yield as_chunk(piece.numbers, inputs, piece.targets)
 
 
 def open_source(

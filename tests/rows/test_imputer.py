@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from sswim.base.validation import UserError
+from sswim.rows import GaussianImputer, impute, learn_imputer
 from sswim.rows import imputer as gaussian_imputer
-from sswim.rows.imputer import GaussianImputer, learn_imputer
 
 Array = NDArray[np.float64]
 
@@ -97,11 +98,6 @@ def test_filled_cells_stay_within_the_range_whatever_the_others_are() -> None:
     within = (filled >= imputer.low) & (filled <= imputer.high)
     assert within[gone].all()
     assert np.isfinite(variance).all()
-
-
-def test_no_rows_are_no_rows() -> None:
-    filled, variance = make_imputer(3).fill(np.empty((0, 3)))
-    assert filled.shape == variance.shape == (0, 3)
 
 
 def test_rows_in_small_chunks_are_filled_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,25 +204,8 @@ def test_few_rows_and_many_columns_are_enough(n_rows: int, n_inputs: int) -> Non
     assert GaussianImputer.checked(*astuple(imputer)).mean.shape == (n_inputs,)
 
 
-def test_a_table_without_values_is_filled_with_zeros() -> None:
-    rows = np.full((4, 2), np.nan)
-    filled, variance = learn_imputer(rows).fill(rows)
-    assert not filled.any()
-    assert not variance.any()
-
-
-@pytest.mark.parametrize("unit", [1e-250, 1e-30, 1e30, 1e250])
-def test_extreme_units_are_no_problem(unit: float) -> None:
-    rows = remove(np.random.default_rng(6).normal(size=(50, 3)) * [1.0, unit, unit], 0.2)
-    imputer = learn_imputer(rows)
-    filled, variance = imputer.fill(rows)
-    assert np.isfinite(filled).all()
-    assert np.isfinite(variance).all()
-    GaussianImputer.checked(*astuple(imputer))
-
-
 @pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
-def test_columns_of_any_unit_are_filled_alike(unit: float) -> None:
+def test_columns_of_any_unit_are_filled_alike_and_by_the_stored_arrays(unit: float) -> None:
     rows = np.random.default_rng(6).normal(size=(50, 3))
     rows[:, 2] += 3 * rows[:, 1]
     rows, units = remove(rows, 0.2), np.array([1.0, unit, unit])
@@ -234,29 +213,21 @@ def test_columns_of_any_unit_are_filled_alike(unit: float) -> None:
     filled, variance = imputer.fill(units * rows)
     np.testing.assert_allclose(filled / units, learn_imputer(rows).fill(rows)[0], rtol=1e-8)
     assert np.isfinite(variance).all()
-    GaussianImputer.checked(*astuple(imputer))
+    again = learn_imputer(units * rows)  # the same rows give the same imputer
+    read = GaussianImputer.checked(*astuple(again)).fill(units * rows)
+    for ours, theirs in zip(read, (filled, variance), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
-def test_the_largest_numbers_are_filled() -> None:
+def test_the_largest_numbers_and_columns_without_values_are_filled() -> None:
     largest = np.finfo(np.float64).max
     rows = remove(np.random.default_rng(6).choice([-largest, largest], size=(50, 2)), 0.2)
-    filled, variance = learn_imputer(rows).fill(rows)
-    assert np.isfinite(filled).all()
-    assert np.isfinite(variance).all()
-
-
-def test_the_same_rows_give_the_same_imputer() -> None:
-    rows = remove(np.random.default_rng(7).normal(size=(3000, 3)), 0.2)
-    for first, second in zip(*(astuple(learn_imputer(rows)) for _ in range(2)), strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
-def test_an_imputer_made_of_its_arrays_fills_the_same() -> None:
-    rows = remove(np.random.default_rng(8).normal(size=(60, 4)), 0.2)
-    imputer = learn_imputer(rows)
-    read = GaussianImputer.checked(*astuple(imputer))
-    for before, after in zip(imputer.fill(rows), read.fill(rows), strict=True):
-        np.testing.assert_array_equal(before, after)
+    for given in (rows, np.full((4, 2), np.nan)):
+        filled, variance = learn_imputer(given).fill(given)
+        assert np.isfinite(filled).all()
+        assert np.isfinite(variance).all()
+    assert not filled.any()
+    assert not variance.any()
 
 
 VALID = {
@@ -271,12 +242,6 @@ VALID = {
 def check(**changes: object) -> GaussianImputer:
     arrays = {name: np.array(value) for name, value in (VALID | changes).items()}
     return GaussianImputer.checked(**arrays)
-
-
-def test_valid_arrays_make_an_imputer() -> None:
-    imputer = check()
-    np.testing.assert_array_equal(imputer.correlation, VALID["correlation"])
-    assert check(mean=[0, 1]).mean.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -302,3 +267,59 @@ def test_valid_arrays_make_an_imputer() -> None:
 def test_arrays_that_are_no_imputer_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(UserError, match="An imputer must have a mean"):
         check(**changes)
+
+
+RANDOM = np.random.default_rng(0)
+SAMPLE = RANDOM.normal(size=(200, 3)) @ RANDOM.normal(size=(3, 3))
+IMPUTER = learn_imputer(SAMPLE)
+HOLES = np.array([[1.0, np.nan, 2.0], [0.5, 0.5, 0.5], [np.nan, np.nan, np.nan]])
+KNOWN = np.full(HOLES.shape, 0.25)
+
+
+def imputed(*arguments: Any) -> tuple[Array, Array]:
+    """Return imputed inputs with a variance."""
+    inputs, variance = impute(*arguments)
+    assert variance is not None
+    return inputs, variance
+
+
+def test_complete_rows_stay_as_they_are() -> None:
+    complete = np.ones((2, 3))
+    assert impute(complete, IMPUTER, KNOWN[:2])[0] is complete
+    assert impute(complete, IMPUTER)[1] is None
+
+
+def test_missing_inputs_are_filled_with_their_variance_and_the_one_that_they_have() -> None:
+    filled, variance = IMPUTER.fill(HOLES)
+    inputs, alone = imputed(HOLES, IMPUTER)
+    np.testing.assert_array_equal(inputs, filled)
+    np.testing.assert_array_equal(alone, variance)
+    np.testing.assert_array_equal(alone > 0, np.isnan(HOLES))
+    np.testing.assert_array_equal(imputed(HOLES, IMPUTER, KNOWN)[1], alone + 0.25)
+    assert (KNOWN == 0.25).all()  # the given ones are not changed
+    wide = imputed(1e200 * HOLES, learn_imputer(1e200 * SAMPLE), np.full(HOLES.shape, 1e300))
+    assert np.isfinite(wide[1]).all()
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_indicators_are_neither_filled_nor_used(place: int) -> None:
+    indicators = np.arange(4) == place
+    wide = np.insert(HOLES, place, [7.0, 8.0, 9.0], axis=1)
+    inputs, variance = imputed(wide, IMPUTER, None, indicators)
+    narrow = imputed(HOLES, IMPUTER)
+    assert inputs[:, place].tolist() == [7.0, 8.0, 9.0]
+    assert not variance[:, place].any()
+    np.testing.assert_array_equal(inputs[:, ~indicators], narrow[0])
+    np.testing.assert_array_equal(variance[:, ~indicators], narrow[1])
+    assert np.isnan(wide).sum() == 4  # the given inputs are not changed
+
+
+def test_inputs_that_count_as_known_have_no_variance_of_their_own() -> None:
+    certain, every = np.array([True, False, False]), np.full(3, True)
+    (inputs, variance), uncertain = (
+        imputed(HOLES, IMPUTER, None, None, known) for known in (certain, None)
+    )
+    np.testing.assert_array_equal(inputs, uncertain[0])
+    np.testing.assert_array_equal(variance, np.where(certain, 0.0, uncertain[1]))
+    assert impute(HOLES, IMPUTER, None, None, every)[1] is None
+    assert (imputed(HOLES, IMPUTER, KNOWN, None, every)[1] == 0.25).all()  # what the user said
