@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.conformal import MonitorReport
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import plot_monitor, png
@@ -39,7 +39,7 @@ def measure(n: int, random: np.random.Generator) -> tuple[Matrix, Vector]:
 def watch() -> MonitorReport:
     """Fit a model, calibrate it with rows of its own, and watch new rows."""
     random = np.random.default_rng(SEED)
-    model = SSWIMRegressor(depth=0, n_components=64, random_state=SEED)
+    model = WarpedGPRegressor(depth=0, n_components=64, random_state=SEED)
     model.fit(*measure(N_FIT, random)).calibrate(*measure(N_CALIBRATION, random))
     X, y = measure(N_NEW, random)
     y[FAILURE:] += OFFSET

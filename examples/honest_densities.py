@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import (
     CYCLE,
@@ -142,7 +142,7 @@ def score(
     )
 
 
-def score_model(simulation: Simulation, model: SSWIMRegressor, x: Vector, y: Vector) -> Scores:
+def score_model(simulation: Simulation, model: WarpedGPRegressor, x: Vector, y: Vector) -> Scores:
     """Return the scores of a model."""
     X = x[:, None]
     mean = np.asarray(model.predict(X))
@@ -168,7 +168,7 @@ class Outcome:
     y: Vector
     test_x: Vector
     test_y: Vector
-    models: dict[str, SSWIMRegressor]
+    models: dict[str, WarpedGPRegressor]
     scores: dict[str, Scores]
 
 
@@ -178,7 +178,7 @@ def fit_all(simulation: Simulation) -> Outcome:
     x, y = simulation.draw(N_ROWS, random)
     test_x, test_y = simulation.draw(N_TEST_ROWS, random)
     models = {
-        name: SSWIMRegressor(**COMMON | settings).fit(x[:, None], y)
+        name: WarpedGPRegressor(**COMMON | settings).fit(x[:, None], y)
         for name, settings in simulation.models.items()
     }
     scores = {
@@ -256,7 +256,7 @@ def five_panels() -> tuple[Figure, dict[str, Axes]]:
     return figure, panels
 
 
-def draw_predictions(outcome: Outcome, panels: dict[Axes, SSWIMRegressor]) -> None:
+def draw_predictions(outcome: Outcome, panels: dict[Axes, WarpedGPRegressor]) -> None:
     """Draw each model's prediction into its panel, with a common vertical range."""
     for ax, model in panels.items():
         plot_prediction(model, outcome.x[:, None], outcome.y, coverage=COVERAGE, ax=ax)

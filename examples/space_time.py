@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
-from sswim import SSWIMRegressor
+from sswim import NeighbourGPRegressor
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.maps import predict_grid
 from sswim.plotting import png
@@ -64,13 +64,13 @@ def measure(n_days: int = N_DAYS, n_stations: int = N_STATIONS) -> pd.DataFrame:
     )
 
 
-def fit(rows: pd.DataFrame, **settings: Any) -> SSWIMRegressor:
+def fit(rows: pd.DataFrame, **settings: Any) -> NeighbourGPRegressor:
     """Fit a model of the temperature on the sphere and in time."""
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **(SETTINGS | settings))
+    model = NeighbourGPRegressor(coordinates=("lon", "lat"), **(SETTINGS | settings))
     return model.fit(rows.drop(columns="temperature"), rows["temperature"])
 
 
-def draw_maps(model: SSWIMRegressor, spacing: float = 0.5) -> list[xarray.Dataset]:
+def draw_maps(model: NeighbourGPRegressor, spacing: float = 0.5) -> list[xarray.Dataset]:
     """Return the map of each date, with the truth beside it."""
     found = []
     for date in DATES:

@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from rich.console import Console
 from rich.table import Table
 
-from sswim import Checkpoints, SSWIMRegressor
+from sswim import Checkpoints, WarpedGPRegressor
 from sswim.rows import IterableSource
 
 Inputs = Float64[np.ndarray, "n 2"]
@@ -69,7 +69,7 @@ class Shards:
         return (draw(seed) for seed in range(N_SHARDS))
 
 
-def fit_all(folder: Path) -> dict[str, SSWIMRegressor]:
+def fit_all(folder: Path) -> dict[str, WarpedGPRegressor]:
     """Fit the same model to the same rows, read in several ways."""
     table, checkpoint_folder = folder / "table", folder / "checkpoints"
     write_shards(table)
@@ -77,16 +77,16 @@ def fit_all(folder: Path) -> dict[str, SSWIMRegressor]:
     source.names = NAMES  # without this the inputs have no names
     # A training that ends early, and is resumed by another fit.
     checkpoints = Checkpoints(checkpoint_folder, every=2)
-    stopped = SSWIMRegressor(**SETTINGS, callback=lambda member, step: step.index == 7)
+    stopped = WarpedGPRegressor(**SETTINGS, callback=lambda member, step: step.index == 7)
     stopped.fit(table, "height", memory=0, checkpoints=checkpoints)
     resume = Checkpoints(checkpoint_folder, every=2, resume=True)
     models = {
-        "a folder, held in memory": SSWIMRegressor(**SETTINGS).fit(table, "height"),
-        "a folder, streamed": SSWIMRegressor(**SETTINGS).fit(table, "height", memory=0),
-        "the same, resumed": SSWIMRegressor(**SETTINGS).fit(
+        "a folder, held in memory": WarpedGPRegressor(**SETTINGS).fit(table, "height"),
+        "a folder, streamed": WarpedGPRegressor(**SETTINGS).fit(table, "height", memory=0),
+        "the same, resumed": WarpedGPRegressor(**SETTINGS).fit(
             table, "height", memory=0, checkpoints=resume
         ),
-        "an iterable, streamed": SSWIMRegressor(**SETTINGS).fit(source, memory="1MiB"),
+        "an iterable, streamed": WarpedGPRegressor(**SETTINGS).fit(source, memory="1MiB"),
     }
     resume.remove()
     return models

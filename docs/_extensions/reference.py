@@ -39,7 +39,7 @@ RETURNED = (
     "sswim.estimator.permutation.Importance",
     "sswim.conformal.MonitorReport",
     "sswim.ensemble.plan.FittedKind",
-    "sswim.estimator.prediction_methods.Member",
+    "sswim.estimator.Member",
     "sswim.rows.scaling.Scaling",
 )
 """Classes that users get from methods and attributes, but do not import."""

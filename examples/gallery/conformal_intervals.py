@@ -10,7 +10,7 @@ errors on rows that were not in the fit, and conformal intervals then cover what
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 
 n_rows, n_held, settings = 400, 400, {"depth": 0, "n_components": 128}
 # sphinx_gallery_start_ignore
@@ -33,7 +33,7 @@ X, y = draw(n_rows)
 X_held, y_held = draw(n_held)
 X_test, y_test = draw(10_000)
 
-model = SSWIMRegressor(random_state=0, **settings).fit(X, y)
+model = WarpedGPRegressor(random_state=0, **settings).fit(X, y)
 model.calibrate(X_held, y_held)
 
 # %%

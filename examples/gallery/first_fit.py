@@ -33,7 +33,9 @@ model = SSWIMRegressor(random_state=0)
 import os
 
 if "SSWIM_GALLERY_QUICK" in os.environ:
-    model.set_params(depth=1, n_components=32, n_pseudo=8, max_iter=5)
+    from sswim import Recipe
+
+    model.set_params(recipe=Recipe(n_components=32, n_pseudo=8, max_iter=5), n_members=1)
 # sphinx_gallery_end_ignore
 model.fit(X, y)
 

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 
 n_files, n_rows_each, settings = 7, 10_000, {"n_components": 160, "max_iter": 20}
 # sphinx_gallery_start_ignore
@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory() as folder:
     size = sum(path.stat().st_size for path in Path(folder).iterdir())
     print(f"{n_files * n_rows_each:,} rows in {n_files} files of {size / 1e6:.1f} MB together")
     for memory in ("2GiB", "1MB"):
-        model = SSWIMRegressor(depth=0, length_scale=0.5, random_state=0, **settings)
+        model = WarpedGPRegressor(depth=0, length_scale=0.5, random_state=0, **settings)
         models[memory] = model.fit(folder, "height", memory=memory)
 
 # %%

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sswim import SSWIMRegressor
+from sswim import NeighbourGPRegressor
 from sswim.maps import predict_grid
 
 n_rows, n_cells, n_steps = 3000, 80, 200
@@ -52,7 +52,7 @@ rows = rows[~cloudy(rows["east"], rows["north"])]
 # Fit, and predict the map. ``predict_grid`` returns an :mod:`xarray` dataset; for degrees, add
 # ``coordinates=("lon", "lat")`` to the model.
 
-model = SSWIMRegressor(depth=1, n_neighbors=64, max_iter=n_steps, random_state=0)
+model = NeighbourGPRegressor(depth=1, n_neighbors=64, max_iter=n_steps, random_state=0)
 model.fit(rows[["east", "north"]], rows["height"])
 grid = predict_grid(model, (0, 10, 0, 10), shape=(n_cells, n_cells), include_noise=False)
 x, y = np.meshgrid(grid["east"], grid["north"])

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import WarpedGPRegressor, evaluate
 
 n_rows, settings = 700, {"depth": 1, "n_components": 256, "noise": "input-dependent"}
 # sphinx_gallery_start_ignore
@@ -61,7 +61,7 @@ rows.head()
 # The target may be named; it is a column of the same frame. A single model keeps this example
 # short; the default does better and takes longer.
 
-model = SSWIMRegressor(random_state=0, **settings).fit(rows, "rent")
+model = WarpedGPRegressor(random_state=0, **settings).fit(rows, "rent")
 print("\n".join(model.input_names_))
 
 # %%

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.cli.demo import nonstationary_signal
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps
 
@@ -32,7 +32,7 @@ X = x.unsqueeze(-1)
 # %%
 # One model with one warp. The initial length-scale is short, because the signal changes often.
 
-model = SSWIMRegressor(depth=1, length_scale=0.2, random_state=0, **settings).fit(X, y)
+model = WarpedGPRegressor(depth=1, length_scale=0.2, random_state=0, **settings).fit(X, y)
 
 # %%
 # Where the signal changes fast, the warp is steep: over the same stretch of the input the warped

@@ -11,7 +11,7 @@ single model one by one.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import WarpedGPRegressor, evaluate
 from sswim.plotting import plot_pit, plot_prediction
 
 n_rows, settings = 800, {"depth": 0, "n_components": 128, "max_iter": 300}
@@ -44,7 +44,7 @@ variants = {
 }
 models = {}
 for name, variant in variants.items():
-    models[name] = SSWIMRegressor(random_state=0, **settings, **variant).fit(X, y)
+    models[name] = WarpedGPRegressor(random_state=0, **settings, **variant).fit(X, y)
     scores = evaluate(models[name], X_test, y_test)
     right = X_test[:, 0] > 3
     part = evaluate(models[name], X_test[right], y_test[right])

@@ -10,7 +10,7 @@ time where much happens.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import WarpedGPRegressor, evaluate
 from sswim.plotting import plot_prediction, plot_warps
 
 n_rows, settings = 250, {"n_components": 256, "n_pseudo": 64, "max_iter": 250}
@@ -46,7 +46,7 @@ X_test, y_test = measure(2000)
 # oscillates several times.
 
 models = {
-    depth: SSWIMRegressor(depth=depth, length_scale=0.2, random_state=0, **settings).fit(X, y)
+    depth: WarpedGPRegressor(depth=depth, length_scale=0.2, random_state=0, **settings).fit(X, y)
     for depth in (0, 1)
 }
 for depth, model in models.items():

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 
 n_rows, n_features, n_steps = 40_000, 128, 20
 # sphinx_gallery_start_ignore
@@ -36,11 +36,11 @@ import sys
 
 import torch
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.distributed import join_processes
 
 table, out, settings = sys.argv[1:]
-model = SSWIMRegressor(**json.loads(settings))
+model = WarpedGPRegressor(**json.loads(settings))
 with join_processes(torch.device("cpu")) as processes:
     model.fit(table, "y", processes=processes)
     if processes.is_first:
@@ -69,7 +69,7 @@ with tempfile.TemporaryDirectory() as name:
     script.write_text(SCRIPT)
 
     began = time.perf_counter()
-    one_process = SSWIMRegressor(**settings).fit(table, "y")
+    one_process = WarpedGPRegressor(**settings).fit(table, "y")
     print(f"one process: {time.perf_counter() - began:.1f} s")
 
     began = time.perf_counter()
@@ -80,7 +80,7 @@ with tempfile.TemporaryDirectory() as name:
         stderr=subprocess.DEVNULL,
     )
     print(f"two processes: {time.perf_counter() - began:.1f} s, start included")
-    two_processes = SSWIMRegressor.load(out)
+    two_processes = WarpedGPRegressor.load(out)
 
 # %%
 

@@ -10,7 +10,7 @@ feature under a Gaussian input is in closed form, so the prediction needs no sam
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.plotting import plot_prediction
 
 n_rows, settings = 300, {"depth": 0, "n_components": 256, "length_scale": 0.3, "max_iter": 400}
@@ -30,7 +30,7 @@ def cliff(x):
 random = np.random.default_rng(0)
 X = random.uniform(-3, 3, (n_rows, 1))
 y = cliff(X[:, 0]) + 0.1 * random.normal(size=n_rows)
-model = SSWIMRegressor(random_state=0, **settings).fit(X, y)
+model = WarpedGPRegressor(random_state=0, **settings).fit(X, y)
 
 # %%
 # Predict at positions whose error has a standard deviation of 0.3. Far from the cliff nothing

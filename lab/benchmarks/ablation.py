@@ -28,16 +28,15 @@ from sswim_lab.bench.accuracy import load_split
 from sswim_lab.bench.runner import SETS
 from sswim_lab.datasets import Split
 
+from sswim import SSWIMRegressor
 from sswim.ensemble.draws import draw_members
 from sswim.ensemble.ensemble import make_ensemble
 from sswim.ensemble.fit import TrainedMembers, combine_members, train_members
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.plan import KINDS, KindName, Plan
-from sswim.estimator.regressor import SSWIMRegressor
-from sswim.estimator.settings import make_fit_plan
 from sswim.rows.rows import Measure, as_rows
 from sswim.rows.source import MemorySource
-from sswim.rows.summary import has_ties, summarise
+from sswim.rows.summary import summarise
 from sswim.rows.training_rows import read_training_rows
 
 COVERAGE = 0.9
@@ -77,12 +76,9 @@ def scores(mixture: Mixture, targets: torch.Tensor, spread: float) -> dict[str, 
 
 def ablate(rows: Split, seed: int) -> Iterator[dict[str, Any]]:
     """Train the kinds of the default on the training rows, and yield the scores of each variant."""
-    regressor = SSWIMRegressor()
     source = MemorySource(as_rows(rows.train_x, rows.train_y))
     summary = summarise(source)
-    n_inputs = rows.train_x.shape[1]
-    tied = has_ties(summary.sample)
-    plan = make_fit_plan(regressor, summary.n_rows, n_inputs, tied=tied)
+    plan = SSWIMRegressor()._plan(summary)
     training = read_training_rows(
         source,
         summary,

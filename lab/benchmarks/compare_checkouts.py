@@ -11,7 +11,6 @@ file, predictions, densities and draws are compared as bytes.
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import os
 import subprocess
@@ -28,9 +27,6 @@ from safetensors.numpy import load_file
 Arrays = dict[str, np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray]
 
-OLD_NAMES = {"n_components": "n_features", "cdf": "cumulative"}
-"""Names before version 0.2, for checkouts that still have them."""
-
 
 def draw_rows(n: int, n_inputs: int, n_targets: int = 1, seed: int = 0) -> Rows:
     """A function that gets faster along its first input, with skewed noise that varies."""
@@ -44,15 +40,15 @@ def draw_rows(n: int, n_inputs: int, n_targets: int = 1, seed: int = 0) -> Rows:
 
 
 def _estimator(**settings: Any) -> Any:
-    import sswim  # noqa: PLC0415 (of the checkout under test)
+    """Make the estimator of these settings, of the checkout under test."""
+    settings |= {"random_state": 0, "device": "cpu"}
+    try:
+        from sswim.estimator import make_estimator  # noqa: PLC0415 (of the checkout under test)
+    except ImportError:  # one class had all settings
+        from sswim import SSWIMRegressor  # noqa: PLC0415 (of the checkout under test)
 
-    kind = sswim.SSWIMRegressor
-    if "depth" in settings and hasattr(sswim, "WarpedGPRegressor"):
-        kind = sswim.WarpedGPRegressor
-    known = inspect.signature(kind).parameters
-    names = {name: name if name in known else OLD_NAMES[name] for name in settings}
-    settings = {names[name]: value for name, value in settings.items()}
-    return kind(**settings, random_state=0, device="cpu")
+        return SSWIMRegressor(**settings)
+    return make_estimator(**settings)
 
 
 def _fit_default(folder: Path) -> Arrays:
@@ -209,7 +205,7 @@ def _command(folder: Path, sswim: list[str], options: list[str], X: Any, y: Any)
     environment = {**os.environ, **threads}
     fixed = ["--target", "y", "--out", str(model), "--random-state", "0", "--device", "cpu"]
     for arguments in (
-        ["fit", str(table), *fixed, "--quiet", *options],
+        ["fit", str(table), *fixed, *options],
         ["predict", str(model), str(table), "--out", str(out)],
     ):
         subprocess.run([*sswim, *arguments], check=True, env=environment, capture_output=True)
@@ -228,7 +224,6 @@ def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arr
     found = {
         f"file {name.replace('.scores.', '.normal_scores.', 1)}": stored[name] for name in stored
     }
-    cdf = getattr(model, "cdf" if hasattr(model, "cdf") else OLD_NAMES["cdf"])
     mean, std = model.predict(X, return_std=True, X_std=X_std)
     _, function_std = model.predict(X, return_std=True, include_noise=False, X_std=X_std)
     found |= {"mean": mean, "std": std, "function std": function_std}
@@ -237,7 +232,7 @@ def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arr
     found["quantiles"] = model.predict_quantiles(X[:500], (0.05, 0.5, 0.95), X_std=X_std)
     found["noise"] = model.predict_noise(X, X_std=X_std)
     found["log density"] = model.log_density(X, y, X_std=X_std)
-    found["cdf"] = cdf(X, y, X_std=X_std)
+    found["cdf"] = model.cdf(X, y, X_std=X_std)
     found["draws"] = model.sample_y(X[:100], 3, random_state=1)
     found["weights"] = model.weights_
     if hasattr(model, "log_marginal_likelihood_"):  # not of models that predict by neighbours

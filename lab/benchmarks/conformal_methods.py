@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sswim_lab.peers.trees import LightGBM
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 N_FOLDS = 5
@@ -146,15 +146,15 @@ class Trees(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.fitted_.predict(X).mean
 
 
-def _fit(settings: dict[str, Any], x: Array, y: Array, seed: int) -> tuple[SSWIMRegressor, float]:
+def _fit(settings: dict[str, Any], x: Array, y: Array, seed: int) -> tuple[BaseRegressor, float]:
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about ties and extreme targets, which are meant here
-        model = SSWIMRegressor(random_state=seed, device="cpu", **settings).fit(x, y)
+        model = make_estimator(random_state=seed, device="cpu", **settings).fit(x, y)
     return model, time.perf_counter() - began
 
 
-def _ends(model: SSWIMRegressor, x: Array, **options: Any) -> Ends:
+def _ends(model: BaseRegressor, x: Array, **options: Any) -> Ends:
     """Return the ends of ``predict_interval`` at all levels, from one prediction."""
     sides = ([0.5 * (1 + sign * level) for level in LEVELS] for sign in (-1, 1))
     lower, upper = np.split(model.predict_quantiles(x, [*chain(*sides)], **options).T, 2)

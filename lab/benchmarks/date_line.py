@@ -24,7 +24,7 @@ from markdown_tables import table_line
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.maps import predict_grid
 from sswim.plotting import INK, png
 
@@ -65,16 +65,16 @@ def is_near(place: Place, rows: pd.DataFrame) -> NDArray[np.bool_]:
     return distance.to_numpy() < NEAR
 
 
-def fit(place: Place, kind: Kind, seed: int, settings: dict[str, Any]) -> SSWIMRegressor:
+def fit(place: Place, kind: Kind, seed: int, settings: dict[str, Any]) -> BaseRegressor:
     """Fit the rows of a seed."""
     random = np.random.default_rng(seed)
     rows = draw(place, N_ROWS, random)
     y = truth(rows["lon"].to_numpy(), rows["lat"].to_numpy()) + NOISE * random.normal(size=N_ROWS)
     coordinates = ("lon", "lat") if kind == "sphere" else None
-    return SSWIMRegressor(coordinates=coordinates, random_state=seed, **settings).fit(rows, y)
+    return make_estimator(coordinates=coordinates, random_state=seed, **settings).fit(rows, y)
 
 
-def score(model: SSWIMRegressor, place: Place) -> dict[str, float]:
+def score(model: BaseRegressor, place: Place) -> dict[str, float]:
     """Return errors of the function near the line or the pole, and elsewhere."""
     rows = draw(place, 6000, np.random.default_rng(99))
     exact = truth(rows["lon"].to_numpy(), rows["lat"].to_numpy())
@@ -95,7 +95,7 @@ def score(model: SSWIMRegressor, place: Place) -> dict[str, float]:
     return found
 
 
-def picture(models: dict[Kind, SSWIMRegressor]) -> Figure:
+def picture(models: dict[Kind, BaseRegressor]) -> Figure:
     """Draw mean, error and standard deviation of both models across the date line."""
     figure = Figure(figsize=(12, 6.6), layout="constrained")
     panels = figure.subplots(len(models), 3)
@@ -129,7 +129,7 @@ def picture(models: dict[Kind, SSWIMRegressor]) -> Figure:
     return figure
 
 
-def map_across_the_line(model: SSWIMRegressor, kind: Kind) -> xarray.Dataset:
+def map_across_the_line(model: BaseRegressor, kind: Kind) -> xarray.Dataset:
     """Return a map; a plain model is asked for each side by itself, as its rows were given."""
     west, east, south, north = REGIONS["date line"]
     if kind == "sphere":
@@ -184,7 +184,7 @@ def main() -> None:
                 append_line(out, row)
                 print(row)
     if arguments.picture is not None:
-        models: dict[Kind, SSWIMRegressor] = {
+        models: dict[Kind, BaseRegressor] = {
             kind: fit("date line", kind, 0, settings) for kind in get_args(Kind)
         }
         arguments.picture.write_bytes(png(picture(models), dpi=90))

@@ -27,7 +27,8 @@ from markdown_tables import table_line
 from numpy.typing import NDArray
 from sswim_lab.datasets import Split, split
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
+from sswim.estimator import BaseRegressor
 
 RESULTS = Path(__file__).parents[1] / "results" / "densities.jsonl"
 
@@ -96,7 +97,7 @@ def run(key: Key, device: str) -> dict[str, Any]:
     began = time.perf_counter()
     means, densities, scores = [], [], {}
     for depth in depths:
-        regressor = SSWIMRegressor(depth=depth, **settings, device=device)
+        regressor = WarpedGPRegressor(depth=depth, **settings, device=device)
         regressor.fit(rows.train_x, rows.train_y)
         means.append(np.asarray(regressor.predict(rows.test_x)))
         densities.append(regressor.log_density(rows.test_x, rows.test_y))
@@ -130,7 +131,7 @@ def score(
     }
 
 
-def _coverage(regressor: SSWIMRegressor, rows: Split) -> float:
+def _coverage(regressor: BaseRegressor, rows: Split) -> float:
     """Return the fraction of test rows within their 90 % intervals."""
     lower, upper = regressor.predict_interval(rows.test_x, 0.9)
     return float(np.mean((lower <= rows.test_y) & (rows.test_y <= upper)))

@@ -20,7 +20,8 @@ import torch
 from arguments import script_parser
 from sswim_lab.bench.methods import ABLATIONS
 
-from sswim import SSWIMRegressor, __version__
+from sswim import __version__
+from sswim.estimator import make_estimator
 
 SMALL, LARGE = (687, 8), (10_000, 20)
 """Numbers of rows and columns of a small table and of a larger one."""
@@ -40,7 +41,7 @@ def measure_fit(size: tuple[int, int], repeats: int, **settings: Any) -> float:
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
-        SSWIMRegressor(random_state=0, device="cpu", **settings).fit(x, y)
+        make_estimator(random_state=0, device="cpu", **settings).fit(x, y)
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 

@@ -28,14 +28,14 @@ from markdown_tables import scores_cell, table_line
 from sswim_lab.datasets import split
 
 from sswim.base.devices import resolve_device
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 SETS = "supercond,ailerons,pumadyn32nm,elevators,parkinsons"
 
 MATRICES: dict[str, dict[str, Any]] = {
     "diagonal": {},
-    "projected, Q = 8": {"warp_dim": 8},
-    "projected, Q = 16": {"warp_dim": 16},
+    "projected, Q = 8": {"warp_matrix": "projected", "warp_dim": 8},
+    "projected, Q = 16": {"warp_matrix": "projected", "warp_dim": 16},
     "full, Q = 8": {"warp_dim": 8, "warp_matrix": "full"},
 }
 """Settings of each matrix, by its name in the tables."""
@@ -82,13 +82,13 @@ class Rows:
         self.y, self.new_y = (y[:most] - mean) / spread, (new_y - mean) / spread
 
 
-def fit(rows: Rows, settings: dict[str, Any]) -> SSWIMRegressor:
+def fit(rows: Rows, settings: dict[str, Any]) -> BaseRegressor:
     """Fit one model."""
-    return SSWIMRegressor(depth=1, random_state=0, **settings).fit(rows.x, rows.y)
+    return make_estimator(depth=1, random_state=0, **settings).fit(rows.x, rows.y)
 
 
 def predict_seconds(
-    model: SSWIMRegressor, x: np.ndarray[Any, Any], now: Callable[[], float]
+    model: BaseRegressor, x: np.ndarray[Any, Any], now: Callable[[], float]
 ) -> float:
     """Return the seconds that means and variances of rows take."""
     started = now()

@@ -27,8 +27,9 @@ from sswim_lab.datasets import Split, Table, load, split
 from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
-from sswim import Recipe, SSWIMRegressor
+from sswim import Recipe
 from sswim.base.devices import resolve_device
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.evaluation import evaluate
 
 FILES, COVERAGE = 8, 0.9
@@ -68,17 +69,17 @@ def write_training_rows(folder: Path, rows: Split, table: Table) -> None:
 
 def fit_sswim(
     settings: dict[str, Any], rows: Split, table: Table, device: str
-) -> tuple[SSWIMRegressor, float]:
+) -> tuple[BaseRegressor, float]:
     """Return a fitted regressor and the seconds of its fit."""
     with tempfile.TemporaryDirectory() as folder:
         write_training_rows(Path(folder), rows, table)
         began = time.perf_counter()
-        regressor = SSWIMRegressor(**settings, random_state=0, device=device)
+        regressor = make_estimator(**settings, random_state=0, device=device)
         regressor.fit(folder, table.target, memory="64GiB")
         return regressor, time.perf_counter() - began
 
 
-def score_sswim(regressor: SSWIMRegressor, rows: Split) -> dict[str, float]:
+def score_sswim(regressor: BaseRegressor, rows: Split) -> dict[str, float]:
     """Return the scores of sswim on the test rows."""
     scores = evaluate(regressor, rows.test_x, rows.test_y, COVERAGE)
     return {"rmse": scores.rmse, "mnlp": scores.mnlp, "coverage_of_90": scores.coverage}

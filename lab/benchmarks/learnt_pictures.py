@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from relevance_rows import Case, make_table
 
-from sswim import SSWIMRegressor
+from sswim import SSWIMRegressor, WarpedGPRegressor
 from sswim.plotting import plot_effect, plot_local_metric, plot_prediction, plot_relevance
 
 
@@ -84,9 +84,9 @@ def metric_pictures(folder: Path) -> None:
     _save(figure, folder / "learnt-metric.png")
 
 
-def _warped_model() -> SSWIMRegressor:
+def _warped_model() -> WarpedGPRegressor:
     """Make a model of four members with one warp each."""
-    return SSWIMRegressor(depth=1, n_members=4, n_components=256, n_pseudo=48, random_state=0)
+    return WarpedGPRegressor(depth=1, n_members=4, n_components=256, n_pseudo=48, random_state=0)
 
 
 def _save(drawn: Axes | Figure, path: Path) -> None:

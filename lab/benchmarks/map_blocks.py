@@ -25,7 +25,7 @@ from json_lines import append_line, read_lines
 from markdown_tables import table_line
 from sswim_lab.datasets import load
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import NeighbourGPRegressor, evaluate
 from sswim.maps import evaluate_blocks
 
 SETTINGS: dict[str, Any] = {"depth": 1, "n_neighbors": 64, "random_state": 0}
@@ -87,7 +87,7 @@ def main() -> None:
             continue
         data = prism(n_rows, arguments.folder) if name == "prism" else waves(n_rows)
         rows, y, other_rows, other_y = data
-        model = SSWIMRegressor(coordinates=("lon", "lat"), **SETTINGS).fit(rows, y)
+        model = NeighbourGPRegressor(coordinates=("lon", "lat"), **SETTINGS).fit(rows, y)
         elsewhere = asdict(evaluate(model, other_rows, other_y))
         for spacing in wanted:
             began = perf_counter()

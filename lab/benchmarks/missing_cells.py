@@ -45,8 +45,8 @@ from missing_cells_table import compact_table, line_key, table
 from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
-from sswim import SSWIMRegressor
 from sswim.ensemble.scores import mixture_crps
+from sswim.estimator import BaseRegressor, make_estimator
 
 RESULTS = Path("results/missing-cells.jsonl")
 RATES = (0.2, 0.5, 0.05)
@@ -152,7 +152,7 @@ def measure(job: Job, device: str, quick: bool) -> list[dict[str, Any]]:
     first = WAYS[methods[0]]
     inputs = prepare(first, rows)
     began = time.perf_counter()
-    regressor = SSWIMRegressor(random_state=0, device=device, **(QUICK if quick else {}))
+    regressor = make_estimator(random_state=0, device=device, **(QUICK if quick else {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         std = inputs.train_std if first.std_at_fit else None
@@ -166,7 +166,7 @@ def measure(job: Job, device: str, quick: bool) -> list[dict[str, Any]]:
     ]
 
 
-def score(regressor: SSWIMRegressor, inputs: Inputs, y: Array, std: bool) -> dict[str, float]:
+def score(regressor: BaseRegressor, inputs: Inputs, y: Array, std: bool) -> dict[str, float]:
     """Return the scores of test rows, and of the same rows with all their cells."""
     began = time.perf_counter()
     mixture = regressor.predict_distribution(inputs.test, X_std=inputs.test_std if std else None)

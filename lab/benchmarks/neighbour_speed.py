@@ -17,8 +17,8 @@ from arguments import add_device, add_out, result_path, script_parser
 from json_lines import append_line
 from numpy.typing import NDArray
 
+from sswim import NeighbourGPRegressor
 from sswim.base.devices import resolve_device
-from sswim.estimator.regressor import SSWIMRegressor
 
 N_INPUTS = 10
 
@@ -55,7 +55,7 @@ def main() -> None:
     for n_rows in sizes:
         x, y = make_rows(n_rows)
         for repeat in range(arguments.repeats):
-            model = SSWIMRegressor(
+            model = NeighbourGPRegressor(
                 depth=1, n_neighbors=arguments.n_neighbors, random_state=repeat, device=device.type
             )
             begin = time.perf_counter()

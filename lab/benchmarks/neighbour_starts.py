@@ -17,7 +17,7 @@ from arguments import add_out, script_parser
 from json_lines import append_line
 from numpy.typing import NDArray
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim import NeighbourGPRegressor
 
 Array = NDArray[np.float64]
 N_ROWS = 3000
@@ -60,7 +60,7 @@ def main() -> None:
     for name, (x, y) in tables.items():
         n_train = 2 * len(x) // 3
         for start in STARTS:
-            model = SSWIMRegressor(
+            model = NeighbourGPRegressor(
                 depth=0,
                 n_neighbors=64,
                 length_scale=start * np.sqrt(x.shape[1]),

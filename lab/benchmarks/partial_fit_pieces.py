@@ -23,8 +23,8 @@ import numpy as np
 from arguments import script_parser
 from json_lines import append_line, read_lines
 
-from sswim import SSWIMRegressor
 from sswim.base.version import __version__
+from sswim.estimator import BaseRegressor, make_estimator
 
 N_FITTED, N_POINTS, PIECE, N_INPUTS = 500, 1000, 100, 4
 
@@ -52,7 +52,7 @@ def make_rows(n: int, noise: float, seed: int) -> Rows:
     return x[places], y[places]
 
 
-def compare(ours: SSWIMRegressor, theirs: SSWIMRegressor, points: Rows) -> dict[str, float]:
+def compare(ours: BaseRegressor, theirs: BaseRegressor, points: Rows) -> dict[str, float]:
     """Return the largest differences: of means and deviations in target spreads, and in nats."""
     found = []
     for model in (ours, theirs):
@@ -76,7 +76,7 @@ def timed(action: Callable[[], object]) -> float:
 def measure(kind: str, n_rows: int, *, predict_each: bool) -> dict[str, Any]:
     """Measure one kind of model."""
     noise, settings = KINDS[kind]
-    fitted = SSWIMRegressor(**settings, device="cpu").fit(*make_rows(N_FITTED, noise, seed=0))
+    fitted = make_estimator(**settings, device="cpu").fit(*make_rows(N_FITTED, noise, seed=0))
     points = make_rows(N_POINTS, noise, seed=1)
     x, y = make_rows(n_rows, noise, seed=2)
     pieces = copy.deepcopy(fitted)

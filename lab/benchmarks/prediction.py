@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from peers import SVGP_INDUCING, LeftOutError, require_gpytorch, synthetic
 from timing import Comparison, Rounds, Workload, compare, machine
 
-from sswim import SSWIMRegressor
 from sswim.base.devices import resolve_device
+from sswim.estimator import BaseRegressor, make_estimator
 
 FITTED_ROWS, N_INPUTS = 2000, 20
 CHUNK_ROWS = 4096
@@ -33,7 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SVGP_NAME = f"SVGP-{SVGP_INDUCING}, std"
 
 
-def predictions(regressor: SSWIMRegressor, x: NDArray[np.float64], *, std: bool) -> Workload:
+def predictions(regressor: BaseRegressor, x: NDArray[np.float64], *, std: bool) -> Workload:
     """Return the prediction of means, with or without standard deviations."""
 
     def predict() -> None:
@@ -42,7 +42,7 @@ def predictions(regressor: SSWIMRegressor, x: NDArray[np.float64], *, std: bool)
     return predict
 
 
-def intervals(regressor: SSWIMRegressor, x: NDArray[np.float64]) -> Workload:
+def intervals(regressor: BaseRegressor, x: NDArray[np.float64]) -> Workload:
     """Return the prediction of intervals."""
 
     def predict() -> None:
@@ -52,7 +52,7 @@ def intervals(regressor: SSWIMRegressor, x: NDArray[np.float64]) -> Workload:
 
 
 def products(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     n_rows: int,
     device: torch.device,
     *,
@@ -78,7 +78,7 @@ def products(
     return multiply
 
 
-def product_shapes(regressor: SSWIMRegressor, *, variance: bool) -> list[tuple[int, int]]:
+def product_shapes(regressor: BaseRegressor, *, variance: bool) -> list[tuple[int, int]]:
     """Return the shapes of the matrices by which features are multiplied."""
     shapes = []
     for member in regressor.members_:
@@ -101,7 +101,7 @@ def workloads(
     x = synthetic(n_rows, N_INPUTS).x
     result: dict[str, Workload] = {}
     for name in names:
-        regressor = SSWIMRegressor(
+        regressor = make_estimator(
             **SETTINGS[name], max_iter=2, dtype=dtype, device=str(device), random_state=0
         )
         regressor.fit(few.x.numpy(), few.y.numpy())

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from launches import N_INPUTS, fit_arguments, python_command, torchrun_command, write_rows
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.version import __version__
 
 N_ROWS, STEPS = 2000, 20
@@ -51,7 +51,7 @@ def predictions(folder: Path, options: list[str], command: list[str], threads: s
     points = np.random.default_rng(1).normal(size=(500, N_INPUTS))
     names = [f"x{number}" for number in range(N_INPUTS)]
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
-    model = SSWIMRegressor.load(out)
+    model = load(out)
     assert list(model.feature_names_in_) == names
     return model.predict_distribution(points).mean.numpy()[:, 0]
 

@@ -25,8 +25,9 @@ from peers import SVGP_INDUCING, require_gpytorch, synthetic
 from sswim_lab.datasets import FOLDER_VARIABLE, Split, split
 from timing import machine
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 from sswim.base.devices import resolve_device
+from sswim.estimator import make_estimator
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -92,7 +93,7 @@ def svgp_laps(rows: Split, epochs: int, seed: int, device: torch.device) -> Iter
 def sswim_lap(name: str, rows: Split, seed: int, device: torch.device, svgp: Sequence[Lap]) -> Lap:
     """Fit sswim and compare it with the final error of SVGP."""
     settings = METHODS[name]
-    regressor = SSWIMRegressor(random_state=seed, device=str(device), **settings)
+    regressor = make_estimator(random_state=seed, device=str(device), **settings)
     began = _now(device)
     regressor.fit(rows.train_x, rows.train_y)
     seconds = _now(device) - began
@@ -164,7 +165,7 @@ def _warm_up(device: torch.device) -> None:
         svgp = require_gpytorch().SVGP.start(single, 32)
         svgp.epoch(single, data.y.to(single))
         svgp.predict(single)
-    regressor = SSWIMRegressor(depth=1, max_iter=1, device=str(device), random_state=0)
+    regressor = WarpedGPRegressor(depth=1, max_iter=1, device=str(device), random_state=0)
     regressor.fit(data.x.numpy(), data.y.numpy()).predict(data.x.numpy())
 
 

@@ -30,7 +30,7 @@ from markdown_tables import table_line
 from parquet_rows import write_file
 from timing import machine, process_bytes
 
-from sswim import SSWIMRegressor, Step
+from sswim import Step, WarpedGPRegressor
 from sswim.base.devices import resolve_device
 from sswim.distributed.processes import join_processes, local_device
 from sswim.estimator.settings import DType
@@ -71,7 +71,7 @@ def measure(folder: Path, case: Case, steps: int, device: str) -> dict[str, Any]
     torch.set_num_threads(case.threads)
     base = process_bytes("VmHWM")
     taken: list[Step] = []
-    regressor = SSWIMRegressor(
+    regressor = WarpedGPRegressor(
         depth=1,
         n_components=case.features,
         n_pseudo=case.pseudo,

@@ -34,7 +34,7 @@ from launches import (
     write_rows,
 )
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim import load
 
 N_ROWS = 61_000
 """More rows than the largest sample, so that each host reads its rows again in every pass."""
@@ -151,7 +151,7 @@ def train_on(hosts: tuple[Host, Host], table: Path, model: Path) -> list[int]:
 
 def gradient_bytes(model: Path) -> int:
     """Return the number of bytes of the gradients of all steps."""
-    [member] = SSWIMRegressor.load(model).members_
+    [member] = load(model).members_
     return N_STEPS * 8 * sum(parameter.numel() for parameter in member.model.parameters())
 
 

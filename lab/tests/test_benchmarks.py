@@ -28,7 +28,7 @@ from speed_table import table
 from sswim_lab.datasets import Split
 from timing import Comparison, Rounds, Timing, compare
 
-from sswim import SSWIMRegressor
+from sswim import WarpedGPRegressor
 
 CPU = torch.device("cpu")
 TINY = Case(rows=200, depth=1, features=32, pseudo=8)
@@ -244,12 +244,12 @@ def test_the_slope_is_the_exponent() -> None:
 def test_products_have_the_shapes_of_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
     data = synthetic(40, 3)
     settings: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 1, "random_state": 0}
-    regressor = SSWIMRegressor(depth=1, n_members=2, device="cpu", **settings)
+    regressor = WarpedGPRegressor(depth=1, n_members=2, device="cpu", **settings)
     regressor.fit(data.x.numpy(), data.y.numpy())
     shapes = prediction.product_shapes(regressor, variance=True)
     assert shapes == 2 * [(16, 4), (16, 4), (16, 16)]
     assert prediction.product_shapes(regressor, variance=False)[-1] == (16, 1)
-    joint = SSWIMRegressor(depth=1, warps="joint", device="cpu", **settings)
+    joint = WarpedGPRegressor(depth=1, warps="joint", device="cpu", **settings)
     joint.fit(data.x.numpy(), data.y.numpy())
     assert prediction.product_shapes(joint, variance=True) == [(16, 4), (16, 16)]
     multiplied = []

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from sswim.ensemble.noise_learning import learn_noise
     from sswim.ensemble.plan import Recipe
     from sswim.ensemble.scores import mnlp, rmse
+    from sswim.estimator import NeighbourGPRegressor, SSWIMRegressor, WarpedGPRegressor, load
     from sswim.estimator.evaluation import Scores, evaluate
-    from sswim.estimator.regressor import SSWIMRegressor
     from sswim.members.architecture import Architecture
     from sswim.members.checkpoints import Checkpoints
     from sswim.members.feature_predictor import condition
@@ -61,7 +61,7 @@ _HOMES = {
         "Scores",
         "evaluate",
     ),
-    "estimator.regressor": ("SSWIMRegressor",),
+    "estimator": ("NeighbourGPRegressor", "SSWIMRegressor", "WarpedGPRegressor", "load"),
     "members.architecture": ("Architecture",),
     "members.checkpoints": ("Checkpoints",),
     "members.feature_predictor": ("condition",),
@@ -107,6 +107,7 @@ __all__ = [
     "Checkpoints",
     "FactorisationError",
     "Measure",
+    "NeighbourGPRegressor",
     "Objective",
     "Prediction",
     "Predictor",
@@ -116,6 +117,7 @@ __all__ = [
     "Scores",
     "Step",
     "Training",
+    "WarpedGPRegressor",
     "__version__",
     "as_measure",
     "as_rows",
@@ -123,6 +125,7 @@ __all__ = [
     "enrich",
     "evaluate",
     "learn_noise",
+    "load",
     "mnlp",
     "rmse",
     "start",

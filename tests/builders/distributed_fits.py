@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALL_ROWS, Processes, Share
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.rows import Chunk, Source, as_chunk
 from sswim.rows import summary as surveying
 
@@ -36,7 +36,7 @@ def table() -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def result(regressor: SSWIMRegressor) -> Arrays:
+def result(regressor: BaseRegressor) -> Arrays:
     """All parameters, and predictions."""
     x = table()[0][:50] + 0.1
     mean, std = regressor.predict(x, return_std=True)
@@ -62,7 +62,7 @@ def assert_same(ours: Arrays, theirs: Arrays, tolerance: float = 1e-8) -> None:
 
 
 def fit_arrays(processes: Processes, settings: dict[str, Any]) -> Arrays:
-    regressor = SSWIMRegressor(**{**SETTINGS, **settings})
+    regressor = make_estimator(**{**SETTINGS, **settings})
     return result(regressor.fit(*table(), processes=processes))
 
 
@@ -84,5 +84,5 @@ class UnevenShards(Source):
 def fit_shards(processes: Processes, settings: dict[str, Any], most: int, memory: int) -> Arrays:
     """Shards that are streamed or held, of which a sample of most rows is in memory."""
     surveying.SAMPLE_ROWS = most
-    regressor = SSWIMRegressor(**{**SETTINGS, **settings})
+    regressor = make_estimator(**{**SETTINGS, **settings})
     return result(regressor.fit(UnevenShards(), memory=memory, processes=processes))

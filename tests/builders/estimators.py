@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sswim import SSWIMRegressor
 from sswim.ensemble import noise_learning as noise_fit
+from sswim.estimator import BaseRegressor, make_estimator
 
 Array = np.ndarray[Any, Any]
 
 
-def small(**changes: Any) -> SSWIMRegressor:
-    """Make an estimator of one shallow member that is trained quickly."""
+def small(**changes: Any) -> BaseRegressor:
+    """Make an estimator of one shallow member that is trained quickly; with no depth, an ensemble.
+
+    Changes that are None leave a setting at its default.
+    """
     settings: dict[str, Any] = {
         "depth": 1,
         "n_components": 32,
@@ -24,7 +27,10 @@ def small(**changes: Any) -> SSWIMRegressor:
         "random_state": 0,
         "device": "cpu",
     }
-    return SSWIMRegressor(**(settings | changes))
+    settings |= changes
+    return make_estimator(
+        **{name: settings[name] for name in settings if settings[name] is not None}
+    )
 
 
 def make_rows(n: int = 60, d: int = 2, seed: int = 0) -> tuple[Array, Array]:

@@ -15,15 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def small_regressor(**settings: Any) -> SSWIMRegressor:
+def small_regressor(**settings: Any) -> BaseRegressor:
     common: dict[str, Any] = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 5}
     common["random_state"] = 0
-    return SSWIMRegressor(**common | settings)
+    return make_estimator(**common | settings)
 
 
 def draw_rows(n_inputs: int, n: int = 60) -> tuple[Array, Array]:
@@ -33,32 +33,32 @@ def draw_rows(n_inputs: int, n: int = 60) -> tuple[Array, Array]:
 
 
 @functools.cache
-def one_input_model() -> SSWIMRegressor:
+def one_input_model() -> BaseRegressor:
     """One input, two warps, two members, an output warp, input-dependent noise."""
     settings = {"output_warp": "sinh-arcsinh", "noise": "input-dependent"}
     return small_regressor(depth=2, n_members=2, **settings).fit(*draw_rows(1))
 
 
 @functools.cache
-def plain_model() -> SSWIMRegressor:
+def plain_model() -> BaseRegressor:
     """One input, two warps, two members, no output warp, constant noise."""
     return small_regressor(depth=2, n_members=2).fit(*draw_rows(1))
 
 
 @functools.cache
-def two_input_model() -> SSWIMRegressor:
+def two_input_model() -> BaseRegressor:
     """Two inputs, one warp, input-dependent noise."""
     return small_regressor(noise="input-dependent").fit(*draw_rows(2))
 
 
 @functools.cache
-def two_target_model() -> SSWIMRegressor:
+def two_target_model() -> BaseRegressor:
     """One input, two targets, and an output warp."""
     X, y = draw_rows(1)
     return small_regressor(output_warp="tanh").fit(X, np.column_stack([y, -y]))
 
 
-def predicted_mean(model: SSWIMRegressor, X: Any) -> Array:
+def predicted_mean(model: BaseRegressor, X: Any) -> Array:
     mean = model.predict(X)
     assert isinstance(mean, np.ndarray)
     return mean

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from builders.fuzz_tables import Array, Table
 from builders.fuzzing import count_fit, may_refuse
-from sswim import SSWIMRegressor
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError
 from sswim.ensemble import noise_learning as noise_fit
+from sswim.estimator import BaseRegressor, make_estimator
 
 PROBABILITIES = (1e-15, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 2e-15)
 
@@ -88,7 +88,7 @@ def only_notes() -> Iterator[None]:
 
 
 @contextmanager
-def refusals(regressor: SSWIMRegressor) -> Iterator[None]:
+def refusals(regressor: BaseRegressor) -> Iterator[None]:
     """Expect a refusal of data or settings, which must leave the estimator as it was."""
     before = dict(vars(regressor))
     with may_refuse(), only_notes():
@@ -103,13 +103,25 @@ def refusals(regressor: SSWIMRegressor) -> Iterator[None]:
             raise
 
 
-def fit(settings: Settings, X: Any, y: Array, **options: Any) -> SSWIMRegressor:
+def fit(settings: Settings, X: Any, y: Array, **options: Any) -> BaseRegressor:
     """Fit an estimator, which may be refused."""
-    regressor = SSWIMRegressor(**(_TINY | settings))
+    regressor = make_estimator(**_made(settings))
     count_fit()
     with refusals(regressor):
         regressor.fit(X, y, **options)
     return regressor
+
+
+def _made(settings: Settings) -> Settings:
+    """Return settings that one estimator has: "auto" is its default, and 0 is no neighbours."""
+    kept = {name: value for name, value in (_TINY | settings).items() if value != "auto"}
+    if not kept.get("n_neighbors"):
+        kept.pop("n_neighbors", None)
+    else:
+        kept.pop("growing", None)
+        if kept.get("objective") == "leave-one-out":
+            kept["objective"] = "evidence"  # both are the density without a prior
+    return kept
 
 
 def _is_from_scikit_learn(error: Exception) -> bool:
@@ -118,19 +130,19 @@ def _is_from_scikit_learn(error: Exception) -> bool:
     return str(frame.f_globals["__name__"]).startswith("sklearn.")
 
 
-def _diverged(error: Exception, regressor: SSWIMRegressor) -> bool:
+def _diverged(error: Exception, regressor: BaseRegressor) -> bool:
     """Return whether a fit failed because its learning rate is absurd, and says so."""
-    rate = regressor.learning_rate
-    return rate != "auto" and rate >= 1 and "ower the learning rate" in str(error)
+    rate = getattr(regressor, "learning_rate", 0)
+    return rate >= 1 and "ower the learning rate" in str(error)
 
 
-def fit_table(settings: Settings, table: Table) -> SSWIMRegressor:
+def fit_table(settings: Settings, table: Table) -> BaseRegressor:
     """Fit an estimator to a table."""
     return fit(settings, table.rows(), table.y(), **table.options())
 
 
 @contextmanager
-def _may_overflow(regressor: SSWIMRegressor) -> Iterator[None]:
+def _may_overflow(regressor: BaseRegressor) -> Iterator[None]:
     """Expect a refusal of inputs whose numbers or variances are too large for single precision."""
     try:
         yield
@@ -141,7 +153,7 @@ def _may_overflow(regressor: SSWIMRegressor) -> Iterator[None]:
             raise
 
 
-def require_sane(regressor: SSWIMRegressor, X: Any, y: Array, X_std: Any = None) -> None:
+def require_sane(regressor: BaseRegressor, X: Any, y: Array, X_std: Any = None) -> None:
     """Check that predictions are finite, in order, and nested.
 
     Args:
@@ -170,7 +182,7 @@ def require_sane(regressor: SSWIMRegressor, X: Any, y: Array, X_std: Any = None)
     assert (density < torch.inf).all(), density  # −∞ only where a target is out of all bounds
 
 
-def require_finite_draws(regressor: SSWIMRegressor, X: Any) -> None:
+def require_finite_draws(regressor: BaseRegressor, X: Any) -> None:
     """Check drawn functions and observations."""
     with only_notes(), _may_overflow(regressor):
         for include_noise in (False, True):
@@ -178,7 +190,7 @@ def require_finite_draws(regressor: SSWIMRegressor, X: Any) -> None:
             assert np.isfinite(draws).all(), draws
 
 
-def all_predictions(regressor: SSWIMRegressor, X: Any) -> tuple[Array, ...]:
+def all_predictions(regressor: BaseRegressor, X: Any) -> tuple[Array, ...]:
     """Return means, standard deviations and quantiles."""
     with only_notes(), _may_overflow(regressor):
         quantiles = regressor.predict_quantiles(X, (0.05, 0.5, 0.95))

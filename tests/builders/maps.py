@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 FAST: dict[str, Any] = {
     "depth": 0,
@@ -28,10 +28,10 @@ def stations(n: int = 80, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
-def plane_model(**changes: Any) -> SSWIMRegressor:
+def plane_model(**changes: Any) -> BaseRegressor:
     """Return a model of the stations."""
     frame = stations()
-    return SSWIMRegressor(**(FAST | changes)).fit(frame[["x", "y"]], frame["height"])
+    return make_estimator(**(FAST | changes)).fit(frame[["x", "y"]], frame["height"])
 
 
 def sphere_rows(n: int = 120, seed: int = 0) -> pd.DataFrame:
@@ -43,8 +43,8 @@ def sphere_rows(n: int = 120, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
-def sphere_model(**changes: Any) -> SSWIMRegressor:
+def sphere_model(**changes: Any) -> BaseRegressor:
     """Return a model of these rows on the sphere."""
     frame = sphere_rows()
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **(FAST | changes))
+    model = make_estimator(coordinates=("lon", "lat"), **(FAST | changes))
     return model.fit(frame[["lon", "lat"]], frame["height"])

@@ -12,8 +12,9 @@ import pandas as pd
 from torch import Tensor
 
 from builders.estimators import make_rows, skewed_rows, small
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.ensemble.plan import Recipe
+from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
 
 N_ROWS = 50
@@ -36,7 +37,7 @@ FEW_KINDS = Recipe(kinds=("mean", "features-1", "neighbours-0-smooth"), screenin
 Rows = Callable[[], tuple[Any, Any]]
 
 KINDS: dict[str, tuple[dict[str, Any], Rows]] = {
-    "ensemble": ({"depth": "auto", "n_members": 1, "recipe": FEW_KINDS}, _frame),
+    "ensemble": ({"depth": None, "n_members": 1, "recipe": FEW_KINDS}, _frame),
     "statistics": ({"n_components": 4, "n_members": 2, "output_warp": "tanh"}, make_rows),
     "warps": (
         {
@@ -49,8 +50,11 @@ KINDS: dict[str, tuple[dict[str, Any], Rows]] = {
     ),
     "neighbours": ({"n_neighbors": 8, "inputs": "normal-scores"}, _frame),
     "matrices": ({"depth": 2, "warp_matrix": "full", "warp_dim": 3}, make_rows),
-    "projection": ({"n_neighbors": 8, "warp_dim": 1, "warps": "joint"}, make_rows),
-    "targets": ({"n_neighbors": 0}, lambda: skewed_rows(N_ROWS, n_targets=2)),
+    "projection": (
+        {"n_neighbors": 8, "warp_matrix": "projected", "warp_dim": 1, "warps": "joint"},
+        make_rows,
+    ),
+    "targets": ({"n_neighbors": None}, lambda: skewed_rows(N_ROWS, n_targets=2)),
 }
 """Settings and rows of each kind of model."""
 
@@ -77,9 +81,9 @@ def inputs(kind: str) -> Any:
     return KINDS[kind][1]()[0][:5]
 
 
-def load(data: bytes) -> SSWIMRegressor:
+def load_bytes(data: bytes) -> BaseRegressor:
     """Load a model from the bytes of a file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        return SSWIMRegressor.load(file.name)
+        return load(file.name)

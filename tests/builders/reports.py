@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 SCRIPT_NAME = "<script>alert(1)</script>"
 IMAGE_TEXT = "</script><img src=x onerror=alert(1)>"
@@ -27,14 +27,14 @@ HOSTILE = (
 class Case:
     """A fitted model, and rows that it was not fitted to."""
 
-    model: SSWIMRegressor
+    model: BaseRegressor
     X: Any
     y: Any
 
 
 def _fit(X: Any, y: Any, n_train: int, **settings: Any) -> Case:
     common = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 3, "random_state": 0}
-    model = SSWIMRegressor(**{**common, **settings})
+    model = make_estimator(**{**common, **settings})
     model.fit(X[:n_train], y[:n_train])
     return Case(model, X[n_train:], y[n_train:])
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.commands import FAST, invoke, prices
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.cli.evaluate import DRIFTED
 
 
@@ -42,7 +42,7 @@ def test_predictions_are_conformal_after_calibration(folder: Path, calibrated: P
     result = invoke("predict", calibrated, folder / "new.parquet", *options)
     assert result.exit_code == 0, result.output
     written = pq.read_table(out)
-    model = SSWIMRegressor.load(calibrated)
+    model = load(calibrated)
     expected = model.predict_interval(folder / "new.parquet", 0.8, method="conformal")
     found = [written[name].to_numpy() for name in ("lower", "upper", "median", "mean")]
     assert np.array_equal(found[:2], expected)
@@ -56,7 +56,7 @@ def test_a_csv_file_gets_the_same_conformal_intervals(folder: Path, calibrated: 
     options = ("--out", out, "--coverage", "0.8", "--conformal")
     assert invoke("predict", calibrated, folder / "new.csv", *options).exit_code == 0
     first = out.read_text().splitlines()[1].split(",")
-    lower, upper = SSWIMRegressor.load(calibrated).predict_interval(
+    lower, upper = load(calibrated).predict_interval(
         folder / "new.parquet", 0.8, method="conformal"
     )
     assert [float(each) for each in first[-2:]] == pytest.approx([lower[0], upper[0]])

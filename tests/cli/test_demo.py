@@ -16,7 +16,6 @@ from PIL import Image
 from rich.console import Console
 
 import sswim
-from sswim import SSWIMRegressor
 from sswim.cli import demo
 from sswim.cli.demo import (
     EXPLANATION,
@@ -26,6 +25,7 @@ from sswim.cli.demo import (
     draw_rows,
     run_demo,
 )
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.settings import Auto
 
 
@@ -38,11 +38,11 @@ class Outcome:
     folder: Path
 
 
-def without_ensemble(depth: int | Auto) -> SSWIMRegressor:
+def without_ensemble(depth: int | Auto) -> BaseRegressor:
     """Return a regressor of the demo, or one that is hardly trained instead of the ensemble."""
     if depth != "auto":
         return demo_regressor(depth)
-    return SSWIMRegressor(depth=0, n_components=16, max_iter=2, random_state=0)
+    return make_estimator(depth=0, n_components=16, max_iter=2, random_state=0)
 
 
 def run_in(folder: Path) -> Outcome:
@@ -114,7 +114,7 @@ def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> N
 
 
 def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(sswim.SSWIMRegressor, n_components=32, n_pseudo=8, max_iter=2)
+    quick = partial(make_estimator, n_components=32, n_pseudo=8, max_iter=2)
     monkeypatch.setattr(sswim, "SSWIMRegressor", quick)
     X, y = draw_rows(40, torch.Generator().manual_seed(0))
     table = pytest.importorskip("pandas").DataFrame({"x": X[:, 0], "y": y})

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.commands import FAST, fit_prices, invoke, prices, write_prices
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.tables import read_table, write_table
 
 
@@ -21,7 +21,7 @@ def table(tmp_path: Path) -> Path:
 def test_fit_writes_a_model_that_python_reads(table: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.sswim"
     assert fit_prices(table, model).exit_code == 0
-    regressor = SSWIMRegressor.load(model)
+    regressor = load(model)
     assert list(regressor.feature_names_in_) == ["x", "colour"]
     assert regressor.input_names_ == ["x", "colour=blue", "colour=green", "colour=red"]
     assert regressor.max_iter == 3
@@ -51,13 +51,13 @@ def test_rows_with_missing_values_are_imputed_or_left_out(tmp_path: Path) -> Non
     assert imputed.exit_code == 0
     assert "Left out" not in imputed.stderr
     assert "from 60 rows" in imputed.stdout
-    assert SSWIMRegressor.load(out).n_samples_seen_ == 60
+    assert load(out).n_samples_seen_ == 60
     fitted = fit_prices(path, out, "--drop-missing")
     assert fitted.exit_code == 0
     assert "Left out 2 of 60 rows with missing values." in fitted.stderr
     assert "from 58 rows" in fitted.stdout
     assert fit_prices(path, out, "--drop-missing", "--memory", "0").exit_code == 0
-    assert SSWIMRegressor.load(out).n_samples_seen_ == 58
+    assert load(out).n_samples_seen_ == 58
 
 
 def test_rows_without_a_target_are_an_error_or_left_out(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_rows_without_a_target_are_an_error_or_left_out(tmp_path: Path) -> None:
         assert not out.exists()
     fitted = fit_prices(path, out, "--drop-missing-target")
     assert "Left out 1 of 60 rows with missing values." in fitted.stderr
-    assert SSWIMRegressor.load(out).n_samples_seen_ == 59
+    assert load(out).n_samples_seen_ == 59
     assert fit_prices(path, out, "--drop-missing-target", "--memory", "0").exit_code == 0
-    assert SSWIMRegressor.load(out).n_samples_seen_ == 59
+    assert load(out).n_samples_seen_ == 59
 
 
 def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
     assert "Note: Column 'code' is text, and all of it numbers: read as numbers" in " ".join(
         noted.stderr.split()
     )
-    assert "code" in SSWIMRegressor.load(out).input_names_
+    assert "code" in load(out).input_names_
     fitted = fit_prices(path, out, "--text", "code", "--coordinates", "x,lat")
     assert "Note" not in fitted.stderr
-    model = SSWIMRegressor.load(out)
+    model = load(out)
     assert model.coordinates == ("x", "lat")
     assert model.input_names_[:3] == ["x, lat east", "x, lat north", "x, lat up"]
     assert {"code=1", "code=2", "code=3"} <= set(model.input_names_)
@@ -118,7 +118,7 @@ def test_a_model_of_neighbours_is_fitted_and_predicts(table: Path, tmp_path: Pat
     fitted = fit_prices(table, model, "--n-neighbors", "16", "--inputs", "normal-scores")
     assert fitted.exit_code == 0, fitted.output
     assert "from 60 rows" in fitted.stdout
-    assert SSWIMRegressor.load(model).n_neighbors == 16
+    assert load(model).n_neighbors == 16
     assert invoke("predict", model, table, "--out", out).exit_code == 0
     rows = read_table(out)
     lower, median, upper = (rows[name].to_numpy() for name in ("lower", "median", "upper"))
@@ -137,11 +137,20 @@ def test_a_model_of_neighbours_can_be_written_without_rows(table: Path, tmp_path
     assert not out.exists()
 
 
-def test_neighbours_need_a_depth(table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--n-neighbors", "-3"), "n_neighbors must be an integer of at least 1"),
+        (("--n-neighbors", "8", "--growing"), "no setting 'growing'. It belongs to Warped"),
+        (("--depth", "1", "--no-local-amplitude"), "It belongs to NeighbourGPRegressor"),
+        (("--objective", "evidence"), "--depth chooses WarpedGPRegressor"),
+    ],
+)
+def test_options_of_another_estimator_are_refused(
+    options: tuple[str, ...], words: str, table: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "m.sswim"
-    refused = invoke("fit", table, "--target", "price", "--out", out, "--n-neighbors", "16")
+    refused = invoke("fit", table, "--target", "price", "--out", out, *options)
     assert refused.exit_code == 1
-    assert "set depth=1" in refused.stderr
-    wrong = fit_prices(table, out, "--n-neighbors", "-3")
-    assert wrong.exit_code == 1
-    assert "n_neighbors must be an integer of at least 0" in wrong.stderr
+    assert words in " ".join(refused.stderr.split())
+    assert not out.exists()

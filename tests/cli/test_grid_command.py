@@ -10,7 +10,7 @@ import xarray
 from builders.commands import FAST, invoke
 from builders.maps import plane_model, sphere_rows
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.maps import predict_grid
 
 
@@ -35,7 +35,7 @@ def test_the_map_is_that_of_python(model: Path, tmp_path: Path, suffix: str) -> 
     assert written.exit_code == 0, written.output
     assert "Predicted 10 × 10 cells and wrote" in written.output
     expected = predict_grid(
-        SSWIMRegressor.load(model),
+        load(model),
         (170, 190, -10, 10),
         2,
         at={"day": "2024-01-02"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders.commands import FAST, prices, run_python
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.cli import entry
 from sswim.cli.entry import Interruption, stop_on_interrupt
 from sswim.ensemble.ensemble import Ensemble
@@ -154,7 +154,7 @@ def test_a_stopped_fit_keeps_the_best_so_far(
     assert "Training was stopped after 4 steps" in errors
     assert "Traceback" not in errors
     assert "wrote" in printed
-    assert SSWIMRegressor.load(out).n_iter_ == 4
+    assert load(out).n_iter_ == 4
 
 
 @pytest.mark.parametrize(

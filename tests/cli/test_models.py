@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 from builders.commands import invoke, prices
 
-from sswim import SSWIMRegressor
 from sswim.cli.options import load_model, table_schema
+from sswim.estimator import make_estimator
 from sswim.rows import ArraySource
 from sswim.tables import NumberColumn, read_table, write_table
 
@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
 def test_a_model_fitted_in_python_on_named_columns_can_be_used(tmp_path: Path) -> None:
     rows = prices()
     frame = rows.select(["x", "id"]).to_pandas()
-    regressor = SSWIMRegressor(**QUICK)
+    regressor = make_estimator(**QUICK)
     regressor.fit(frame, rows["price"].to_numpy()).save(tmp_path / "m.sswim")
     pyarrow.csv.write_csv(rows, tmp_path / "t.csv")
     result = invoke(
@@ -52,19 +52,19 @@ def test_a_model_fitted_in_python_on_named_columns_can_be_used(tmp_path: Path) -
 def test_a_model_of_several_targets_is_for_python(tmp_path: Path) -> None:
     rows = prices()
     frame = rows.select(["x", "id"]).to_pandas()
-    SSWIMRegressor(**QUICK).fit(frame, frame).save(tmp_path / "m.sswim")
+    make_estimator(**QUICK).fit(frame, frame).save(tmp_path / "m.sswim")
     write_table(rows, tmp_path / "t.csv")
     out = tmp_path / "o.csv"
     refused = invoke("predict", tmp_path / "m.sswim", tmp_path / "t.csv", "--out", out)
     assert refused.exit_code == 1
     assert "predicts one target" in refused.output
-    SSWIMRegressor(**QUICK).fit(frame, frame[["x"]]).save(tmp_path / "m.sswim")
+    make_estimator(**QUICK).fit(frame, frame[["x"]]).save(tmp_path / "m.sswim")
     assert invoke("predict", tmp_path / "m.sswim", tmp_path / "t.csv", "--out", out).exit_code == 0
 
 
 def test_a_model_fitted_in_python_on_a_table_with_its_target_can_be_used(tmp_path: Path) -> None:
     rows = prices()
-    regressor = SSWIMRegressor(**QUICK).fit(rows.to_pandas(), "price")
+    regressor = make_estimator(**QUICK).fit(rows.to_pandas(), "price")
     regressor.save(tmp_path / "m.sswim")
     write_table(rows, tmp_path / "t.parquet")
     evaluated = invoke("evaluate", tmp_path / "m.sswim", tmp_path / "t.parquet")
@@ -81,7 +81,7 @@ def test_a_model_of_named_inputs_without_a_schema_reads_numbers(tmp_path: Path) 
     x = rows["x"].to_numpy()
     source = ArraySource(x[:, None], rows["price"].to_numpy())
     source.names = ("x",)
-    regressor = SSWIMRegressor(**QUICK).fit(source)
+    regressor = make_estimator(**QUICK).fit(source)
     schema = table_schema(regressor)
     assert schema.columns == (NumberColumn("x"),)
     regressor.save(tmp_path / "m.sswim")

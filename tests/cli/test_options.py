@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from sswim import SSWIMRegressor
+from sswim import NeighbourGPRegressor, SSWIMRegressor, WarpedGPRegressor
 from sswim.cli.evaluate import evaluate
 from sswim.cli.fit import fit
 from sswim.cli.options import csv_options
@@ -26,15 +26,13 @@ def default(function: Callable[..., Any], name: str) -> Any:
     return signature(function).parameters[name].default
 
 
-def test_defaults_of_fit_are_those_of_the_estimator() -> None:
-    settings = SSWIMRegressor().get_params()
+def test_fit_has_an_option_for_every_setting_that_leaves_it_to_the_estimator() -> None:
+    kinds = (SSWIMRegressor, WarpedGPRegressor, NeighbourGPRegressor)
+    settings = {name for kind in kinds for name in kind().get_params()}
     options = signature(fit).parameters.keys()
-    assert settings.keys() - options == {"verbose", "callback", "recipe"}
-    for name in settings.keys() & options:
-        if default(fit, name) is None:  # the option is then left to the estimator
-            assert settings[name] in ("auto", None)
-        else:
-            assert default(fit, name) == settings[name]
+    assert settings - options == {"verbose", "callback", "recipe"}
+    assert {name for name in settings & options if default(fit, name) is not None} == {"device"}
+    assert default(fit, "device") == SSWIMRegressor().device
 
 
 def test_other_defaults_are_those_of_python() -> None:
@@ -60,7 +58,13 @@ def test_other_defaults_are_those_of_python() -> None:
 )
 def test_help_names_all_choices(name: str, choices: Any) -> None:
     option = get_type_hints(fit, include_extras=True)[name].__metadata__[0]
-    words = option.help.partition(":")[0].removesuffix(".").replace(" or ", ", ").split(", ")
+    words = (
+        option.help.removeprefix("One model: ")
+        .partition(":")[0]
+        .removesuffix(".")
+        .replace(" or ", ", ")
+        .split(", ")
+    )
     assert sorted(words) == sorted(get_args(choices))
 
 

@@ -11,7 +11,8 @@ import pytest
 from builders.commands import fit_prices, invoke, prices, write_price_model, write_prices
 from typer.testing import Result
 
-from sswim import SSWIMRegressor
+from sswim import load
+from sswim.estimator import BaseRegressor
 from sswim.tables import write_table
 
 
@@ -25,7 +26,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def fit(*_: object, **__: object) -> None:
         raise AssertionError("training began")
 
-    monkeypatch.setattr(SSWIMRegressor, "fit", fit)
+    monkeypatch.setattr(BaseRegressor, "fit", fit)
 
 
 def require_refused(result: Result, words: str) -> None:
@@ -78,7 +79,7 @@ def test_fit_replaces_models_empty_files_and_others_by_force(table: Path, tmp_pa
     for path, options in ((out, ()), (link, ()), (old, ("--force",))):
         fitted = fit_prices(table, path, *options)
         assert fitted.exit_code == 0, fitted.stderr
-        assert SSWIMRegressor.load(path).n_iter_ == 3
+        assert load(path).n_iter_ == 3
     assert link.is_symlink()
     assert not out.is_symlink()
 
@@ -86,21 +87,21 @@ def test_fit_replaces_models_empty_files_and_others_by_force(table: Path, tmp_pa
 def test_a_model_that_cannot_be_saved_is_kept_elsewhere(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, spare, save = tmp_path / "m.sswim", tmp_path / "spare", SSWIMRegressor.save
+    out, spare, save = tmp_path / "m.sswim", tmp_path / "spare", BaseRegressor.save
     spare.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(spare))
 
-    def save_elsewhere(self: SSWIMRegressor, path: Path, *, include_rows: bool) -> None:
+    def save_elsewhere(self: BaseRegressor, path: Path, *, include_rows: bool) -> None:
         if path == out:
             raise OSError(28, "No space left on device")
         save(self, path, include_rows=include_rows)
 
-    monkeypatch.setattr(SSWIMRegressor, "save", save_elsewhere)
+    monkeypatch.setattr(BaseRegressor, "save", save_elsewhere)
     result = fit_prices(table, out, "--checkpoint", str(tmp_path / "checkpoint"))
     require_refused(result, "No space left on device")
     (kept,) = spare.glob("*/m.sswim")
     assert str(kept) in result.stderr.replace("\n", "")
-    assert SSWIMRegressor.load(kept).n_iter_ == 3
+    assert load(kept).n_iter_ == 3
     assert not out.exists()
     assert (tmp_path / "checkpoint").exists()
 
@@ -130,7 +131,7 @@ def test_predictions_refuse_outputs_before_they_are_made(
     def load(path: Path) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(SSWIMRegressor, "load", load)
+    monkeypatch.setattr("sswim.estimator.load", load)
     for out, words in {
         pipe: "which is a named pipe",
         folder: "which is a folder",

@@ -13,7 +13,8 @@ import pytest
 import torch
 from builders.commands import FAST, invoke
 
-from sswim import SSWIMRegressor
+from sswim import load
+from sswim.estimator import make_estimator
 from sswim.estimator.model_file import MODEL
 from sswim.tables import read_table, write_table
 
@@ -115,10 +116,10 @@ def test_python_fits_the_model_of_the_command_line(
     form: str, folder: Path, model: Path, tmp_path: Path
 ) -> None:
     X = forms(folder)[form]
-    regressor = SSWIMRegressor(**SETTINGS).fit(X, "y")
+    regressor = make_estimator(**SETTINGS).fit(X, "y")
     regressor.save(tmp_path / "python.sswim")
     assert_same(tmp_path / "python.sswim", model)
-    expected = SSWIMRegressor.load(model).predict(read_table(folder / "t.parquet"))
+    expected = load(model).predict(read_table(folder / "t.parquet"))
     assert np.array_equal(regressor.predict(X), expected)
 
 
@@ -134,7 +135,7 @@ def test_single_precision_is_the_same_too(folder: Path, tmp_path: Path) -> None:
     fit_command(folder / "t.parquet", tmp_path / "command.sswim", "--dtype", "float32")
     table = read_table(folder / "t.parquet")
     with pytest.warns(match="read as numbers"):
-        regressor = SSWIMRegressor(**SETTINGS, dtype="float32").fit(table, "y")
+        regressor = make_estimator(**SETTINGS, dtype="float32").fit(table, "y")
     regressor.save(tmp_path / "python.sswim")
     assert_same(tmp_path / "python.sswim", tmp_path / "command.sswim")
 
@@ -146,6 +147,6 @@ def test_the_command_line_predicts_what_python_does(
     source, out = folder / f"t.{suffix}", tmp_path / "out.parquet"
     assert invoke("predict", model, source, "--out", out).exit_code == 0
     found = read_table(out)
-    mean, std = SSWIMRegressor.load(model).predict(source, return_std=True)
+    mean, std = load(model).predict(source, return_std=True)
     assert np.array_equal(found["mean"].to_numpy(), mean)
     assert np.array_equal(found["std"].to_numpy(), std)

@@ -12,7 +12,7 @@ from builders.estimators import make_rows
 from builders.models import normal
 from torch import Tensor
 
-from sswim import Recipe, SSWIMRegressor
+from sswim import Recipe
 from sswim.base.validation import UserError
 from sswim.conformal import (
     Spreads,
@@ -22,6 +22,7 @@ from sswim.conformal import (
     least_rows,
 )
 from sswim.ensemble.ensemble import Ensemble
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.members.feature_predictor import condition
 
 LEVELS = (0.05, 0.1, 0.3, 0.5, 0.75, 0.9, 0.95)
@@ -96,10 +97,10 @@ def test_split_intervals_cover_as_promised_under_a_wrong_model(generator: torch.
 
 
 @cache
-def fitted() -> SSWIMRegressor:
+def fitted() -> BaseRegressor:
     recipe = Recipe(kinds=("features-1", "neighbours-0-rough"), pruning=False)
     x, y = make_rows(90)
-    return SSWIMRegressor(max_iter=3, recipe=recipe, random_state=0, device="cpu").fit(x, y)
+    return make_estimator(max_iter=3, recipe=recipe, random_state=0, device="cpu").fit(x, y)
 
 
 def ensemble() -> Ensemble:

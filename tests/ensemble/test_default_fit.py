@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
+from builders.estimators import (
+    few_noise_steps,  # noqa: F401 (for every test here)
+)
 from scipy import stats
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.ensemble.plan import KINDS, Recipe
+from sswim.estimator import BaseRegressor, make_estimator
 
 Array = np.ndarray[Any, Any]
 
 
-def small(**changes: Any) -> SSWIMRegressor:
+def small(**changes: Any) -> BaseRegressor:
     settings: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 4, "random_state": 0}
-    return SSWIMRegressor(**(settings | {"device": "cpu"} | changes))
+    return make_estimator(**(settings | {"device": "cpu"} | changes))
 
 
 def make_rows(n: int = 90, seed: int = 0) -> tuple[Array, Array]:
@@ -34,14 +37,14 @@ def rows() -> tuple[Array, Array]:
 
 
 @pytest.fixture(scope="module")
-def fitted(rows: tuple[Array, Array]) -> SSWIMRegressor:
+def fitted(rows: tuple[Array, Array]) -> BaseRegressor:
     return small().fit(*rows)
 
 
 BY_FEATURES = Recipe(kinds=("features-1", "features-2"))
 
 
-def test_kinds_by_features_and_by_neighbours_are_combined(fitted: SSWIMRegressor) -> None:
+def test_kinds_by_features_and_by_neighbours_are_combined(fitted: BaseRegressor) -> None:
     architectures = [model.architecture for model in fitted._models]
     assert [each.depth for each in architectures] == [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
     assert [each.n_neighbors > 0 for each in architectures] == [False] * 6 + [True] * 9
@@ -56,7 +59,7 @@ def test_kinds_by_features_and_by_neighbours_are_combined(fitted: SSWIMRegressor
     assert [kind.weight > 0 for kind in fitted.recipe_] == [False] + [True] * 5
 
 
-def test_predictions_of_every_kind(fitted: SSWIMRegressor, rows: tuple[Array, Array]) -> None:
+def test_predictions_of_every_kind(fitted: BaseRegressor, rows: tuple[Array, Array]) -> None:
     x, y = rows
     mean, std = fitted.predict(x, return_std=True)
     _, covariance = fitted.predict(x[:5], return_cov=True)
@@ -86,7 +89,7 @@ def test_kinds_by_features_alone_have_an_evidence(rows: tuple[Array, Array]) -> 
     assert np.isfinite(regressor.log_marginal_likelihood_)
 
 
-def test_draws_come_from_the_mixture(fitted: SSWIMRegressor, rows: tuple[Array, Array]) -> None:
+def test_draws_come_from_the_mixture(fitted: BaseRegressor, rows: tuple[Array, Array]) -> None:
     x, _ = rows
     draws = fitted.sample_y(x[:20], n_samples=4000, include_noise=True)
     mean, std = fitted.predict(x[:20], return_std=True)
@@ -105,11 +108,11 @@ def test_more_rows_in_pieces(rows: tuple[Array, Array]) -> None:
 
 
 def test_the_model_file_keeps_all_of_it(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array], tmp_path: Path
+    fitted: BaseRegressor, rows: tuple[Array, Array], tmp_path: Path
 ) -> None:
     x, y = rows
     fitted.save(tmp_path / "model")
-    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert np.allclose(loaded.predict(x), fitted.predict(x), rtol=1e-9)
     assert np.allclose(loaded.log_density(x, y), fitted.log_density(x, y), rtol=1e-8)
     assert np.array_equal(loaded.weights_, fitted.weights_)
@@ -119,11 +122,11 @@ def test_a_recipe_is_kept_with_the_model(rows: tuple[Array, Array], tmp_path: Pa
     recipe = Recipe(kinds=("neighbours-0-rough",), output_warp="none", pruning=False)
     regressor = small(recipe=recipe, n_members=1).fit(*rows)
     regressor.save(tmp_path / "model")
-    assert SSWIMRegressor.load(tmp_path / "model").recipe == recipe
+    assert load(tmp_path / "model").recipe == recipe
 
 
 def test_pickles_predict_the_same_rows_but_leave_none_out(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
@@ -132,7 +135,7 @@ def test_pickles_predict_the_same_rows_but_leave_none_out(
 
 
 def test_the_same_seed_gives_the_same_model(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     again = small().fit(*rows)
     assert np.array_equal(again.predict(rows[0]), fitted.predict(rows[0]))
@@ -152,7 +155,7 @@ def test_the_order_of_rows_does_not_matter(rows: tuple[Array, Array]) -> None:
 
 
 def test_mini_batches_depend_little_on_the_order_of_rows(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     again = small().fit(*shuffled(rows))
     assert np.allclose(again.predict(rows[0]), fitted.predict(rows[0]), atol=0.02)
@@ -217,24 +220,24 @@ def clean_rows(n: int, seed: int) -> tuple[Array, Array]:
 CLEAN, NEW = clean_rows(200, seed=0), clean_rows(1000, seed=1)
 
 
-def trained(x: Array, y: Array, weight: Any = None, **changes: Any) -> SSWIMRegressor:
+def trained(x: Array, y: Array, weight: Any = None, **changes: Any) -> BaseRegressor:
     settings = {"n_components": 32, "n_pseudo": 8, "max_iter": 20, "n_members": 1} | changes
     return small(**settings).fit(x, y, sample_weight=weight)
 
 
-def error(regressor: SSWIMRegressor) -> float:
+def error(regressor: BaseRegressor) -> float:
     """Return the RMSE of new rows, in units of their standard deviation."""
     x, y = NEW
     return float(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)) / y.std())
 
 
 @pytest.fixture(scope="module")
-def once() -> SSWIMRegressor:
+def once() -> BaseRegressor:
     return trained(*CLEAN)
 
 
 @pytest.mark.parametrize("times", [2, pytest.param(7, marks=pytest.mark.slow)])
-def test_rows_given_several_times_are_rows_given_once(times: int, once: SSWIMRegressor) -> None:
+def test_rows_given_several_times_are_rows_given_once(times: int, once: BaseRegressor) -> None:
     """Copies are no proof that there is no noise."""
     x, y = CLEAN
     copies = trained(np.tile(x, (times, 1)), np.tile(y, times))
@@ -251,12 +254,12 @@ def test_a_bootstrap_sample_is_as_good_as_its_distinct_rows(seed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def briefly() -> SSWIMRegressor:
+def briefly() -> BaseRegressor:
     return trained(*CLEAN, max_iter=5)
 
 
 @pytest.mark.parametrize("weight", [2.0, 1 / 200, 1e3, 1e5])
-def test_equal_weights_are_no_weights(weight: float, briefly: SSWIMRegressor) -> None:
+def test_equal_weights_are_no_weights(weight: float, briefly: BaseRegressor) -> None:
     x, y = CLEAN
     weighted = trained(x, y, np.full(len(x), weight), max_iter=5)
     assert np.allclose(weighted.predict(x), briefly.predict(x), rtol=1e-6, atol=1e-6)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 
 Array = NDArray[np.float64]
 SMALL: dict[str, Any] = {"depth": 0, "n_components": 32, "random_state": 0}
@@ -32,7 +32,7 @@ def uneven(seed: int, growth: float, n: int = 600, m: int = 4000) -> tuple[Array
     return x, np.sin(3 * x[:, 0]) + noise, n
 
 
-def mnlp(regressor: SSWIMRegressor, x: Array, y: Array) -> float:
+def mnlp(regressor: BaseRegressor, x: Array, y: Array) -> float:
     return -float(np.mean(regressor.log_density(x, y)))
 
 
@@ -40,7 +40,7 @@ def gain(seed: int, growth: float) -> tuple[float, float]:
     """Return the gain in MNLP of input-dependent over constant noise, and the ratio of RMSE."""
     x, y, n = uneven(seed, growth)
     fits = [
-        SSWIMRegressor(**SMALL, noise=noise).fit(x[:n], y[:n])
+        make_estimator(**SMALL, noise=noise).fit(x[:n], y[:n])
         for noise in ("constant", "input-dependent")
     ]
     constant, varying = (mnlp(fit, x[n:], y[n:]) for fit in fits)
@@ -86,7 +86,7 @@ def coverage_errors(
     # Larger and more steps than by default, which suffice for real data but not for such tails.
     settings: dict[str, Any] = {"max_iter": 600, "learning_rate": 0.1, "n_output_terms": 3}
     settings |= {"output_warp": output_warp}
-    regressor = SSWIMRegressor(**SMALL, **settings).fit(x[:n], y[:n])
+    regressor = make_estimator(**SMALL, **settings).fit(x[:n], y[:n])
     position = np.abs(regressor.cdf(x[n:], y[n:]) - 0.5)
     return tuple(
         float((np.mean(position <= level / 2) - level) / np.sqrt(level * (1 - level) / m))
@@ -126,7 +126,7 @@ def test_odd_targets_give_finite_densities(name: str, output_warp: str, noise: s
     settings: dict[str, Any] = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 60}
     settings |= {"learning_rate": 0.1, "random_state": 0}
     settings |= {"output_warp": output_warp, "noise": noise}
-    regressor = SSWIMRegressor(**settings)
+    regressor = make_estimator(**settings)
     warning = {"an extreme outlier": "as far from the median"}.get(name, "one and the same value")
     if name in ("orders of magnitude", "counts"):
         regressor.fit(x, y)

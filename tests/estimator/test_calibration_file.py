@@ -9,9 +9,10 @@ import torch
 from builders.estimators import make_rows
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors
 
-from sswim import Recipe, SSWIMRegressor
+from sswim import Recipe, load
 from sswim.conformal import ConformityScores
 from sswim.ensemble.ensemble import HeldOutFolds
+from sswim.estimator import make_estimator
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 FOLDS = [f"folds.{each.name}" for each in fields(HeldOutFolds)]
@@ -25,14 +26,14 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
     path = tmp_path_factory.mktemp("models") / "model"
     x, y = make_rows(60)
     recipe = Recipe(kinds=("neighbours-0-rough",))
-    model = SSWIMRegressor(max_iter=1, recipe=recipe, random_state=0, device="cpu").fit(x, y)
+    model = make_estimator(max_iter=1, recipe=recipe, random_state=0, device="cpu").fit(x, y)
     model.calibrate(x, y, groups=x[:, 0] > 0, out_of_fold=True).save(path)
     return MODEL.from_bytes(path.read_bytes(), "it")
 
 
 def is_refused(path: Path) -> bool:
     try:
-        SSWIMRegressor.load(path)
+        load(path)
     except ModelFileError:
         return True
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,20 @@ from builders.estimators import (
     small,
 )
 
-from sswim import SSWIMRegressor
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates
+from sswim.estimator import BaseRegressor, base, fitted
 
 X, Y = make_rows(24)
 FRAME = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": ["a", "b", "c"] * 8})
 
 STAGES = (
-    *("check_settings", "resolve_device", "as_source", "summarise", "describe", "make_fit_plan"),
-    *("warn_about_targets", "begin_fit", "read_training_rows", "show_progress", "fit_members"),
-    *("make_ensemble", "learn_reader"),
+    *((base, name) for name in ("check_settings", "find_deadline", "as_source")),
+    *((fitted, name) for name in ("resolve_device", "summarise", "describe")),
+    *((fitted, name) for name in ("warn_about_targets", "begin_fit", "read_training_rows")),
+    *((fitted, name) for name in ("show_progress", "fit_members", "make_ensemble")),
+    *((fitted, name) for name in ("learn_reader", "Fitted")),
 )
-"""What ``fit`` calls, in order."""
+"""What ``fit`` calls, in order: modules, and names in them."""
 
 
 def fail(error: BaseException) -> Callable[..., Any]:
@@ -43,7 +46,7 @@ def fail_after(function: Callable[..., Any], error: BaseException) -> Callable[.
     return failing
 
 
-def require_same(regressor: SSWIMRegressor, before: dict[str, Any], predicted: Any) -> None:
+def require_same(regressor: BaseRegressor, before: dict[str, Any], predicted: Any) -> None:
     """Check that every attribute is the object that it was."""
     after = vars(regressor)
     assert list(after) == list(before)
@@ -52,12 +55,10 @@ def require_same(regressor: SSWIMRegressor, before: dict[str, Any], predicted: A
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(("module", "stage"), STAGES)
 def test_a_refit_that_fails_at_any_stage_changes_nothing(
-    stage: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, stage: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sswim.estimator import regressor as module  # noqa: PLC0415 (its names are patched)
-
     regressor = small(max_iter=2).fit(X, Y)
     before, predicted = dict(vars(regressor)), regressor.predict(X)
     # Both before and after the stage, and with other columns, names and numbers of targets.
@@ -70,10 +71,10 @@ def test_a_refit_that_fails_at_any_stage_changes_nothing(
             require_same(regressor, before, predicted)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_first_fit_that_fails_leaves_nothing(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sswim.estimator import regressor as module  # noqa: PLC0415 (its names are patched)
-
+@pytest.mark.parametrize(("module", "stage"), STAGES)
+def test_a_first_fit_that_fails_leaves_nothing(
+    module: ModuleType, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     regressor = small(max_iter=2)
     before = dict(vars(regressor))
     monkeypatch.setattr(module, stage, fail_after(getattr(module, stage), ValueError("bad")))
@@ -86,7 +87,7 @@ def test_a_first_fit_that_fails_leaves_nothing(stage: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"n_neighbors": 4}, {"depth": "auto", "n_components": 8, "n_pseudo": 3, "n_members": 1}],
+    [{}, {"n_neighbors": 4}, {"depth": None, "n_components": 8, "n_pseudo": 3, "n_members": 1}],
     ids=["features", "neighbours", "ensemble"],
 )
 def test_a_callback_that_fails_changes_nothing(
@@ -100,9 +101,9 @@ def test_a_callback_that_fails_changes_nothing(
     require_same(regressor, before, predicted)
 
 
-@pytest.mark.parametrize("n_neighbors", [0, 4])
+@pytest.mark.parametrize("n_neighbors", [None, 4])
 def test_a_partial_fit_that_fails_changes_nothing(
-    n_neighbors: int, monkeypatch: pytest.MonkeyPatch
+    n_neighbors: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     regressor = small(max_iter=2, n_neighbors=n_neighbors, n_members=2).fit(X, Y)
     before, predicted = dict(vars(regressor)), regressor.predict(X)
@@ -118,9 +119,9 @@ def test_a_partial_fit_that_fails_changes_nothing(
         require_same(regressor, before, predicted)
 
 
-@pytest.mark.parametrize("n_neighbors", [0, 4])
+@pytest.mark.parametrize("n_neighbors", [None, 4])
 def test_rows_that_wait_survive_an_interrupt(
-    n_neighbors: int, monkeypatch: pytest.MonkeyPatch
+    n_neighbors: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     regressor = small(max_iter=2, n_neighbors=n_neighbors).fit(X, Y).partial_fit(X + 0.1, Y)
     before = dict(vars(regressor))

@@ -20,7 +20,7 @@ from builders.estimators import (
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors, leaves
 from safetensors.torch import save
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 SECONDS = 1.0
@@ -52,7 +52,7 @@ def refused(path: Path) -> bool:
     """Return whether a file is refused, in time and with a short message."""
     begin = time.perf_counter()
     try:
-        SSWIMRegressor.load(path)
+        load(path)
     except ModelFileError as error:
         assert time.perf_counter() - begin < 5 * SECONDS
         return len(str(error)) < 3000
@@ -148,7 +148,7 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
         forge(MODEL, path, forged, changed(content, ("architectures", 0, field), many))
         begin = time.perf_counter()
         with pytest.raises(ModelFileError, match=r"8 GiB|few features"):
-            SSWIMRegressor.load(path)
+            load(path)
         assert time.perf_counter() - begin < 5 * SECONDS
 
 
@@ -160,7 +160,7 @@ def test_a_gram_matrix_that_is_none_is_refused(tmp_path: Path) -> None:
     name = "members.0.statistics.gram"
     forge(MODEL, path, {**tensors, name: -1e6 * tensors[name].abs()}, content)
     with pytest.raises(ModelFileError, match="inconsistent"):
-        SSWIMRegressor.load(path)
+        load(path)
 
 
 def sealed(text: str) -> bytes:
@@ -210,4 +210,4 @@ def test_headers_that_are_none_are_refused(data: bytes, tmp_path: Path) -> None:
 
 def test_a_device_is_no_file() -> None:
     with pytest.raises(ModelFileError, match="not a regular file"):
-        SSWIMRegressor.load("/dev/zero")
+        load("/dev/zero")

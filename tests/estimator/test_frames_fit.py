@@ -16,7 +16,7 @@ import pytest
 from builders.estimators import small
 from builders.frames import FRAMES, IS_MISSING, N_ROWS, TEXTS, with_missing
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 from sswim.tables import MixedColumnWarning, TableError, TableNote, UnknownCategoryWarning, as_table
 from sswim.tables import levels as missing_values
 
@@ -34,12 +34,12 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def fit(frame: Any) -> SSWIMRegressor:
+def fit(frame: Any) -> BaseRegressor:
     with quiet():
         return small(depth=0, n_components=8, n_pseudo=2, max_iter=1).fit(frame, Y)
 
 
-def predict(regressor: SSWIMRegressor, frame: Any) -> Any:
+def predict(regressor: BaseRegressor, frame: Any) -> Any:
     with quiet():
         found = np.asarray(regressor.predict(frame))
     assert found.shape == (N_ROWS,)

@@ -13,8 +13,8 @@ import torch
 from builders.estimators import make_rows, small
 from builders.tables import learn
 
-from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
 from sswim.estimator.inputs import InputReader, learn_reader, read_schema
 from sswim.rows import ArraySource, Measure, learn_imputer
 from sswim.rows.rows import as_rows
@@ -49,12 +49,12 @@ INPUTS = ["a", "code", "when", "b"]
 
 
 @pytest.fixture(scope="module")
-def regressor() -> SSWIMRegressor:
+def regressor() -> BaseRegressor:
     return small(depth=0, n_components=16, max_iter=2).fit(rows(), "y")
 
 
 @pytest.fixture(scope="module")
-def expected(regressor: SSWIMRegressor) -> Measure:
+def expected(regressor: BaseRegressor) -> Measure:
     """The encoded rows, whose target is not used."""
     return regressor._reader.read(regressor, rows())
 
@@ -63,7 +63,7 @@ def same(found: Measure, expected: Measure) -> bool:
     return all(map(torch.equal, found.tensors(), expected.tensors()))
 
 
-def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Measure) -> None:
+def test_rows_are_encoded_and_imputed(regressor: BaseRegressor, expected: Measure) -> None:
     learnt = learn(pa.Table.from_pandas(rows(), preserve_index=False))
     reader = regressor._reader
     assert reader.schema == learnt.schema
@@ -84,7 +84,7 @@ def test_rows_are_encoded_and_imputed(regressor: SSWIMRegressor, expected: Measu
     ["pandas", "polars", "arrow", "batch", "shuffled", "wide", "text", "objects", "parquet", "csv"],
 )
 def test_rows_of_every_form_are_read_alike(
-    form: str, regressor: SSWIMRegressor, expected: Measure, tmp_path: Path
+    form: str, regressor: BaseRegressor, expected: Measure, tmp_path: Path
 ) -> None:
     frame = rows()
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -108,7 +108,7 @@ def test_rows_of_every_form_are_read_alike(
 
 
 def test_rows_that_were_read_before_stay_as_they_are(
-    regressor: SSWIMRegressor, expected: Measure
+    regressor: BaseRegressor, expected: Measure
 ) -> None:
     reader = regressor._reader
     inputs = reader.encode(regressor, rows())
@@ -119,7 +119,7 @@ def test_rows_that_were_read_before_stay_as_they_are(
 
 
 def test_a_deviation_of_columns_is_one_of_inputs(
-    regressor: SSWIMRegressor, expected: Measure
+    regressor: BaseRegressor, expected: Measure
 ) -> None:
     found = regressor._reader.read(regressor, rows(), [0.5, 0, 0, 0.25])
     assert np.array_equal(found.mean, expected.mean)
@@ -144,7 +144,7 @@ def test_a_missing_value_that_has_an_input_of_its_own_counts_as_known(
     ]  # a was never missing
 
 
-def test_values_that_fit_has_not_seen_are_read(regressor: SSWIMRegressor) -> None:
+def test_values_that_fit_has_not_seen_are_read(regressor: BaseRegressor) -> None:
     new = rows().assign(a=[None] * N_ROWS)
     new.loc[3, "code"] = "100"
     with pytest.warns(UnknownCategoryWarning, match="in 1 rows: '100'"):
@@ -166,14 +166,14 @@ def test_values_that_fit_has_not_seen_are_read(regressor: SSWIMRegressor) -> Non
     ],
 )
 def test_rows_that_do_not_fit_the_model_are_refused(
-    X: Any, message: str, regressor: SSWIMRegressor
+    X: Any, message: str, regressor: BaseRegressor
 ) -> None:
     with pytest.raises(UserError, match=message):
         regressor.predict(X)
 
 
 def test_files_that_do_not_fit_the_model_are_refused(
-    regressor: SSWIMRegressor, tmp_path: Path
+    regressor: BaseRegressor, tmp_path: Path
 ) -> None:
     table = pa.Table.from_pandas(rows(), preserve_index=False)
     write_table(table.drop_columns(["a"]), tmp_path / "short.parquet")
@@ -186,7 +186,7 @@ def test_files_that_do_not_fit_the_model_are_refused(
 
 
 def test_a_target_is_split_off_frames_and_paths(
-    regressor: SSWIMRegressor, tmp_path: Path, expected: Measure
+    regressor: BaseRegressor, tmp_path: Path, expected: Measure
 ) -> None:
     table = pa.Table.from_pandas(rows(), preserve_index=False)
     write_table(table, tmp_path / "t.parquet")

@@ -10,8 +10,9 @@ import torch
 from builders.estimators import make_rows, skewed_rows, small
 from scipy import stats
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
 
 
 def frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
@@ -31,16 +32,16 @@ def frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def table_model() -> SSWIMRegressor:
+def table_model() -> BaseRegressor:
     return small(depth=0, n_components=64, max_iter=60).fit(frame(), "y")
 
 
 @pytest.fixture(scope="module")
-def array_model() -> SSWIMRegressor:
+def array_model() -> BaseRegressor:
     return small(depth=0, max_iter=60).fit(*make_rows(80, 3))
 
 
-def test_relevance_of_arrays(array_model: SSWIMRegressor) -> None:
+def test_relevance_of_arrays(array_model: BaseRegressor) -> None:
     found = array_model.relevance()
     assert found.names == ("x0", "x1", "x2")
     assert found.relevance.min() >= 0
@@ -50,7 +51,7 @@ def test_relevance_of_arrays(array_model: SSWIMRegressor) -> None:
     assert found.members.shape == (1, 3)
 
 
-def test_relevance_of_tables_is_that_of_columns(table_model: SSWIMRegressor) -> None:
+def test_relevance_of_tables_is_that_of_columns(table_model: BaseRegressor) -> None:
     found = table_model.relevance()
     assert found.names == ("size", "colour", "idle", "day", "is_new")
     np.testing.assert_allclose(found.relevance.sum(), 1)
@@ -80,7 +81,7 @@ def test_a_model_without_rows_needs_some() -> None:
     assert model.effect(0, x[:20]).n_rows == 20
 
 
-def test_effect_is_the_mean_over_rows(array_model: SSWIMRegressor) -> None:
+def test_effect_is_the_mean_over_rows(array_model: BaseRegressor) -> None:
     x, _ = make_rows(25, 3, seed=1)
     found = array_model.effect("x0", x, grid=[-1.0, 0.0, 2.0], level=0.8)
     assert found.names == ("x0",)
@@ -97,11 +98,11 @@ def test_effect_is_the_mean_over_rows(array_model: SSWIMRegressor) -> None:
     np.testing.assert_array_equal(found.rows[0], x[:, 0])
 
 
-def test_columns_by_number_and_name_are_the_same(array_model: SSWIMRegressor) -> None:
+def test_columns_by_number_and_name_are_the_same(array_model: BaseRegressor) -> None:
     np.testing.assert_array_equal(array_model.effect(2).mean, array_model.effect("x2").mean)
 
 
-def test_effect_of_a_pair(array_model: SSWIMRegressor) -> None:
+def test_effect_of_a_pair(array_model: BaseRegressor) -> None:
     x, _ = make_rows(20, 3, seed=1)
     found = array_model.effect((0, 2), x, grid=([-1.0, 1.0], [0.0, 0.5, 1.0]))
     assert found.mean.shape == found.upper.shape == (2, 3)
@@ -111,7 +112,7 @@ def test_effect_of_a_pair(array_model: SSWIMRegressor) -> None:
     np.testing.assert_allclose(found.mean[1, 1], expected)
 
 
-def test_effects_of_tables(table_model: SSWIMRegressor) -> None:
+def test_effects_of_tables(table_model: BaseRegressor) -> None:
     rows = frame(40, seed=3)
     found = table_model.effect("colour", rows)
     assert found.kinds == ("category",)
@@ -165,7 +166,7 @@ def test_several_targets_have_an_axis() -> None:
     assert found.mean.shape == (4, 2)
 
 
-def test_samples_are_limited(array_model: SSWIMRegressor) -> None:
+def test_samples_are_limited(array_model: BaseRegressor) -> None:
     x, _ = make_rows(300, 3)
     assert array_model.effect(0, x, grid=2, max_rows=10).n_rows == 10
     assert array_model.effect(0, x, grid=2).n_rows == 100
@@ -183,7 +184,7 @@ def test_what_was_learnt_is_kept_in_a_file(tmp_path: Path) -> None:
     x, y = make_rows(60, 2)
     model = small(n_neighbors=16).fit(x, y)
     model.save(tmp_path / "model.sswim")
-    loaded = SSWIMRegressor.load(tmp_path / "model.sswim")
+    loaded = load(tmp_path / "model.sswim")
     np.testing.assert_allclose(loaded.relevance().relevance, model.relevance().relevance)
     np.testing.assert_allclose(loaded.effect(0).upper, model.effect(0).upper)
     np.testing.assert_allclose(loaded.local_metric(x).metric, model.local_metric(x).metric)
@@ -220,7 +221,7 @@ def test_weights_count() -> None:
         ({"columns": 0, "X": np.zeros((0, 3))}, "0 sample"),
     ],
 )
-def test_bad_effects(array_model: SSWIMRegressor, arguments: dict[str, Any], message: str) -> None:
+def test_bad_effects(array_model: BaseRegressor, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         array_model.effect(**arguments)
 
@@ -236,20 +237,20 @@ def test_bad_effects(array_model: SSWIMRegressor, arguments: dict[str, Any], mes
     ],
 )
 def test_bad_effects_of_tables(
-    table_model: SSWIMRegressor, column: Any, grid: Any, message: str
+    table_model: BaseRegressor, column: Any, grid: Any, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
         table_model.effect(column, grid=grid)
 
 
-def test_bad_rows(array_model: SSWIMRegressor) -> None:
+def test_bad_rows(array_model: BaseRegressor) -> None:
     with pytest.raises(UserError, match=r"two or more rows. Got 1"):
         array_model.relevance(np.zeros((1, 3)))
     with pytest.raises(ValueError, match="2 features"):
         array_model.local_metric(np.zeros((3, 2)))
 
 
-def test_permutation_importance_of_arrays(array_model: SSWIMRegressor) -> None:
+def test_permutation_importance_of_arrays(array_model: BaseRegressor) -> None:
     x, y = make_rows(60, 3, seed=2)
     found = array_model.permutation_importance(x, y)
     assert found.columns[0].name == "x0"
@@ -260,7 +261,7 @@ def test_permutation_importance_of_arrays(array_model: SSWIMRegressor) -> None:
     )
 
 
-def test_permutation_importance_of_tables(table_model: SSWIMRegressor) -> None:
+def test_permutation_importance_of_tables(table_model: BaseRegressor) -> None:
     rows = frame(60, seed=2)
     found = table_model.permutation_importance(rows, "y", n_repeats=3)
     assert {column.name for column in found.columns[:2]} == {"size", "colour"}
@@ -268,7 +269,7 @@ def test_permutation_importance_of_tables(table_model: SSWIMRegressor) -> None:
     assert apart == found
 
 
-def test_bad_permutations(array_model: SSWIMRegressor) -> None:
+def test_bad_permutations(array_model: BaseRegressor) -> None:
     x, y = make_rows(20, 3)
     with pytest.raises(UserError, match="n_repeats must be an integer of at least 2"):
         array_model.permutation_importance(x, y, n_repeats=1)

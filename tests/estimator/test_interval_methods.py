@@ -10,15 +10,16 @@ import pandas as pd
 import pytest
 from builders.estimators import Array, few_noise_steps, make_rows, small
 
-from sswim import Recipe, SSWIMRegressor
+from sswim import Recipe, load
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor, make_estimator
 
 __all__ = ["few_noise_steps"]
 
 LEVELS = (0.1, 0.5, 0.8)
 
 
-def default(**changes: Any) -> SSWIMRegressor:
+def default(**changes: Any) -> BaseRegressor:
     recipe = Recipe(kinds=("mean", "features-1", "neighbours-0-rough"))
     settings: dict[str, Any] = {
         "max_iter": 3,
@@ -26,20 +27,20 @@ def default(**changes: Any) -> SSWIMRegressor:
         "random_state": 0,
         "device": "cpu",
     }
-    return SSWIMRegressor(**(settings | changes))
+    return make_estimator(**(settings | changes))
 
 
 @cache
-def fitted() -> SSWIMRegressor:
+def fitted() -> BaseRegressor:
     return default().fit(*make_rows(90))
 
 
 @cache
-def one_model() -> SSWIMRegressor:
+def one_model() -> BaseRegressor:
     return small().fit(*make_rows(40))
 
 
-def calibrated() -> SSWIMRegressor:
+def calibrated() -> BaseRegressor:
     """Return a copy of one model, calibrated with rows of two groups, one of them noisier."""
     x, y = make_rows(80, seed=1)
     noise = np.random.default_rng(2).normal(size=80)
@@ -110,12 +111,12 @@ def test_several_targets_have_their_own_intervals() -> None:
     assert quantiles.shape == (60, 2, 3)
 
 
-def saved(model: SSWIMRegressor, folder: Path) -> SSWIMRegressor:
+def saved(model: BaseRegressor, folder: Path) -> BaseRegressor:
     model.save(folder / "model.sswim")
-    return SSWIMRegressor.load(folder / "model.sswim")
+    return load(folder / "model.sswim")
 
 
-def pickled(model: SSWIMRegressor, _: Path) -> SSWIMRegressor:
+def pickled(model: BaseRegressor, _: Path) -> BaseRegressor:
     return pickle.loads(pickle.dumps(model))
 
 
@@ -140,7 +141,7 @@ def test_a_file_without_rows_has_no_conformal_intervals_until_it_is_calibrated(
 ) -> None:
     x, y = make_rows(60, seed=5)
     fitted().save(tmp_path / "model.sswim", include_rows=False)
-    model = SSWIMRegressor.load(tmp_path / "model.sswim")
+    model = load(tmp_path / "model.sswim")
     with pytest.raises(UserError, match="call calibrate"):
         model.predict_interval(x, method="conformal")
     model.calibrate(x, y).predict_interval(x, method="conformal")

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 
 X, Y = make_rows(60)
 WEIGHT = np.tile([1.0, 3.0, 0.0], 20)
@@ -32,7 +32,7 @@ def routing() -> Iterator[None]:
         yield
 
 
-def requesting(**settings: Any) -> SSWIMRegressor:
+def requesting(**settings: Any) -> BaseRegressor:
     """Return an estimator that asks for weights and standard deviations wherever it may."""
     model = small(**settings).set_fit_request(sample_weight=True, X_std=True)
     return model.set_predict_request(X_std=True).set_score_request(sample_weight=True, X_std=True)

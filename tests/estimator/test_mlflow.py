@@ -11,7 +11,7 @@ from builders.estimators import make_rows, small
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and of what it imports
 
-TRUSTED = ["sswim.estimator.regressor.SSWIMRegressor"]
+TRUSTED = ["sswim.estimator.warped_gp.WarpedGPRegressor"]
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,10 @@ from builders.models import DENSITIES, small_model, small_rows
 from builders.neighbours import neighbour_model
 from safetensors.torch import save_file
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.validation import UserError
 from sswim.ensemble.ensemble import Ensemble, make_ensemble
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.model_file import (
     MODEL,
     VERSION,
@@ -45,16 +46,16 @@ def x() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def regressor(x: np.ndarray) -> SSWIMRegressor:
+def regressor(x: np.ndarray) -> BaseRegressor:
     y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
-    small = SSWIMRegressor(
+    small = make_estimator(
         depth=2, n_components=12, n_pseudo=4, n_members=2, max_iter=3, random_state=0, device="cpu"
     )
     return small.fit(x, y)
 
 
 @pytest.fixture(scope="module", params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
-def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> SSWIMRegressor:
+def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> BaseRegressor:
     """A model of two targets, with every kind of density."""
     y = np.exp(np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1))
     settings: dict[str, Any] = {
@@ -65,20 +66,20 @@ def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> SSWIMRegress
         "max_iter": 3,
         "random_state": 0,
     }
-    return SSWIMRegressor(**settings, **request.param, n_output_terms=3, device="cpu").fit(x, y)
+    return make_estimator(**settings, **request.param, n_output_terms=3, device="cpu").fit(x, y)
 
 
 @pytest.fixture
-def path(regressor: SSWIMRegressor, tmp_path: Path) -> Path:
+def path(regressor: BaseRegressor, tmp_path: Path) -> Path:
     path = tmp_path / "model.sswim"
     regressor.save(path)
     return path
 
 
 def test_a_round_trip_is_exact_in_every_method(
-    regressor: SSWIMRegressor, path: Path, x: np.ndarray
+    regressor: BaseRegressor, path: Path, x: np.ndarray
 ) -> None:
-    loaded = SSWIMRegressor.load(path)
+    loaded = load(path)
     for ours, theirs in (
         (loaded.predict(x, return_std=True), regressor.predict(x, return_std=True)),
         (loaded.predict_interval(x), regressor.predict_interval(x)),
@@ -96,11 +97,11 @@ def test_a_round_trip_is_exact_in_every_method(
 
 
 def test_a_round_trip_of_densities_is_exact_in_every_method(
-    any_regressor: SSWIMRegressor, x: np.ndarray, tmp_path: Path
+    any_regressor: BaseRegressor, x: np.ndarray, tmp_path: Path
 ) -> None:
     path, again = tmp_path / "model", tmp_path / "again"
     any_regressor.save(path)
-    loaded, before = SSWIMRegressor.load(path), copy.copy(any_regressor)
+    loaded, before = load(path), copy.copy(any_regressor)
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
     y = np.exp(x)
@@ -124,14 +125,14 @@ def test_a_round_trip_of_densities_is_exact_in_every_method(
 
 
 def test_a_fresh_process_predicts_the_same_to_the_last_bit(
-    regressor: SSWIMRegressor, path: Path, x: np.ndarray, tmp_path: Path
+    regressor: BaseRegressor, path: Path, x: np.ndarray, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "x.npy", x)
     program = (
         "import sys, numpy as np\n"
-        "from sswim import SSWIMRegressor\n"
+        "from sswim import load\n"
         "model, x, out = sys.argv[1:]\n"
-        "np.save(out, SSWIMRegressor.load(model).predict(np.load(x), return_std=True))\n"
+        "np.save(out, load(model).predict(np.load(x), return_std=True))\n"
     )
     out = tmp_path / "out.npy"
     subprocess.run(
@@ -141,7 +142,7 @@ def test_a_fresh_process_predicts_the_same_to_the_last_bit(
 
 
 def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> None:
-    regressor = SSWIMRegressor(
+    regressor = make_estimator(
         depth=1,
         n_pseudo=2,
         max_iter=1,
@@ -150,7 +151,7 @@ def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> No
     )
     regressor.set_params(n_components=np.int64(8), learning_rate=np.float64(0.1))  # a grid search's
     regressor.fit(x, x[:, 0]).save(tmp_path / "model")
-    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert loaded.n_components == 8
     assert loaded.random_state is None
     assert np.array_equal(loaded.predict(x), regressor.predict(x))
@@ -169,11 +170,11 @@ def test_a_truncated_file_is_refused(path: Path, tmp_path: Path) -> None:
     for length in [*range(0, len(data), 1000), 1, 7, 8, 9, len(data) - 1]:
         short.write_bytes(data[:length])
         with pytest.raises(ModelFileError):
-            SSWIMRegressor.load(short)
+            load(short)
 
 
 def test_an_altered_file_is_refused_or_predicts_the_same(
-    regressor: SSWIMRegressor, path: Path, x: np.ndarray, tmp_path: Path
+    regressor: BaseRegressor, path: Path, x: np.ndarray, tmp_path: Path
 ) -> None:
     data = path.read_bytes()
     expected = regressor.predict(x)
@@ -187,7 +188,7 @@ def test_an_altered_file_is_refused_or_predicts_the_same(
         damaged[place] ^= 1 << int(random.integers(8))
         altered.write_bytes(damaged)
         try:
-            assert np.array_equal(SSWIMRegressor.load(altered).predict(x), expected)
+            assert np.array_equal(load(altered).predict(x), expected)
         except ModelFileError:
             refused += 1
     assert refused > 0.9 * len(places)
@@ -196,15 +197,15 @@ def test_an_altered_file_is_refused_or_predicts_the_same(
 def test_other_files_are_refused_with_what_they_are(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(ModelFileError, match="cannot be read"):
-        SSWIMRegressor.load(path)
+        load(path)
     with pytest.raises(ModelFileError, match="cannot be read"):
-        SSWIMRegressor.load(tmp_path)
+        load(tmp_path)
     path.write_text("price,rooms\n1,2\n")
     with pytest.raises(ModelFileError, match="not a sswim model, or it is damaged"):
-        SSWIMRegressor.load(path)
+        load(path)
     save_file({"weight": torch.zeros(3)}, path)
     with pytest.raises(ModelFileError, match="safetensors file, but not a sswim model"):
-        SSWIMRegressor.load(path)
+        load(path)
 
 
 @pytest.mark.parametrize("other", [VERSION - 1, VERSION + 1], ids=["older", "newer"])
@@ -212,7 +213,7 @@ def test_another_format_is_refused_as_such(path: Path, other: int) -> None:
     replace(MODEL, version=other).write(path, *MODEL.read(path))
     message = f"format {other}; this sswim reads format {VERSION}.*newer"
     with pytest.raises(ModelFileError, match=message):
-        SSWIMRegressor.load(path)
+        load(path)
 
 
 SCHEMA = schema_to_dict(Schema("y", (NumberColumn("a"),)))
@@ -244,11 +245,11 @@ def test_content_that_does_not_fit_together_is_refused(path: Path, change: dict)
         merged[name] = merged[name] | value if is_part else value
     MODEL.write(path, tensors, merged)
     with pytest.raises(ModelFileError, match="content is inconsistent"):
-        SSWIMRegressor.load(path)
+        load(path)
 
 
 def test_a_full_disk_leaves_the_old_file(
-    regressor: SSWIMRegressor, path: Path, monkeypatch: pytest.MonkeyPatch
+    regressor: BaseRegressor, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = path.read_bytes()
 
@@ -412,11 +413,11 @@ def table() -> pd.DataFrame:
 def test_a_model_of_frames_comes_back_exactly(tmp_path: Path) -> None:
     frame = table()
     y = np.random.default_rng(1).normal(size=300)
-    regressor = SSWIMRegressor(
+    regressor = make_estimator(
         depth=1, n_components=12, n_pseudo=4, max_iter=2, random_state=0, device="cpu"
     )
     regressor.fit(frame, y).save(tmp_path / "model")
-    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert loaded.table_schema_ == regressor.table_schema_
@@ -430,11 +431,11 @@ def test_a_model_of_frames_comes_back_exactly(tmp_path: Path) -> None:
 
 
 def test_a_model_of_arrays_imputes_after_it_comes_back(
-    regressor: SSWIMRegressor, path: Path, x: np.ndarray
+    regressor: BaseRegressor, path: Path, x: np.ndarray
 ) -> None:
     holes = x.copy()
     holes[::3, 0] = np.nan
-    loaded = SSWIMRegressor.load(path)
+    loaded = load(path)
     assert not hasattr(loaded, "table_schema_")
     assert not hasattr(loaded, "feature_names_in_")
     ours, theirs = (each.predict(holes, return_std=True) for each in (loaded, regressor))

@@ -14,10 +14,10 @@ from builders.estimators import (
     small,
 )
 
-from sswim import SSWIMRegressor
 from sswim.base import record
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.plan import Recipe
+from sswim.estimator import BaseRegressor
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {"depth": 2},
@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "densities": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
     "neighbours": {"n_neighbors": 8},
     "ensemble": {
-        **{"depth": "auto", "n_components": 16, "n_pseudo": 3, "n_members": 1},
+        **{"depth": None, "n_components": 16, "n_pseudo": 3, "n_members": 1},
         "recipe": Recipe(kinds=("features-1", "neighbours-0-rough")),
     },
 }
@@ -35,7 +35,7 @@ POINTS = make_rows(30, seed=5)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def fitted(request: pytest.FixtureRequest) -> SSWIMRegressor:
+def fitted(request: pytest.FixtureRequest) -> BaseRegressor:
     return small(**({"max_iter": 3} | KINDS[request.param])).fit(*make_rows(40))
 
 
@@ -70,8 +70,8 @@ def joined(pieces: list[dict[str, Any]]) -> dict[str, Array]:
 
 
 def add_pieces(
-    regressor: SSWIMRegressor, pieces: list[dict[str, Any]], *, predict_every: int = 10**9
-) -> SSWIMRegressor:
+    regressor: BaseRegressor, pieces: list[dict[str, Any]], *, predict_every: int = 10**9
+) -> BaseRegressor:
     """Return a copy with pieces added to it, that predicts now and then."""
     updated = copy.deepcopy(regressor)
     for number, piece in enumerate(pieces):
@@ -81,7 +81,7 @@ def add_pieces(
     return updated
 
 
-def require_close(ours: SSWIMRegressor, theirs: SSWIMRegressor) -> None:
+def require_close(ours: BaseRegressor, theirs: BaseRegressor) -> None:
     found = []
     for model in (ours, theirs):
         found.append([*model.predict(POINTS[0], return_std=True), model.log_density(*POINTS)])
@@ -92,7 +92,7 @@ def require_close(ours: SSWIMRegressor, theirs: SSWIMRegressor) -> None:
 
 @pytest.mark.parametrize("varied", [False, True], ids=["plain", "varied"])
 def test_many_pieces_equal_all_rows_at_once(
-    fitted: SSWIMRegressor, varied: bool, monkeypatch: pytest.MonkeyPatch
+    fitted: BaseRegressor, varied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "CPU_ROWS", 4 * PIECE)  # rows are added several times on the way
     pieces = many_pieces(600, varied=varied)
@@ -102,7 +102,7 @@ def test_many_pieces_equal_all_rows_at_once(
 
 
 def test_a_small_piece_is_added_when_the_model_is_used(
-    fitted: SSWIMRegressor, monkeypatch: pytest.MonkeyPatch
+    fitted: BaseRegressor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
     update = Ensemble.update
@@ -119,7 +119,7 @@ def test_a_small_piece_is_added_when_the_model_is_used(
     assert sizes == [4 * PIECE]
 
 
-def test_arrays_of_a_piece_may_be_used_again(fitted: SSWIMRegressor) -> None:
+def test_arrays_of_a_piece_may_be_used_again(fitted: BaseRegressor) -> None:
     x, y = make_rows(10, seed=4)
     expected = copy.deepcopy(fitted).partial_fit(x.copy(), y.copy())
     updated = copy.deepcopy(fitted).partial_fit(x, y)

@@ -12,14 +12,14 @@ from builders.estimators import small
 from builders.processes import run_processes
 from builders.tables import small_chunks
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator import permutation
+from sswim.estimator import BaseRegressor, permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import Importance, permutation_importance
 from sswim.estimator.progress import prediction_progress
-from sswim.tables import LeftOut, Schema, TableError, schema_from_dict
+from sswim.tables import LeftOut, Schema, TableError
 
 
 def rows(n: int = 120, seed: int = 0) -> pa.Table:
@@ -40,14 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fitted(folder: Path) -> tuple[SSWIMRegressor, Schema]:
+def fitted(folder: Path) -> tuple[BaseRegressor, Schema]:
     model = small(depth=0, max_iter=30).fit(folder / "fit.parquet", "y")
-    return model, schema_from_dict(model.table_schema_)
+    return model, model.table_schema_
 
 
-def test_columns_that_matter_come_first(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
-) -> None:
+def test_columns_that_matter_come_first(folder: Path, fitted: tuple[BaseRegressor, Schema]) -> None:
     found = permutation_importance(*fitted, folder / "test.parquet")
     assert [column.name for column in found.columns] == ["place", "colour", "idle"]
     place, colour, idle = found.columns
@@ -58,7 +56,7 @@ def test_columns_that_matter_come_first(
 
 
 def test_rises_are_those_of_tables_with_a_shuffled_column(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+    folder: Path, fitted: tuple[BaseRegressor, Schema]
 ) -> None:
     model, _ = fitted
     table = rows(97, seed=1)
@@ -79,7 +77,7 @@ def test_rises_are_those_of_tables_with_a_shuffled_column(
 
 
 def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema], monkeypatch: pytest.MonkeyPatch
+    folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(permutation, "MAX_ROWS", 40)
     found = permutation_importance(*fitted, folder / "test.parquet", memory=10**9)
@@ -94,7 +92,7 @@ def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
 
 
 def test_missing_values_are_shuffled_as_they_are(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+    folder: Path, fitted: tuple[BaseRegressor, Schema]
 ) -> None:
     table = rows(30, seed=2).to_pydict()
     table["colour"][3] = table["place"][5] = None
@@ -111,19 +109,19 @@ def test_one_of_two_coordinates_is_shuffled(tmp_path: Path) -> None:
     height = np.sin(np.radians(2 * lon)) + 0.05 * random.normal(size=200)
     pq.write_table(pa.table({"lon": lon, "lat": lat, "y": height}), path)
     model = small(depth=0, max_iter=30, n_components=64, coordinates=("lon", "lat")).fit(path, "y")
-    found = permutation_importance(model, schema_from_dict(model.table_schema_), path)
+    found = permutation_importance(model, model.table_schema_, path)
     assert [column.name for column in found.columns] == ["lon", "lat"]
     assert found.columns[0].rmse.mean > 0.3
 
 
 def importance_of_share(processes: Processes, folder: Path) -> Importance:
-    model = SSWIMRegressor.load(folder / "model.sswim")
-    schema = schema_from_dict(model.table_schema_)
+    model = load(folder / "model.sswim")
+    schema = model.table_schema_
     return permutation_importance(model, schema, folder / "test.parquet", processes=processes)
 
 
 def test_two_processes_find_what_one_finds(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+    folder: Path, fitted: tuple[BaseRegressor, Schema]
 ) -> None:
     fitted[0].save(folder / "model.sswim")
     alone = importance_of_share(ALONE, folder)
@@ -132,7 +130,7 @@ def test_two_processes_find_what_one_finds(
 
 
 def test_progress_is_said(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema], monkeypatch: pytest.MonkeyPatch
+    folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     totals: list[int] = []
 
@@ -150,7 +148,7 @@ def test_progress_is_said(
 
 
 def test_a_table_without_a_usable_row_is_refused(
-    folder: Path, fitted: tuple[SSWIMRegressor, Schema]
+    folder: Path, fitted: tuple[BaseRegressor, Schema]
 ) -> None:
     path, left_out = folder / "unknown.parquet", LeftOut(target_missing=True)
     pq.write_table(rows(5).set_column(2, "y", pa.nulls(5, pa.float64())), path)
@@ -158,6 +156,6 @@ def test_a_table_without_a_usable_row_is_refused(
         permutation_importance(*fitted, path, left_out=left_out)
 
 
-def test_a_deviation_needs_two_repeats(folder: Path, fitted: tuple[SSWIMRegressor, Schema]) -> None:
+def test_a_deviation_needs_two_repeats(folder: Path, fitted: tuple[BaseRegressor, Schema]) -> None:
     with pytest.raises(UserError, match="n_repeats"):
         permutation_importance(*fitted, folder / "test.parquet", n_repeats=1)

@@ -13,8 +13,9 @@ from builders.models import unchecked
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor, make_estimator
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {},
@@ -33,7 +34,7 @@ def make_points(*shape: int) -> Tensor:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> SSWIMRegressor:
+def fitted() -> BaseRegressor:
     return small(depth=0, max_iter=2, n_components=16).fit(*make_rows())
 
 
@@ -96,7 +97,7 @@ def test_gradients_in_the_units_of_the_data(kind: str) -> None:
     assert torch.autograd.gradcheck(values, points, eps=1e-4, atol=1e-4)
 
 
-def test_a_point_moves_uphill(fitted: SSWIMRegressor) -> None:
+def test_a_point_moves_uphill(fitted: BaseRegressor) -> None:
     points = make_points(4, 1).requires_grad_()
     before = fitted.posterior(points).mean
     (gradient,) = torch.autograd.grad(before.sum(), points)
@@ -107,7 +108,7 @@ def test_a_point_moves_uphill(fitted: SSWIMRegressor) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 1), (2, 3, 4), (0, 2), (2, 0), (0,)])
-def test_shapes(fitted: SSWIMRegressor, shape: tuple[int, ...]) -> None:
+def test_shapes(fitted: BaseRegressor, shape: tuple[int, ...]) -> None:
     *batch, q = shape
     points = make_points(*shape).requires_grad_()
     found = fitted.posterior(points)
@@ -133,7 +134,7 @@ def test_paths_are_functions_and_those_of_sample_y(kind: str) -> None:
     assert not torch.allclose(model.sample_paths(5, random_state=4)(points), values)
 
 
-def test_tensors_of_other_precisions(fitted: SSWIMRegressor) -> None:
+def test_tensors_of_other_precisions(fitted: BaseRegressor) -> None:
     points = make_points(3)
     exact = fitted.posterior(points)
     for dtype in (torch.float32, torch.bfloat16):
@@ -154,7 +155,7 @@ def test_models_keep_it_when_saved_pickled_and_updated(tmp_path: Path) -> None:
     points = make_points(3).requires_grad_()
     expected = model.posterior(points).covariance
     model.save(tmp_path / "model.sswim")
-    others = SSWIMRegressor.load(tmp_path / "model.sswim"), pickle.loads(pickle.dumps(model))
+    others = load(tmp_path / "model.sswim"), pickle.loads(pickle.dumps(model))
     for other in others:
         assert torch.allclose(other.posterior(points).covariance, expected, rtol=1e-9, atol=1e-12)
         assert not any(tensor.requires_grad for tensor in other._ensemble.tensors())
@@ -180,7 +181,7 @@ def test_models_keep_it_when_saved_pickled_and_updated(tmp_path: Path) -> None:
     ],
     ids=["array", "frame", "none", "inputs", "axes", "nan", "inf", "sparse", "meta", "complex"],
 )
-def test_bad_inputs(fitted: SSWIMRegressor, X: Any, message: str) -> None:
+def test_bad_inputs(fitted: BaseRegressor, X: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         unchecked(type(fitted).posterior, self=fitted, X=X)
     paths = fitted.sample_paths(2)
@@ -196,7 +197,7 @@ def test_targets_whose_squares_overflow() -> None:
     assert model.sample_paths(2)(make_points(2)).isfinite().all()
 
 
-def test_bad_settings(fitted: SSWIMRegressor) -> None:
+def test_bad_settings(fitted: BaseRegressor) -> None:
     with pytest.raises(UserError, match="include_noise"):
         unchecked(type(fitted).posterior, self=fitted, X=make_points(2), include_noise=1)
     for n in (0, 1.5, True):
@@ -233,7 +234,7 @@ def test_frames_of_numbers_take_tensors_and_others_say_why_not() -> None:
 
 def test_the_default_ensemble_has_a_posterior_with_gradients() -> None:
     x, y = make_rows(40)
-    model = SSWIMRegressor(
+    model = make_estimator(
         n_components=16, n_pseudo=4, max_iter=2, random_state=0, device="cpu"
     ).fit(x, y)
     assert len(model.members_) > 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sswim import SSWIMRegressor
+from sswim.estimator import make_estimator
 from sswim.estimator.table_prediction import NAMES, predicted_columns
 
 
@@ -11,7 +11,7 @@ def test_columns_are_what_the_regressor_predicts() -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(40, 2))
     y = np.exp(x[:, 0]) + 0.1 * random.normal(size=40)
-    regressor = SSWIMRegressor(
+    regressor = make_estimator(
         depth=1,
         n_components=16,
         n_pseudo=4,

@@ -19,8 +19,8 @@ from builders.estimators import (
 from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
-from sswim import SSWIMRegressor
 from sswim.ensemble.ensemble import PendingUpdates
+from sswim.estimator import BaseRegressor
 from sswim.members.feature_predictor import condition
 from sswim.rows.rows import as_measure
 
@@ -34,18 +34,18 @@ def rows() -> tuple[Array, Array]:
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one member", "three members"])
-def fitted(rows: tuple[Array, Array], request: pytest.FixtureRequest) -> SSWIMRegressor:
+def fitted(rows: tuple[Array, Array], request: pytest.FixtureRequest) -> BaseRegressor:
     return small(n_members=request.param).fit(*rows)
 
 
 @pytest.fixture(scope="module", params=[*DENSE.values()], ids=[*DENSE.keys()])
-def dense(request: pytest.FixtureRequest) -> SSWIMRegressor:
+def dense(request: pytest.FixtureRequest) -> BaseRegressor:
     """An estimator of two members with an output warp and input-dependent noise."""
     return small(**request.param, n_members=2, max_iter=40).fit(*skewed_rows())
 
 
 def test_noise_is_part_of_the_spread_by_default(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, _ = rows
     _, observed = fitted.predict(x, return_std=True)
@@ -71,7 +71,7 @@ def test_several_targets_are_those_apart_given_equal_hyper_parameters(
 
 
 def test_drawn_functions_are_consistent_and_have_the_predicted_moments(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, _ = rows
     draws = fitted.sample_y(x, 3000, random_state=1)
@@ -84,7 +84,7 @@ def test_drawn_functions_are_consistent_and_have_the_predicted_moments(
 
 
 def test_intervals_hold_the_probability_they_claim(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, _ = rows
     lower, upper = fitted.predict_interval(x, coverage=0.8)
@@ -106,7 +106,7 @@ def test_coverage_on_data_the_model_can_describe() -> None:
         assert abs(inside - coverage) < 4 * np.sqrt(coverage * (1 - coverage) / 4000) + 0.01
 
 
-def test_the_distribution_has_what_the_methods_return(dense: SSWIMRegressor) -> None:
+def test_the_distribution_has_what_the_methods_return(dense: BaseRegressor) -> None:
     x, y = skewed_rows(20, seed=1)
     for included in (True, False):
         found = dense.predict_distribution(x, X_std=0.1, include_noise=included)
@@ -122,7 +122,7 @@ def test_the_distribution_has_what_the_methods_return(dense: SSWIMRegressor) -> 
 
 
 def test_members_predict_the_mixture_together(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, _ = rows
     scaling = fitted.scaling_
@@ -180,7 +180,7 @@ def test_shapes_of_predictions(density: dict[str, Any], n_targets: int) -> None:
 
 
 def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
-    dense: SSWIMRegressor,
+    dense: BaseRegressor,
 ) -> None:
     x, _ = skewed_rows(30, seed=1)
     probabilities = [0.01, 0.05, 0.5, 0.95, 0.99]
@@ -195,7 +195,7 @@ def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
     assert np.allclose(np.trapezoid(density, grid, axis=0), 0.9, atol=1e-3)
 
 
-def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: SSWIMRegressor) -> None:
+def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: BaseRegressor) -> None:
     x, _ = skewed_rows(15, seed=1)
     n = 20_000
     draws = dense.sample_y(x, n, random_state=1, include_noise=True)
@@ -210,7 +210,7 @@ def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: SSWIMRe
     assert np.array_equal(draws, dense.sample_y(x, n, random_state=1, include_noise=True))
 
 
-def test_drawn_functions_have_the_quantiles_of_the_function(dense: SSWIMRegressor) -> None:
+def test_drawn_functions_have_the_quantiles_of_the_function(dense: BaseRegressor) -> None:
     x, _ = skewed_rows(15, seed=1)
     n = 20_000
     draws = dense.sample_y(x, n, random_state=1)
@@ -229,7 +229,7 @@ def test_drawn_functions_have_the_quantiles_of_the_function(dense: SSWIMRegresso
     assert np.allclose(apart, draws, rtol=1e-10)
 
 
-def test_noise_and_joint_covariances_with_warped_targets(dense: SSWIMRegressor) -> None:
+def test_noise_and_joint_covariances_with_warped_targets(dense: BaseRegressor) -> None:
     x, _ = skewed_rows(20, seed=1)
     _, observed = dense.predict(x, return_std=True)
     _, latent = dense.predict(x, return_std=True, include_noise=False)
@@ -247,7 +247,7 @@ def test_noise_and_joint_covariances_with_warped_targets(dense: SSWIMRegressor) 
         assert std.shape == (20,)
 
 
-def test_uncertain_inputs_widen_densities(dense: SSWIMRegressor) -> None:
+def test_uncertain_inputs_widen_densities(dense: BaseRegressor) -> None:
     x, y = skewed_rows(20, seed=1)
     exact = dense.predict_quantiles(x, X_std=0.0)
     assert np.allclose(exact, dense.predict_quantiles(x), rtol=1e-5)
@@ -277,7 +277,7 @@ def test_leave_one_out_with_warped_targets_against_models_of_the_others(
 
 
 def test_warped_targets_increase_and_are_standardised_ones_without_a_warp(
-    dense: SSWIMRegressor,
+    dense: BaseRegressor,
 ) -> None:
     _, y = skewed_rows()
     y = np.sort(y)
@@ -297,7 +297,7 @@ def test_the_noise_is_constant_by_default(rows: tuple[Array, Array]) -> None:
 
 
 def test_leave_one_out_is_less_sure_and_less_right(
-    fitted: SSWIMRegressor, rows: tuple[Array, Array]
+    fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, y = rows
     mean, std = fitted.loo_predict(return_std=True)
@@ -370,11 +370,12 @@ def test_a_million_rows_are_predicted_in_bounded_memory() -> None:
     """The memory in addition to the rows is below one GiB, in a new process."""
     program = """
 import resource, numpy as np
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
+from sswim.estimator import make_estimator
 random = np.random.default_rng(0)
 x = random.normal(size=(1_000_000, 20))
 settings = dict(depth=1, n_components=128, n_pseudo=32, max_iter=2)
-regressor = SSWIMRegressor(**settings, random_state=0, device="cpu")
+regressor = make_estimator(**settings, random_state=0, device="cpu")
 regressor.fit(x[:500], x[:500, 0])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 mean, std = regressor.predict(x, return_std=True)

@@ -27,8 +27,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sswim.ensemble.ensemble import PendingUpdates
 from sswim.ensemble.plan import KINDS
+from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
-from sswim.estimator import regressor as regressor_module
 from sswim.members.architecture import NoiseName
 from sswim.members.feature_predictor import condition_on_statistics
 from sswim.members.history import Step
@@ -48,9 +48,9 @@ def run_checks(settings: str, *, setup: str = "") -> None:
     """Run scikit-learn's checks in a new process, without type checks and free to draw numbers."""
     program = f"""
 from sklearn.utils.estimator_checks import check_estimator
-from sswim import SSWIMRegressor
+from sswim.estimator import make_estimator
 {setup}
-for result in check_estimator(SSWIMRegressor({settings}), on_fail=None, on_skip=None):
+for result in check_estimator(make_estimator({settings}), on_fail=None, on_skip=None):
     print(result["status"], result["check_name"], repr(result["exception"]), sep="|")
 """
     output = run_python("-W", "ignore", "-c", program)
@@ -269,13 +269,13 @@ def test_a_limited_time_leaves_long_trainings_out(
     rows: tuple[Array, Array], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    for module in (regressor_module, training_progress):
+    for module in (fitted_module, training_progress):
         monkeypatch.setattr(module, "perf_counter", clock)
 
     def callback(member: int, step: Step) -> None:
         clock.now += 1
 
-    settings: dict[str, Any] = {"depth": "auto", "n_components": 16, "n_pseudo": 4, "n_members": 1}
+    settings: dict[str, Any] = {"depth": None, "n_components": 16, "n_pseudo": 4, "n_members": 1}
     regressor = small(**settings, noise="constant", callback=callback).fit(*rows, time_limit=10.0)
     assert clock.now < 1010
     trained = {kind.name: kind for kind in regressor.recipe_}
@@ -291,7 +291,7 @@ def test_a_limited_time_leaves_long_trainings_out(
 def test_a_time_limit_is_a_positive_number(time_limit: Any) -> None:
     refused = pytest.raises(ValueError, match="time_limit must be a positive number of seconds")
     with refused:
-        unchecked(regressor_module._deadline, time_limit=time_limit)
+        unchecked(fitted_module.find_deadline, time_limit=time_limit)
     with refused:
         small().fit(X, Y, time_limit=-1.0)
 

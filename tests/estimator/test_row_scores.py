@@ -9,8 +9,9 @@ import pytest
 from builders.estimators import few_noise_steps, skewed_rows, small
 from scipy import integrate, stats
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import evaluate
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
 from sswim.estimator import evaluation as row_scores
 from sswim.estimator import evaluation as score_intervals
 from sswim.estimator.evaluation import RowScores, score_rows
@@ -19,7 +20,7 @@ __all__ = ["few_noise_steps"]  # the fixture
 
 
 @functools.cache
-def model() -> SSWIMRegressor:
+def model() -> BaseRegressor:
     X, y = skewed_rows()
     return small(output_warp="sinh-arcsinh", noise="input-dependent", n_members=2).fit(X, y)
 

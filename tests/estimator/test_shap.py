@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from builders.estimators import make_rows, small
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 
 X, Y = make_rows(80, d=3)
 
@@ -26,13 +26,13 @@ def shap() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def model() -> SSWIMRegressor:
+def model() -> BaseRegressor:
     return small(max_iter=20).fit(X, Y)
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "permutation"])
 def test_shares_of_inputs_add_up_to_predictions(
-    algorithm: str, shap: Any, model: SSWIMRegressor
+    algorithm: str, shap: Any, model: BaseRegressor
 ) -> None:
     explainer = shap.Explainer(model.predict, X[:20], algorithm=algorithm)
     found = explainer(X[40:50])

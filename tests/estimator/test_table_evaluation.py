@@ -11,8 +11,8 @@ from builders.estimators import small
 from builders.processes import run_processes
 from builders.tables import mixed, small_chunks, with_gaps
 
-from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
+from sswim.estimator import BaseRegressor
 from sswim.estimator.evaluation import Scores, evaluate, evaluate_table
 from sswim.tables import (
     KEEP_ALL,
@@ -20,15 +20,14 @@ from sswim.tables import (
     Schema,
     TableError,
     complete_rows,
-    schema_from_dict,
     write_table,
 )
 
 
-def fitted() -> tuple[SSWIMRegressor, Schema]:
+def fitted() -> tuple[BaseRegressor, Schema]:
     """Fit an estimator to targets far from zero, where sums of squares would cancel."""
     regressor = small(n_members=2).fit(shifted(mixed(97)), "y")
-    return regressor, schema_from_dict(regressor.table_schema_)
+    return regressor, regressor.table_schema_
 
 
 def shifted(table: pa.Table) -> pa.Table:

@@ -13,9 +13,10 @@ from builders.processes import run_processes
 from builders.tables import mixed, small_chunks
 from typer.testing import CliRunner
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.cli.app import app
 from sswim.distributed.processes import Processes
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.table_prediction import NAMES, assign_by_size, predict_table, predicted_columns
 from sswim.tables import (
     CsvOptions,
@@ -24,7 +25,6 @@ from sswim.tables import (
     TableNote,
     open_source,
     read_table,
-    schema_from_dict,
     write_table,
 )
 
@@ -43,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a model with two members."""
     folder = tmp_path_factory.mktemp("model")
     write_table(rows(), folder / "rows.parquet")
-    regressor = SSWIMRegressor(
+    regressor = make_estimator(
         depth=1,
         n_components=16,
         n_pseudo=4,
@@ -58,9 +58,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def load(model: Path) -> tuple[SSWIMRegressor, Schema]:
-    regressor = SSWIMRegressor.load(model)
-    return regressor, schema_from_dict(regressor.table_schema_)
+def load_model(model: Path) -> tuple[BaseRegressor, Schema]:
+    regressor = load(model)
+    return regressor, regressor.table_schema_
 
 
 def write_folder(folder: Path, table: pa.Table) -> Path:
@@ -75,7 +75,7 @@ def write_folder(folder: Path, table: pa.Table) -> Path:
 
 def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
     options: dict[str, Any] = {"coverage": 0.8, "prefix": "", "drop_missing": False}
-    return predict_table(*load(model), source, out, **{**options, "say": print, **changes})
+    return predict_table(*load_model(model), source, out, **{**options, "say": print, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +266,7 @@ def test_columns_of_folder_names_are_used_and_stay_there(model: Path, tmp_path: 
         folder.mkdir(parents=True)
         pq.write_table(part, folder / "part.parquet")
     predict(model, tmp_path / "in", tmp_path / "out")
-    regressor, schema = load(model)
+    regressor, schema = load_model(model)
     for town in ("York", "Bath"):
         found = pq.ParquetFile(tmp_path / "out" / f"town={town}" / "part.parquet").read()
         names = [name for name in rows().column_names if name != "town"]

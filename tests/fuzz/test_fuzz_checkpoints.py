@@ -18,8 +18,8 @@ from hypothesis import example
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sswim import SSWIMRegressor
 from sswim.base.cholesky import FactorisationError
+from sswim.estimator import BaseRegressor
 from sswim.members.checkpoints import CHECKPOINT, RUN, CheckpointError, Checkpoints
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -53,7 +53,7 @@ def checkpoint(kind: str) -> Files:
     raise AssertionError("the training was not cut off")
 
 
-def fit(kind: str, folder: Path, **changes: Any) -> SSWIMRegressor:
+def fit(kind: str, folder: Path, **changes: Any) -> BaseRegressor:
     """Begin a training, or resume it."""
     place = Checkpoints(folder, every=2, resume=True)
     return small(**SIZE, **KINDS[kind], **changes).fit(*ROWS, checkpoints=place)

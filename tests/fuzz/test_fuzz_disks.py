@@ -15,7 +15,7 @@ from builders.maps import plane_model
 from hypothesis import example
 from hypothesis import strategies as st
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.tables import open_table, write_table
 
 N_ROWS = 60
@@ -57,11 +57,11 @@ FIT = ("fit", "table.csv", "--target", "price", "--force")
 REGION = ("--region", "0", "10", "40", "45")
 
 COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], Any]]] = {
-    "fit": ([*FIT, *FAST], "m.sswim", SSWIMRegressor.load),
+    "fit": ([*FIT, *FAST], "m.sswim", load),
     "fit with checkpoints": (
         [*FIT, *FAST, "--every", "1", "--checkpoint", "CHECKPOINT"],
         "m.sswim",
-        SSWIMRegressor.load,
+        load,
     ),
     "predict CSV": (["predict", "model.sswim", "table.csv"], "out.csv", _has_rows),
     "predict gzip": (["predict", "model.sswim", "table.csv"], "out.csv.gz", _has_rows),
@@ -109,6 +109,6 @@ def require_kept(words: str) -> None:
     """Check a model that was saved in another place, if the error names one."""
     place = re.search("It was written to '(.*)'; move it", words)
     if place is not None:
-        SSWIMRegressor.load(place[1])
+        load(place[1])
     elif "could not be written" in words:
         assert "so it is lost" in words

@@ -26,7 +26,7 @@ from builders.fuzzing import fuzz
 from hypothesis import example
 from hypothesis import strategies as st
 
-from sswim import SSWIMRegressor
+from sswim import load
 
 SEEDS = st.integers(0, 1000)
 
@@ -160,7 +160,7 @@ def test_saved_pickled_and_repeated_fits_predict_the_same_bits(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.sswim"
         regressor.save(path)
-        loaded = SSWIMRegressor.load(path)
+        loaded = load(path)
     copied = pickle.loads(pickle.dumps(regressor))
     for other in (loaded, copied, fit_table(settings, table)):
         require_same_bits(expected, all_predictions(other, X))

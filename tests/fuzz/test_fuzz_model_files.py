@@ -15,12 +15,12 @@ import pytest
 from builders.damages import Damage, damaged, damages
 from builders.forged_edits import Edit, TensorEdit, edited, edits
 from builders.fuzzing import count_refusal, fuzz
-from builders.model_files import KINDS, inputs, load, model_bytes, model_content
+from builders.model_files import KINDS, inputs, load_bytes, model_bytes, model_content
 from hypothesis import example
 from hypothesis import strategies as st
 
-from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 SECONDS = 1.0
@@ -55,11 +55,11 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def loaded(data: bytes) -> SSWIMRegressor | None:
+def loaded(data: bytes) -> BaseRegressor | None:
     """Load a model; None if the file is refused in the right way."""
     with bounded():
         try:
-            return load(data)
+            return load_bytes(data)
         except ModelFileError as error:
             message = str(error)
     assert len(message) < LONGEST_MESSAGE
@@ -70,7 +70,7 @@ def loaded(data: bytes) -> SSWIMRegressor | None:
 @functools.cache
 def expected(kind: str) -> np.ndarray[Any, Any]:
     """Return the predictions of a model before any damage."""
-    return load(model_bytes(kind)).predict_quantiles(inputs(kind), PROBABILITIES)
+    return load_bytes(model_bytes(kind)).predict_quantiles(inputs(kind), PROBABILITIES)
 
 
 @fuzz(
@@ -120,7 +120,7 @@ def test_a_forged_model_is_refused_or_predicts(forgery: Forgery) -> None:
             count_refusal()
 
 
-def require_numbers(regressor: SSWIMRegressor, rows: Any) -> None:
+def require_numbers(regressor: BaseRegressor, rows: Any) -> None:
     """Check that predictions are finite, and quantiles ordered."""
     mean, std = regressor.predict(rows, return_std=True)
     quantiles = regressor.predict_quantiles(rows, PROBABILITIES)

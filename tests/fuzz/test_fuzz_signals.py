@@ -19,8 +19,9 @@ from builders.fuzzing import fuzz
 from builders.model_files import TINY
 from hypothesis import strategies as st
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.cli.entry import STOPPED
+from sswim.estimator import make_estimator
 from sswim.tables import open_table, write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -50,7 +51,7 @@ COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], object]]] = {
     "fit": (
         ["fit", "table.csv", "--target", "z", "--out", "out.sswim", "--force", *SHORT],
         "out.sswim",
-        SSWIMRegressor.load,
+        load,
     ),
     "predict": (
         ["predict", "model.sswim", "table.csv", "--out", "out.csv"],
@@ -88,7 +89,7 @@ def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     write_table(table, folder / "table.csv")
     frame = table.slice(0, 50).to_pandas()
     settings = TINY | {"depth": 1, "random_state": 0, "coordinates": ("x", "y")}
-    SSWIMRegressor(**settings).fit(frame[["x", "y"]], frame["z"]).save(folder / "model.sswim")
+    make_estimator(**settings).fit(frame[["x", "y"]], frame["z"]).save(folder / "model.sswim")
     _files.update({path.name: path.read_bytes() for path in folder.iterdir()})
 
 

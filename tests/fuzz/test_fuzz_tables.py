@@ -14,7 +14,7 @@ from builders.random_tables import ArrowTable, Table, TextTable, tables
 from hypothesis import example
 from typer.testing import Result
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.tables import open_table
 
 TINY = ("--depth", "0", "--n-components", "8", "--max-iter", "1", "--random-state", "0", "--quiet")
@@ -79,7 +79,7 @@ def test_a_table_is_used_or_refused_clearly(table: Table) -> None:
                 assert file.read_bytes() == OLD
         if fitted.exit_code == 0:
             n_rows = said(r"Learnt 'y' from (\d+) rows", fitted)
-            assert n_rows == round(SSWIMRegressor.load(out).n_samples_seen_)
+            assert n_rows == round(load(out).n_samples_seen_)
         if made.exit_code == 0:
             n_rows = said(r"Predicted (\d+) rows", made)
             assert n_rows == open_table(predicted).n_rows

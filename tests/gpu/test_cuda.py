@@ -19,10 +19,11 @@ from builders.models import (
     small_rows,
 )
 
-from sswim import SSWIMRegressor
+from sswim import load
 from sswim.base.cholesky import solve_and_invert
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import equal_weights
+from sswim.estimator import make_estimator
 from sswim.kernels.features import features_and_norm
 from sswim.members import training as cuda_graph
 from sswim.members.architecture import Architecture, WarpsName
@@ -300,8 +301,8 @@ def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path
     y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
     settings: dict[str, Any] = {"depth": 1, "n_components": 64, "n_pseudo": 8, "max_iter": 20}
     settings |= {"random_state": 0} | density
-    on_gpu = SSWIMRegressor(**settings, n_members=2, device="cuda").fit(x, y)
-    on_cpu = SSWIMRegressor(**settings, n_members=2, device="cpu").fit(x, y)
+    on_gpu = make_estimator(**settings, n_members=2, device="cuda").fit(x, y)
+    on_cpu = make_estimator(**settings, n_members=2, device="cpu").fit(x, y)
     for uncertainty in (None, 0.1):
         ours, theirs = (m.predict(x, return_std=True, X_std=uncertainty) for m in (on_gpu, on_cpu))
         assert np.allclose(ours, theirs, atol=1e-5)
@@ -314,7 +315,7 @@ def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path
         assert np.allclose(getattr(on_gpu, method)(x, y), getattr(on_cpu, method)(x, y), atol=1e-3)
     assert np.allclose(on_gpu.warp_targets(y), on_cpu.warp_targets(y), atol=1e-4)
     on_gpu.save(tmp_path / "model")
-    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert np.array_equal(loaded.predict(x), on_gpu.predict(x))
     assert np.allclose(
         on_gpu.partial_fit(x, y).predict(x), on_cpu.partial_fit(x, y).predict(x), atol=1e-5

@@ -13,7 +13,8 @@ from builders.estimators import make_rows
 from builders.models import gradients, normal, relative_error, small_rows
 from builders.neighbours import neighbour_model
 
-from sswim import SSWIMRegressor
+from sswim import load
+from sswim.estimator import make_estimator
 from sswim.members.neighbour_predictor import condition_on_rows
 from sswim.members.neighbour_training import PoolSource, neighbour_objective
 from sswim.rows.rows import Measure
@@ -81,7 +82,7 @@ def test_the_objective_and_its_gradient(
 def test_a_fit_is_updated_saved_and_loaded(n_inputs: int, tmp_path: Path) -> None:
     x, y = make_rows(3000, n_inputs)
     settings: dict[str, Any] = {"depth": 1, "n_neighbors": 32, "max_iter": 40, "random_state": 0}
-    model = SSWIMRegressor(**settings, device="cuda").fit(x[:2500], y[:2500])
+    model = make_estimator(**settings, device="cuda").fit(x[:2500], y[:2500])
     model.partial_fit(x[:5], y[:5])  # copies, which are merged
     model.save(tmp_path / "model")
     mean, std = model.predict(x[2500:], return_std=True)
@@ -89,5 +90,5 @@ def test_a_fit_is_updated_saved_and_loaded(n_inputs: int, tmp_path: Path) -> Non
     assert np.isfinite(std).all()
     assert np.isfinite(model.predict(x[2500:2600], return_std=True, X_std=0.1)).all()
     assert np.isfinite(model.predict_interval(x[2500:2600])).all()
-    loaded = SSWIMRegressor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     assert np.allclose(loaded.predict(x[2500:]), mean, rtol=1e-9)

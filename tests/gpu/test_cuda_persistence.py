@@ -28,7 +28,7 @@ assert model.device == "cuda"
 """
 
 
-@pytest.mark.parametrize("n_neighbors", [0, 8], ids=["features", "neighbours"])
+@pytest.mark.parametrize("n_neighbors", [None, 8], ids=["features", "neighbours"])
 def test_a_pickle_of_a_gpu_loads_with_and_without_one(n_neighbors: int, tmp_path: Path) -> None:
     x, y = make_rows(200)
     model = small(device="cuda", n_neighbors=n_neighbors).fit(x, y)

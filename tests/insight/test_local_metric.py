@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders.estimators import make_rows, small
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 from sswim.insight import local_metric
 from sswim.rows.rows import Measure
 
@@ -19,13 +19,13 @@ SETTINGS: list[dict[str, Any]] = [
     {"depth": 1},
     {"depth": 2, "inputs": "normal-scores", "warps": "joint"},
     {"depth": 1, "n_neighbors": 16},
-    {"depth": 1, "warp_dim": 2},
+    {"depth": 1, "warp_matrix": "projected", "warp_dim": 2},
     {"depth": 2, "warp_dim": 4, "warp_matrix": "full"},
 ]
 
 
 @pytest.fixture(scope="module", params=SETTINGS, ids=str)
-def fitted(request: pytest.FixtureRequest) -> SSWIMRegressor:
+def fitted(request: pytest.FixtureRequest) -> BaseRegressor:
     x, y = make_rows(80, 3)
     x = x * [1.0, 10.0, 0.1] + 3  # units of their own
     return small(max_iter=30, **request.param).fit(x, y)
@@ -36,7 +36,7 @@ def points(n: int = 7) -> np.ndarray:
     return x * [1.0, 10.0, 0.1] + 3
 
 
-def test_metric_measures_small_steps(fitted: SSWIMRegressor) -> None:
+def test_metric_measures_small_steps(fitted: BaseRegressor) -> None:
     """The length of a step is its distance in the warped space, in length-scales."""
     x = points()
     found = fitted.local_metric(x)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from builders.estimators import make_rows, skewed_rows, small
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 from sswim.insight import relevance_of
 from sswim.members.feature_predictor import FeaturePredictor
 
@@ -21,7 +21,7 @@ def jansen(values: np.ndarray, changed: list[np.ndarray]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[str, SSWIMRegressor]:
+def models() -> dict[str, BaseRegressor]:
     x, y = skewed_rows(90)
     return {
         "features": small(max_iter=30, output_warp="sinh-arcsinh").fit(x, y),
@@ -31,7 +31,7 @@ def models() -> dict[str, SSWIMRegressor]:
 
 
 @pytest.mark.parametrize("name", ["features", "neighbours", "mixture"])
-def test_shares_are_total_effects(models: dict[str, SSWIMRegressor], name: str) -> None:
+def test_shares_are_total_effects(models: dict[str, BaseRegressor], name: str) -> None:
     """All pairs of rows are the reference of the pairs that are drawn."""
     model = models[name]
     x = skewed_rows(100, seed=2)[0]
@@ -60,7 +60,7 @@ def test_linear_function_has_squared_slopes_as_shares() -> None:
     np.testing.assert_allclose(found, [0.8, 0.2, 0.0], atol=0.05)
 
 
-def test_inputs_of_one_column_change_together(models: dict[str, SSWIMRegressor]) -> None:
+def test_inputs_of_one_column_change_together(models: dict[str, BaseRegressor]) -> None:
     """Indicators of levels get those of another row, and never a mixture of two."""
     model = models["mixture"]
     x = torch.from_numpy(skewed_rows(40, seed=2)[0])
@@ -84,7 +84,7 @@ def test_no_signal_has_no_relevance() -> None:
     assert (relevance_of(changed, torch.from_numpy(x), [[0], [1]]) == 0).all()
 
 
-def test_members_without_weight_are_left_out(models: dict[str, SSWIMRegressor]) -> None:
+def test_members_without_weight_are_left_out(models: dict[str, BaseRegressor]) -> None:
     ensemble = models["mixture"]._ensemble
     weights = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
     x = torch.from_numpy(skewed_rows(40, seed=2)[0])

@@ -17,8 +17,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 
-from sswim import SSWIMRegressor, evaluate
+from sswim import evaluate
 from sswim.base.validation import UserError
+from sswim.estimator import make_estimator
 from sswim.maps import BlockKFold, evaluate_blocks, evaluate_table_blocks
 from sswim.tables import LeftOut
 
@@ -190,7 +191,7 @@ def test_a_model_on_the_sphere_knows_its_coordinates() -> None:
     assert found.n_blocks >= 16
     points = gpd.points_from_xy(frame["lon"], frame["lat"])
     rows = gpd.GeoDataFrame(geometry=points, crs="EPSG:4326")
-    fitted = SSWIMRegressor(**FAST).fit(rows, frame["height"])
+    fitted = make_estimator(**FAST).fit(rows, frame["height"])
     same = evaluate_blocks(fitted, rows, frame["height"], 10, n_folds=2)
     assert same.blocks.rmse == pytest.approx(found.blocks.rmse)
 
@@ -198,7 +199,7 @@ def test_a_model_on_the_sphere_knows_its_coordinates() -> None:
 def test_tables_are_scored_like_frames(tmp_path: Path) -> None:
     frame, path = sphere_rows(), tmp_path / "table.parquet"
     table = pa.Table.from_pandas(frame.assign(other="text"))
-    model = SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(frame, "height")
+    model = make_estimator(coordinates=("lon", "lat"), **FAST).fit(frame, "height")
     schema = model._reader.schema
     assert schema is not None
     pq.write_table(table, path)

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
 
-from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.maps import grid, predict_grid, write_grid
 
 REGION = (0, 10, 40, 45)
@@ -41,11 +41,11 @@ def edges_of(data: Any, *names: str) -> list[float]:
     return edges
 
 
-def sphere_model_with(**columns: Any) -> SSWIMRegressor:
+def sphere_model_with(**columns: Any) -> BaseRegressor:
     """Return a model of places on the sphere and further columns."""
     frame = sphere_rows()
     rows = frame[["lon", "lat"]].assign(**columns)
-    return SSWIMRegressor(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
+    return make_estimator(coordinates=("lon", "lat"), **FAST).fit(rows, frame["height"])
 
 
 def dates(freq: str, zone: str | None = None) -> pd.DatetimeIndex:
@@ -99,20 +99,20 @@ def test_a_geo_frame_gives_the_reference_system() -> None:
     frame = stations()
     points = gpd.points_from_xy(1e5 * frame["x"], 1e5 * frame["y"])
     rows = gpd.GeoDataFrame({"depth": frame["y"]}, geometry=points, crs="EPSG:3035")
-    model = SSWIMRegressor(**FAST).fit(rows, frame["height"])
+    model = make_estimator(**FAST).fit(rows, frame["height"])
     data = predict_grid(
         model, (0, 1e6, 4e6, 4.5e6), 1e5, coordinates=("x", "y"), at={"depth": 42.0}
     )
     assert data.rio.crs.to_epsg() == 3035
     degrees = rows.assign(depth=1.0).to_crs("EPSG:4326")
-    on_sphere = SSWIMRegressor(**FAST).fit(degrees[["geometry"]], frame["height"])
+    on_sphere = make_estimator(**FAST).fit(degrees[["geometry"]], frame["height"])
     assert predict_grid(on_sphere, REGION, 1).rio.crs.to_epsg() == 4326
 
 
 def test_models_of_arrays_have_columns_by_number() -> None:
     frame = stations()
     X = np.stack([frame["x"], np.cos(frame["x"]), frame["y"]], axis=-1)
-    model = SSWIMRegressor(**FAST).fit(X, frame["height"])
+    model = make_estimator(**FAST).fit(X, frame["height"])
     data = predict_grid(model, REGION, shape=(2, 3), coordinates=(0, 2), at={1: 0.5})
     assert data["mean"].dims == ("y", "x")
     assert data.coords["1"] == 0.5
@@ -123,7 +123,7 @@ def test_models_of_arrays_have_columns_by_number() -> None:
 
 def test_other_columns_have_fixed_values() -> None:
     frame = stations().assign(depth=np.arange(80) % 7)
-    model = SSWIMRegressor(**FAST).fit(frame[["depth", "x", "y"]], frame["height"])
+    model = make_estimator(**FAST).fit(frame[["depth", "x", "y"]], frame["height"])
     data = predict_grid(model, REGION, spacing=1, coordinates=("x", "y"), at={"depth": "3"})
     assert data.coords["depth"] == 3.0
     rows = cells_of(data).assign(depth=3.0)[["depth", "x", "y"]]
@@ -203,7 +203,7 @@ def test_a_map_may_cross_the_date_line() -> None:
 
 def test_models_of_arrays_may_be_on_the_sphere() -> None:
     frame = sphere_rows()
-    model = SSWIMRegressor(coordinates=(0, 1), **FAST)
+    model = make_estimator(coordinates=(0, 1), **FAST)
     model.fit(frame[["lon", "lat"]].to_numpy(), frame["height"])
     data = predict_grid(model, DATE_LINE, spacing=2)
     assert data["mean"].dims == ("y", "x")
@@ -216,7 +216,7 @@ def test_models_of_arrays_may_be_on_the_sphere() -> None:
 def test_the_region_of_the_rows_is_the_default(is_array: bool) -> None:
     frame = stations()
     X = frame[["x", "y"]]
-    model = SSWIMRegressor(n_neighbors=8, **FAST)
+    model = make_estimator(n_neighbors=8, **FAST)
     model.fit(X.to_numpy() if is_array else X, frame["height"])
     expected = [X["x"].min(), X["x"].max(), X["y"].min(), X["y"].max()]
     found = edges_of(predict_grid(model, shape=(3, 4)), "x", "y")
@@ -233,7 +233,7 @@ def test_the_region_of_the_rows_may_cross_the_date_line() -> None:
 def test_rows_all_around_have_all_longitudes() -> None:
     random = np.random.default_rng(0)
     X = np.stack([random.uniform(-180, 180, 400), random.uniform(-60, 60, 400)], axis=-1)
-    model = SSWIMRegressor(coordinates=(0, 1), n_neighbors=8, **FAST).fit(X, X[:, 1])
+    model = make_estimator(coordinates=(0, 1), n_neighbors=8, **FAST).fit(X, X[:, 1])
     np.testing.assert_allclose(edges_of(predict_grid(model, shape=(2, 9)), "x"), [-180, 180])
 
 
@@ -277,14 +277,14 @@ def test_impossible_degrees_are_refused(region: Any, message: str) -> None:
 
 def test_several_targets_are_refused() -> None:
     frame = stations()
-    model = SSWIMRegressor(**FAST).fit(frame[["x", "y"]], frame[["height", "x"]])
+    model = make_estimator(**FAST).fit(frame[["x", "y"]], frame[["height", "x"]])
     with pytest.raises(UserError, match=r"A map shows one target. Got a model of 2"):
         predict_grid(model, REGION, spacing=1)
 
 
 def test_names_of_the_map_are_refused() -> None:
     frame = stations().rename(columns={"x": "mean"})
-    model = SSWIMRegressor(**FAST).fit(frame[["mean", "y"]], frame["height"])
+    model = make_estimator(**FAST).fit(frame[["mean", "y"]], frame["height"])
     with pytest.raises(UserError, match="Got 'mean'; rename it and fit again"):
         predict_grid(model, REGION, spacing=1)
 

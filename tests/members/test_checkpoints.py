@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from sswim import SSWIMRegressor, Step
+from sswim import Step
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.members.checkpoints import CHECKPOINT, CheckpointError, Checkpoints
 from sswim.rows import ArraySource
 
@@ -40,11 +41,11 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2 * x[:, 0]) + 0.1 * random.normal(size=120)
 
 
-def small(**changes: Any) -> SSWIMRegressor:
-    return SSWIMRegressor(**{**SETTINGS, **changes})
+def small(**changes: Any) -> BaseRegressor:
+    return make_estimator(**{**SETTINGS, **changes})
 
 
-def parameters(regressor: SSWIMRegressor) -> dict[str, torch.Tensor]:
+def parameters(regressor: BaseRegressor) -> dict[str, torch.Tensor]:
     return {
         f"{number}.{name}": tensor
         for number, model in enumerate(regressor._models)
@@ -52,7 +53,7 @@ def parameters(regressor: SSWIMRegressor) -> dict[str, torch.Tensor]:
     }
 
 
-def assert_equal(ours: SSWIMRegressor, theirs: SSWIMRegressor) -> None:
+def assert_equal(ours: BaseRegressor, theirs: BaseRegressor) -> None:
     expected = parameters(theirs)
     assert parameters(ours).keys() == expected.keys()
     for name, tensor in parameters(ours).items():
@@ -81,7 +82,7 @@ def killed_after(n_calls: int) -> Any:
 @pytest.fixture(scope="module", params=[*KINDS])
 def whole(
     request: pytest.FixtureRequest, rows: tuple[np.ndarray, np.ndarray]
-) -> tuple[dict[str, Any], SSWIMRegressor]:
+) -> tuple[dict[str, Any], BaseRegressor]:
     """Settings, and a fit that was not cut off."""
     settings = KINDS[request.param]
     return settings, small(**settings).fit(*rows)
@@ -89,7 +90,7 @@ def whole(
 
 @pytest.mark.parametrize("after", [1, 5, 11, 20])
 def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(
-    whole: tuple[dict[str, Any], SSWIMRegressor],
+    whole: tuple[dict[str, Any], BaseRegressor],
     after: int,
     rows: tuple[np.ndarray, np.ndarray],
     tmp_path: Path,

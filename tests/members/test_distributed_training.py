@@ -19,10 +19,10 @@ from builders.distributed_fits import (
 )
 from builders.processes import run_processes
 
-from sswim import SSWIMRegressor
 from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble import noise_learning as noise_fit
 from sswim.ensemble.plan import Recipe
+from sswim.estimator import make_estimator
 from sswim.rows import IterableSource
 from sswim.rows import summary as surveying
 
@@ -60,7 +60,7 @@ def bring(processes: Processes) -> Arrays:
     x, y = table()
     mine = [(x[:500], y[:500]), (x[500:], y[500:])] if processes.is_first else [(x[:0], y[:0])]
     source = IterableSource(mine, dealt=True)
-    regressor = SSWIMRegressor(depth=1, **SETTINGS)
+    regressor = make_estimator(depth=1, **SETTINGS)
     return result(regressor.fit(source, processes=processes))
 
 

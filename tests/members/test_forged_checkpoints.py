@@ -12,8 +12,8 @@ import torch
 from builders.estimators import make_rows, small
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors, leaves
 
-from sswim import SSWIMRegressor
 from sswim.base.cholesky import FactorisationError
+from sswim.estimator import BaseRegressor
 from sswim.members.checkpoints import CHECKPOINT, CheckpointError, Checkpoints
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ def begun(settings: dict[str, Any], tmp_path: Path) -> Path:
     return tmp_path / "c"
 
 
-def resume(folder: Path, settings: dict[str, Any]) -> SSWIMRegressor | None:
+def resume(folder: Path, settings: dict[str, Any]) -> BaseRegressor | None:
     """Resume a training; None if its checkpoint is refused."""
     saved = {file: file.read_bytes() for file in folder.iterdir()}
     try:

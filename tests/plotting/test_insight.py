@@ -9,8 +9,8 @@ import pytest
 from builders.estimators import make_rows, skewed_rows, small
 from matplotlib.patches import Rectangle
 
-from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
 from sswim.insight.relevance import Relevance
 from sswim.plotting import plot_effect, plot_local_metric, plot_relevance
 
@@ -22,7 +22,7 @@ def _close_figures() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def model() -> SSWIMRegressor:
+def model() -> BaseRegressor:
     random = np.random.default_rng(0)
     rows = pd.DataFrame(
         {
@@ -35,7 +35,7 @@ def model() -> SSWIMRegressor:
     return small(depth=1, n_members=2).fit(rows, np.sin(rows["size"]))
 
 
-def test_relevance_has_the_largest_on_top(model: SSWIMRegressor) -> None:
+def test_relevance_has_the_largest_on_top(model: BaseRegressor) -> None:
     found = model.relevance()
     ax = plot_relevance(found)
     names = [text.get_text() for text in ax.get_yticklabels()]
@@ -56,7 +56,7 @@ def test_columns_of_little_relevance_are_added_up() -> None:
     )
 
 
-def test_effects_of_all_kinds(model: SSWIMRegressor) -> None:
+def test_effects_of_all_kinds(model: BaseRegressor) -> None:
     number = plot_effect(model.effect("size", grid=5))
     assert number.get_xlabel() == "size"
     np.testing.assert_allclose(

@@ -14,8 +14,8 @@ import pytest
 from builders.maps import sphere_rows
 from builders.reports import Case, hostile_table, many_columns, one_input, two_inputs
 
-from sswim import SSWIMRegressor
 from sswim.base.validation import UserError
+from sswim.estimator import make_estimator
 from sswim.estimator.evaluation import score_intervals, score_rows
 from sswim.report import report_page, report_rows, write_report
 from sswim.report.content import number, percent
@@ -209,7 +209,7 @@ def test_errors_are_clear(tmp_path: Path) -> None:
 def test_models_of_several_targets_are_refused(tmp_path: Path) -> None:
     case = one_input()
     y = np.column_stack([case.y, case.y])
-    model = SSWIMRegressor(depth=0, n_components=8, max_iter=1, random_state=0).fit(case.X, y)
+    model = make_estimator(depth=0, n_components=8, max_iter=1, random_state=0).fit(case.X, y)
     with pytest.raises(UserError, match="Got a model of 2"):
         write_report(model, case.X, y, tmp_path / "r.html")
 
@@ -217,7 +217,7 @@ def test_models_of_several_targets_are_refused(tmp_path: Path) -> None:
 def test_places_on_the_sphere_are_a_map() -> None:
     frame = sphere_rows()
     settings: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
-    model = SSWIMRegressor(**settings, coordinates=("lon", "lat"), random_state=0)
+    model = make_estimator(**settings, coordinates=("lon", "lat"), random_state=0)
     model.fit(frame, "height")
     found = charts(page_of(Case(model, frame[:60], "height")))
     assert found["Predicted mean"]["x"]["label"] == "lon"
@@ -236,17 +236,19 @@ def test_members_of_neighbours_and_without_warps_have_reports() -> None:
     case = two_inputs()
     for settings in ({"n_neighbors": 8}, {"depth": 0}):
         common: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
-        model = SSWIMRegressor(**(common | settings), random_state=0).fit(case.X, case.y)
+        model = make_estimator(**(common | settings), random_state=0).fit(case.X, case.y)
         html = page_of(Case(model, case.X[:50], case.y[:50]))
         assert ("has a warp" in html) == ("depth" in settings)
 
 
-@pytest.mark.parametrize("settings", [{"warp_dim": 1}, {"warp_matrix": "full"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"warp_matrix": "projected", "warp_dim": 1}, {"warp_matrix": "full"}], ids=str
+)
 def test_warps_that_mix_the_inputs_are_not_drawn_by_column(settings: dict[str, Any]) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(40, 2))
     y = x[:, 0] + 0.1 * random.normal(size=40)
-    model = SSWIMRegressor(
+    model = make_estimator(
         depth=1, n_components=8, n_pseudo=4, max_iter=2, random_state=0, **settings
     ).fit(x, y)
     html = page_of(Case(model, x, y))

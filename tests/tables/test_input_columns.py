@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from builders.estimators import small
 
-from sswim import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 from sswim.insight.effect import InputColumn
 from sswim.tables import TableError, input_columns
 
@@ -36,24 +36,24 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def model() -> SSWIMRegressor:
+def model() -> BaseRegressor:
     rows = frame()
     target = np.sin(rows["number"]) + rows["many"].str[5:].astype(int)
     return small(depth=0, coordinates=("lon", "lat")).fit(rows, target)
 
 
 @pytest.fixture(scope="module")
-def columns(model: SSWIMRegressor) -> dict[str, InputColumn]:
+def columns(model: BaseRegressor) -> dict[str, InputColumn]:
     assert model._reader.schema is not None
     return {column.name: column for column in input_columns(model._reader.schema)}
 
 
-def encode(model: SSWIMRegressor, rows: pd.DataFrame) -> np.ndarray:
+def encode(model: BaseRegressor, rows: pd.DataFrame) -> np.ndarray:
     return model._reader.read(model, rows).mean.numpy()
 
 
 def test_columns_are_in_the_order_of_the_table(
-    model: SSWIMRegressor, columns: dict[str, InputColumn]
+    model: BaseRegressor, columns: dict[str, InputColumn]
 ) -> None:
     assert list(columns) == list(frame().columns)
     assert model._reader.inputs is not None
@@ -81,7 +81,7 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_setting_a_column_is_encoding_a_table_with_that_value(
-    model: SSWIMRegressor, columns: dict[str, InputColumn], name: str
+    model: BaseRegressor, columns: dict[str, InputColumn], name: str
 ) -> None:
     rows, value = frame().ffill().bfill(), VALUES[name]
     in_table = value
@@ -99,7 +99,7 @@ def test_setting_a_column_is_encoding_a_table_with_that_value(
 
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_found_from_inputs(
-    model: SSWIMRegressor, columns: dict[str, InputColumn], name: str
+    model: BaseRegressor, columns: dict[str, InputColumn], name: str
 ) -> None:
     rows = frame()
     found = columns[name].values(encode(model, rows))
@@ -120,7 +120,7 @@ def test_values_are_found_from_inputs(
         assert found.tolist() == expected.fillna("missing").tolist()
 
 
-def test_grids(columns: dict[str, InputColumn], model: SSWIMRegressor) -> None:
+def test_grids(columns: dict[str, InputColumn], model: BaseRegressor) -> None:
     inputs = encode(model, frame())
     for name, column in columns.items():
         grid = column.grid(column.values(inputs), 5)
@@ -145,6 +145,6 @@ def test_grids_that_cannot_be(
         columns[name].check(grid)
 
 
-def test_latitudes_beyond_the_poles(columns: dict[str, InputColumn], model: SSWIMRegressor) -> None:
+def test_latitudes_beyond_the_poles(columns: dict[str, InputColumn], model: BaseRegressor) -> None:
     with pytest.raises(TableError, match="from −90 to 90"):
         columns["lat"].put(encode(model, frame()), 95.0)

@@ -87,7 +87,7 @@ def require_positive(name: str, value: object) -> None:
     """Raise unless a value is a positive, finite number."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 < float(cast(float, value)) < math.inf:
-        raise UserError(f'{name} must be positive and finite, or "auto". Got {value!r}.')
+        raise UserError(f"{name} must be positive and finite. Got {value!r}.")
 
 
 def require_coverage(coverage: float) -> None:

@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from sswim.estimator import BaseRegressor, SSWIMRegressor, WarpedGPRegressor
 from sswim.estimator.evaluation import evaluate
-from sswim.estimator.regressor import SSWIMRegressor
-from sswim.estimator.settings import Auto
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.report import page as html
@@ -26,13 +25,13 @@ from sswim.report import page as html
 NOISE = 0.1
 COVERAGE = 0.9
 SEED = 0
-MODELS: dict[str, int | Auto] = {
+MODELS: dict[str, int | None] = {
     "no warp (stationary)": 0,
     "one warp": 1,
     "two warps": 2,
-    "the default, an ensemble": "auto",
+    "the default, an ensemble": None,
 }
-"""Depth of each model by its name."""
+"""Depth of each model by its name; None for the ensemble."""
 
 OWN_TABLE_CODE = """\
 from sswim import SSWIMRegressor
@@ -123,11 +122,11 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     return results
 
 
-def demo_regressor(depth: int | Auto) -> SSWIMRegressor:
-    """Return the default regressor, or one model of a depth; other settings are the same."""
-    if depth == "auto":
+def demo_regressor(depth: int | None) -> BaseRegressor:
+    """Return the default regressor, or one model of a depth."""
+    if depth is None:
         return SSWIMRegressor(random_state=SEED)
-    return SSWIMRegressor(
+    return WarpedGPRegressor(
         depth=depth,
         n_components=256,
         n_pseudo=64,
@@ -158,7 +157,7 @@ def draw_rows(
 
 
 def four_panels(
-    regressor: SSWIMRegressor, X: Float64[np.ndarray, "N 1"], y: Float64[np.ndarray, " N"]
+    regressor: BaseRegressor, X: Float64[np.ndarray, "N 1"], y: Float64[np.ndarray, " N"]
 ) -> Figure:
     """Draw the paper's figure: data, warps, data after warping, prediction."""
     figure = Figure(figsize=(10, 7), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))

@@ -34,8 +34,8 @@ from sswim.files.output_files import check_output_file, save_somewhere
 if TYPE_CHECKING:
     from sswim.conformal import MonitorReport
     from sswim.distributed.processes import Processes
+    from sswim.estimator.base import BaseRegressor
     from sswim.estimator.evaluation import Scores
-    from sswim.estimator.regressor import SSWIMRegressor
     from sswim.maps import BlockEvaluation
     from sswim.tables import CsvOptions, LeftOut, Schema
 
@@ -102,7 +102,7 @@ def evaluate(
 
 
 def _show_importance(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     table: Path,
     left_out: LeftOut,

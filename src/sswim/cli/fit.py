@@ -34,6 +34,7 @@ from sswim.files.output_files import save_somewhere
 
 if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
+    from sswim.estimator.base import BaseRegressor
 
 
 def fit(
@@ -55,12 +56,13 @@ def fit(
         int | None, typer.Option(help="Train one model with this many warps, not the ensemble.")
     ] = None,
     n_neighbors: Annotated[
-        int,
-        typer.Option(help="Predict from this many nearest rows, with --depth; 0 for features."),
-    ] = 0,
+        int | None,
+        typer.Option(help="Train one model that predicts from this many nearest rows."),
+    ] = None,
     local_amplitude: Annotated[
-        bool, typer.Option(help="Members by neighbours: each neighbourhood has its own amplitude.")
-    ] = True,
+        bool | None,
+        typer.Option(help="With neighbours: each neighbourhood has its own amplitude."),
+    ] = None,
     n_components: Annotated[int | None, typer.Option(help="Number of Fourier features.")] = None,
     n_pseudo: Annotated[int | None, typer.Option(help="Number of pseudo-points per warp.")] = None,
     warps: Annotated[str | None, typer.Option(help="joint or separate.")] = None,
@@ -78,13 +80,18 @@ def fit(
         str | None,
         typer.Option(help="none, sinh-arcsinh or tanh: for skewed or heavy-tailed noise."),
     ] = None,
-    n_output_terms: Annotated[int, typer.Option(help="Number of terms of the output warp.")] = 2,
+    n_output_terms: Annotated[
+        int | None, typer.Option(help="Number of terms of the output warp.")
+    ] = None,
     noise: Annotated[str | None, typer.Option(help="constant or input-dependent.")] = None,
-    objective: Annotated[str | None, typer.Option(help="map, evidence or leave-one-out.")] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="One model: map, evidence or leave-one-out.")
+    ] = None,
     max_iter: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
     growing: Annotated[
-        bool, typer.Option(help="Use few rows in the first steps, for many rows and few steps.")
-    ] = False,
+        bool | None,
+        typer.Option(help="One model by features: use few rows in the first steps."),
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Largest step of the schedule.")
     ] = None,
@@ -118,7 +125,8 @@ def fit(
 ) -> None:
     """Learn to predict one column of a table from the others.
 
-    Settings that are not given are chosen from the data.
+    Settings that are not given are chosen from the data. With --depth or --n-neighbors, one model
+    is trained in place of the ensemble, and settings that are not given have their defaults.
     """
     given = {name: value for name, value in locals().items() if value is not None}
     with (
@@ -147,12 +155,12 @@ def _fit(
     """Fit a table by the given options, and write the model; return whether it was stopped."""
     import torch
 
-    from sswim.estimator.regressor import SSWIMRegressor
     from sswim.members.checkpoints import Checkpoints
     from sswim.tables import open_source
 
     checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
     coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))
+    regressor = _make_estimator(given).set_params(verbose=verbose, callback=interruption)
     source = open_source(
         given["table"],
         given["target"],
@@ -174,8 +182,6 @@ def _fit(
     )
     if processes.is_first:
         say_left_out(source.n_left_out, source.n_rows or 0)
-    settings = {name: given[name] for name in SSWIMRegressor().get_params() if name in given}
-    regressor = SSWIMRegressor(**settings, verbose=verbose, callback=interruption)
     regressor.fit(
         source,
         memory=given["memory"],
@@ -197,3 +203,23 @@ def _fit(
         n_rows = round(regressor.n_samples_seen_)
         say(output, f"Learnt {given['target']!r} from {n_rows} rows and wrote {given['out']}.")
     return stopped
+
+
+def _make_estimator(given: dict[str, Any]) -> BaseRegressor:
+    """Make the estimator that the given options ask for."""
+    from sswim.estimator import (
+        NeighbourGPRegressor,
+        SSWIMRegressor,
+        WarpedGPRegressor,
+        make_estimator,
+    )
+
+    kinds = (SSWIMRegressor, WarpedGPRegressor, NeighbourGPRegressor)
+    known = {name for kind in kinds for name in kind._get_param_names()}
+    try:
+        return make_estimator(**{name: given[name] for name in given if name in known})
+    except TypeError as error:
+        raise UserError(
+            f"{error} The option --depth chooses WarpedGPRegressor, --n-neighbors "
+            "NeighbourGPRegressor."
+        ) from error

@@ -47,13 +47,13 @@ def grid(
     The map has the mean, the standard deviation and quantiles of a new observation in each cell.
     """
     with user_errors():
-        from sswim.estimator.regressor import SSWIMRegressor
+        from sswim.estimator import load
         from sswim.maps import predict_grid, require_grid_suffix, write_grid
 
         require_grid_suffix(out)
         check_output_file(out, [model])
         cells = predict_grid(
-            SSWIMRegressor.load(model),
+            load(model),
             region,
             spacing,
             shape,

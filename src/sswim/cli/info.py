@@ -69,9 +69,9 @@ def _show_table(path: Path, found: TableDescription) -> None:
 
 def _show_model(model: Path) -> None:
     """Print what a model file holds."""
-    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.estimator import load
 
-    regressor = SSWIMRegressor.load(model)
+    regressor = load(model)
     n_inputs = len(getattr(regressor, "input_names_", range(regressor.n_features_in_)))
     facts: dict[str, object] = {"number of inputs": n_inputs}
     if hasattr(regressor, "table_schema_"):
@@ -80,7 +80,7 @@ def _show_model(model: Path) -> None:
         facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
     facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
     facts["rows inside"] = "none"
-    if regressor.keeps_rows_:
+    if regressor._fitted.keeps_rows:
         facts["rows inside"] = "yes: the model predicts from the rows it was trained on"
         if not regressor.n_samples_seen_:
             facts["rows inside"] = "none: saved without them; partial_fit gives it rows"

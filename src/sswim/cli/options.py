@@ -20,7 +20,7 @@ from sswim.files.output_files import check_output_file, require_replaceable
 
 if TYPE_CHECKING:
     from sswim.distributed.processes import Processes
-    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.estimator.base import BaseRegressor
     from sswim.tables import CsvOptions, Schema
 
 SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " "}
@@ -133,11 +133,11 @@ def join_launched(timeout: float, device: str = "auto") -> AbstractContextManage
     return join_processes(local_device(resolve_device(device)), timedelta(seconds=timeout))
 
 
-def load_model(path: Path) -> tuple[SSWIMRegressor, Schema]:
+def load_model(path: Path) -> tuple[BaseRegressor, Schema]:
     """Read a model file, and how the model reads tables."""
-    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.estimator import load
 
-    regressor = SSWIMRegressor.load(path)
+    regressor = load(path)
     return regressor, table_schema(regressor)
 
 
@@ -156,7 +156,7 @@ def check_model_output(out: Path, inputs: Iterable[Path], *, force: bool) -> Non
         require_replaceable(out, f'{{"__metadata__":{{"{MODEL.key}"'.encode(), MODEL.key)
 
 
-def table_schema(regressor: SSWIMRegressor) -> Schema:
+def table_schema(regressor: BaseRegressor) -> Schema:
     """Return how a model reads tables.
 
     A model that was fitted in Python on named columns reads numbers by these names.

@@ -29,8 +29,8 @@ from sswim.files.output_files import check_output_file, check_output_folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sswim.estimator.interval_methods import IntervalMethod
-    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.estimator.base import BaseRegressor
+    from sswim.estimator.intervals import IntervalMethod
     from sswim.tables import Schema
 
 
@@ -112,7 +112,7 @@ def predict(
 
 
 def _predict_small(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     table: pa.Table,
     out: Path,

@@ -22,6 +22,7 @@ from sswim.members.neighbourhood import MAP_INPUTS
 from sswim.members.objective import Objective
 from sswim.members.training import Adam
 from sswim.warps.output_warp import OutputWarpName
+from sswim.warps.warp import WarpMatrix
 
 KindName = Literal[
     "mean",
@@ -51,7 +52,10 @@ too many of the rows out."""
 
 @dataclass(frozen=True)
 class Recipe:
-    """The ingredients of the default ensemble, each of which can be left out."""
+    """The ingredients of the default ensemble, each of which can be left out, and its sizes.
+
+    Sizes are chosen from the data where they are None.
+    """
 
     kinds: tuple[KindName, ...] = KINDS
     normal_scores: bool = True
@@ -74,6 +78,25 @@ class Recipe:
     """Whether variances are corrected on held-out rows."""
     pruning: bool = True
     """Whether kinds that do not pay are left out after weighing."""
+    n_components: int | None = None
+    """Number of Fourier features of members that predict by features, while training."""
+    n_pseudo: int | None = None
+    """Number of pseudo-points of members that predict by features."""
+    inputs: InputsName | None = None
+    """Whether inputs are used as they are or as normal scores, in all kinds."""
+    warp_matrix: WarpMatrix | None = None
+    """Form of the matrix of all warps; None for ``"projected"`` if ``warp_dim`` is given, else
+    ``"diagonal"``."""
+    warp_dim: int | None = None
+    """Dimension of the warped space; None for the number of inputs."""
+    n_output_terms: int | None = None
+    """Number of terms of the output warp; None for two."""
+    max_iter: int | None = None
+    """Number of training steps of every kind."""
+    learning_rate: float | None = None
+    """Largest learning rate of every kind."""
+    length_scale: float | None = None
+    """Start of all length-scales, in units of each input's spread."""
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Recipe:

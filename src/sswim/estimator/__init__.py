@@ -1,1 +1,22 @@
-"""The scikit-learn estimator, its model file and its evaluation."""
+"""The scikit-learn estimators, their model files and their evaluation."""
+
+from sswim.estimator.base import BaseRegressor, Member, SamplePaths
+from sswim.estimator.intervals import IntervalMethod
+from sswim.estimator.model_file import ModelFileError
+from sswim.estimator.persistence import load
+from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.settings import make_estimator
+from sswim.estimator.warped_gp import NeighbourGPRegressor, WarpedGPRegressor
+
+__all__ = [
+    "BaseRegressor",
+    "IntervalMethod",
+    "Member",
+    "ModelFileError",
+    "NeighbourGPRegressor",
+    "SSWIMRegressor",
+    "SamplePaths",
+    "WarpedGPRegressor",
+    "load",
+    "make_estimator",
+]

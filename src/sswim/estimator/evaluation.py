@@ -27,8 +27,8 @@ from sswim.base.record import Record, chunks
 from sswim.base.validation import UserError, require_coverage
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.ensemble.scores import mixture_crps
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import check_rows
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.source import prefetched
@@ -46,7 +46,7 @@ from sswim.tables import (
 )
 
 if TYPE_CHECKING:
-    from sswim.estimator.prediction_methods import PredictionMethods
+    from sswim.estimator.base import BaseRegressor
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Scores:
     """Number of rows of a table that were left out because values are missing."""
 
 
-def evaluate(regressor: SSWIMRegressor, X: Any, y: Any, coverage: float = 0.9) -> Scores:
+def evaluate(regressor: BaseRegressor, X: Any, y: Any, coverage: float = 0.9) -> Scores:
     """Score predictions of rows with known targets.
 
     Args:
@@ -113,7 +113,7 @@ class ScoreSums(Record):
         return 1 - torch.where(total > 0, error / total, (error > 0).double())
 
 
-def sum_scores(regressor: PredictionMethods, X: Any, y: Any, coverage: float) -> ScoreSums:
+def sum_scores(regressor: BaseRegressor, X: Any, y: Any, coverage: float) -> ScoreSums:
     """Predict rows with known targets, and sum what their scores need."""
     require_coverage(coverage)
     check_is_fitted(regressor)
@@ -168,7 +168,7 @@ class RowScores:
 
 
 def score_rows(
-    regressor: SSWIMRegressor, X: Any, y: Any, advance: Callable[[int], object] | None = None
+    regressor: BaseRegressor, X: Any, y: Any, advance: Callable[[int], object] | None = None
 ) -> RowScores:
     """Predict rows with known targets, and score each of them.
 
@@ -191,7 +191,7 @@ def score_rows(
     return RowScores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _score_chunk(regressor: SSWIMRegressor, rows: Rows) -> tuple[Float64[np.ndarray, " n"], ...]:
+def _score_chunk(regressor: BaseRegressor, rows: Rows) -> tuple[Float64[np.ndarray, " n"], ...]:
     """Return the fields of the scores of some rows."""
     mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
@@ -308,7 +308,7 @@ def _bootstrap_means(
 
 
 def evaluate_table(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     path: str | Path,
     coverage: float = 0.9,

@@ -28,10 +28,10 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.record import CPU_ROWS, Record, RecordT
-from sswim.base.validation import UserError, require_choice, require_flag, require_integer
+from sswim.base.validation import UserError, require_flag, require_integer
 from sswim.conformal import Calibration, ConformityScores
 from sswim.ensemble.ensemble import Ensemble, HeldOutFolds
-from sswim.ensemble.plan import FittedKind, KindName, Recipe
+from sswim.ensemble.plan import FittedKind, Recipe
 from sswim.files.sealed_files import (
     SealedFormat,
     require_finite,
@@ -40,7 +40,7 @@ from sswim.files.sealed_files import (
     require_ordered,
     require_that,
 )
-from sswim.members.architecture import LARGEST, Architecture, NoiseName, WarpsName
+from sswim.members.architecture import LARGEST, Architecture
 from sswim.members.feature_predictor import (
     MAX_QUICK_ENTRIES,
     ROWS_PER_FEATURE,
@@ -55,11 +55,10 @@ from sswim.members.statistics import Statistics, unpack_gram
 from sswim.rows.imputer import GaussianImputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import Scaling
-from sswim.warps.output_warp import OutputWarpName
 
 KEYS = {
-    *("parameters", "architectures", "flat_targets", "columns", "inputs", "history", "recipe"),
-    *("table_schema", "calibration"),
+    *("estimator", "parameters", "architectures", "flat_targets", "columns", "inputs"),
+    *("history", "kinds", "table_schema", "calibration"),
 }
 """Keys of the content."""
 
@@ -75,7 +74,7 @@ def read_parameters(content: Any) -> dict[str, Any]:
     parameters = dict(content)
     recipe, coordinates = parameters.get("recipe"), parameters.get("coordinates")
     if recipe is not None:
-        parameters["recipe"] = _read_recipe(recipe)
+        parameters["recipe"] = Recipe.from_dict(recipe)
     if coordinates is not None:
         parameters["coordinates"] = tuple(coordinates)
     if parameters.get("callback") is not None or parameters.get("device", "auto") != "auto":
@@ -83,12 +82,6 @@ def read_parameters(content: Any) -> dict[str, Any]:
     if parameters.get("random_state") is not None:
         require_integer("random_state", parameters["random_state"], 0, 2**32 - 1)
     require_flag("verbose", parameters.get("verbose", False))
-    rate = parameters.get("learning_rate", "auto")
-    if rate != "auto" and not (_is_number(rate) and rate > 0):
-        raise ValueError(f'learning_rate must be positive or "auto", not {rate!r}')
-    length = parameters.get("length_scale", "auto")
-    if length != "auto" and not _is_number(length):
-        raise ValueError(f'length_scale must be a number or "auto", not {length!r}')
     return parameters
 
 
@@ -105,7 +98,7 @@ def read_history(content: Any, n_members: int) -> list[Float64[np.ndarray, " ste
 def read_kinds(content: Any) -> tuple[FittedKind, ...]:
     """Return what became of the kinds of members."""
     if not isinstance(content, list):
-        raise ValueError("the recipe must be a list")
+        raise ValueError("the kinds must be a list")
     return tuple(_read_kind(each) for each in content)
 
 
@@ -137,24 +130,6 @@ def _read_kind(content: Any) -> FittedKind:
         elif not isinstance(value, str):
             raise ValueError(f"{field.name} must be a text")
     return kind
-
-
-def _read_recipe(content: Any) -> Recipe:
-    recipe = Recipe.from_dict(content)
-    for name in recipe.kinds:
-        require_choice("kinds", name, KindName)
-    choices: dict[str, Any] = {
-        "warps": WarpsName,
-        "output_warp": OutputWarpName,
-        "noise": NoiseName,
-    }
-    for field in fields(Recipe):
-        value = getattr(recipe, field.name)
-        if field.name in choices:
-            require_choice(field.name, value, choices[field.name])
-        elif field.name != "kinds":
-            require_flag(field.name, value)
-    return recipe
 
 
 def _is_number(value: Any) -> bool:

@@ -22,6 +22,7 @@ from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.inputs import check_rows
+from sswim.estimator.insight import input_names
 from sswim.estimator.progress import prediction_progress
 from sswim.rows.summary import smallest_keys
 from sswim.tables import (
@@ -35,8 +36,7 @@ from sswim.tables import (
 )
 
 if TYPE_CHECKING:
-    from sswim.estimator.insight_methods import InsightMethods
-    from sswim.estimator.regressor import SSWIMRegressor
+    from sswim.estimator.base import BaseRegressor
 
 MAX_ROWS = 10_000
 """Largest number of rows that are shuffled; of more, a random sample is."""
@@ -76,7 +76,7 @@ class Importance:
 
 
 def permutation_importance(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     path: str | Path,
     *,
@@ -122,7 +122,7 @@ def permutation_importance(
 
 
 def importance_of_rows(
-    regressor: InsightMethods, X: Any, y: Any, *, n_repeats: int, random_state: int
+    regressor: BaseRegressor, X: Any, y: Any, *, n_repeats: int, random_state: int
 ) -> Importance:
     """Shuffle each column of an array, frame or table in memory; see ``permutation_importance``.
 
@@ -144,7 +144,7 @@ def importance_of_rows(
     inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
     names: Sequence[str]
     if reader.schema is None or table is None:
-        names = regressor._input_names()
+        names = input_names(reader)
         reorder = partial(_with_input_in_order, inputs, names)
     else:
         names = reader.schema.used
@@ -169,7 +169,7 @@ def _with_input_in_order(
 
 
 def _shuffle_columns(
-    regressor: InsightMethods,
+    regressor: BaseRegressor,
     inputs: Float64[np.ndarray, "N D"],
     targets: Float64[np.ndarray, "N T"],
     names: Sequence[str],
@@ -224,7 +224,7 @@ def _shuffle_columns(
 
 
 def _score(
-    regressor: InsightMethods,
+    regressor: BaseRegressor,
     inputs: Float64[np.ndarray, "N D"],
     targets: Float64[np.ndarray, "N T"],
 ) -> Scores:

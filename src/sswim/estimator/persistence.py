@@ -11,17 +11,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from sswim.base.devices import available_device
-from sswim.base.validation import RandomState
 from sswim.ensemble.ensemble import PendingUpdates
-from sswim.ensemble.plan import FittedKind, Recipe
+from sswim.estimator.fitted import Fitted
 from sswim.estimator.inputs import InputReader, read_schema
-from sswim.estimator.interval_methods import IntervalMethods
 from sswim.estimator.model_file import (
     MODEL,
     ModelFileError,
@@ -39,145 +37,132 @@ from sswim.estimator.model_file import (
     unpack_calibration,
     unpack_imputer,
 )
-from sswim.estimator.settings import check_settings
 from sswim.files.sealed_files import UNREADABLE
 from sswim.members.architecture import Architecture
+
+if TYPE_CHECKING:
+    from sswim.estimator.base import BaseRegressor
+
+ESTIMATORS = ("SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor")
+"""Names of the classes of estimators."""
 
 MODEL_BYTES = "model_file"
 """Key of the model file's bytes in the state of a fitted estimator."""
 
-FITTED = (
-    *("_models", "_updates", "_fitted_rows", "_flat_targets", "history_", "recipe_", "n_iter_"),
-    *("n_features_in_", "feature_names_in_", "input_names_", "_reader"),
-    *("_calibration", "_conformal"),
-)
-"""Attributes of a fitted estimator that follow from those bytes, or are left out."""
-
 LONGEST_REASON = 1000
 """Largest number of characters that an error quotes of a file."""
 
-EstimatorT = TypeVar("EstimatorT", bound="Persistence")
+
+def save(regressor: BaseRegressor, path: str | os.PathLike[str], *, include_rows: bool) -> None:
+    """Write a fitted estimator to a model file."""
+    MODEL.write(path, *_pack(regressor, include_rows=include_rows))
 
 
-class Persistence(IntervalMethods):
-    """The methods of an estimator that save, load, pickle and copy it."""
+def load(path: str | os.PathLike[str]) -> BaseRegressor:
+    """Read a model file, and return the estimator that it names. Nothing in it is executed."""
+    tensors, content = MODEL.read(path)
+    with _consistent(repr(os.fspath(path))):
+        check_keys(content)
+        regressor = _estimator_class(content["estimator"])(**read_parameters(content["parameters"]))
+        regressor._check_settings()
+        regressor._fitted = _unpack(tensors, content, regressor.device)
+    return regressor
 
-    device: str
-    random_state: RandomState
-    verbose: bool
-    recipe: Recipe | None
-    history_: list[np.ndarray[Any, Any]]
-    recipe_: tuple[FittedKind, ...]
 
-    def save(self, path: str | os.PathLike[str], *, include_rows: bool = True) -> None:
-        """Write the model to one file.
+def to_bytes(regressor: BaseRegressor) -> bytes:
+    """Return the bytes of a model file with everything."""
+    return MODEL.to_bytes(*_pack(regressor, include_rows=True))
 
-        Members that predict by neighbours need the rows, and of few rows the other members are
-        computed again from them, which makes the file small. Else the file holds no rows.
 
-        Args:
-            path: The file.
-            include_rows: Whether the file may hold rows. Without them, members that predict by
-                neighbours are left out, and the others have their weight. If there are no others,
-                the model can predict again after ``partial_fit`` with rows.
-        """
-        MODEL.write(path, *self._pack(include_rows=include_rows))
+def from_bytes(stored: bytes, device: str) -> Fitted:
+    """Return what the estimator had learnt whose model file has these bytes."""
+    name = "The state of this estimator"
+    tensors, content = MODEL.from_bytes(stored, name)
+    with _consistent(name):
+        check_keys(content)
+        return _unpack(tensors, content, device)
 
-    @classmethod
-    def load(cls: type[EstimatorT], path: str | os.PathLike[str]) -> EstimatorT:
-        """Read a model that ``save`` wrote. Nothing in the file is executed."""
-        tensors, content = MODEL.read(path)
-        with _consistent(repr(os.fspath(path))):
-            check_keys(content)
-            regressor = cls(**read_parameters(content["parameters"]))
-            check_settings(regressor)
-            regressor._restore(tensors, content)
-        return regressor
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles and copies: parameters, and the bytes of a model file.
+def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
+    """Return the JSON-able settings that decide what is learnt."""
+    settings = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in regressor.get_params().items()
+        if name not in ("device", "verbose", "callback")
+    }
+    if settings.get("recipe") is not None:
+        settings["recipe"] = asdict(settings["recipe"])
+    if isinstance(regressor.random_state, np.random.RandomState):
+        settings["random_state"] = None  # its state cannot be stored
+    return settings
 
-        An estimator that is not fitted has its parameters only. The arrays of ``fit`` are left out.
-        """
-        state = super().__getstate__()
-        if not self.__sklearn_is_fitted__():
-            return state
-        kept = {name: value for name, value in state.items() if name not in FITTED}
-        return {**kept, MODEL_BYTES: MODEL.to_bytes(*self._pack(include_rows=True))}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what ``__getstate__`` returned."""
-        others = {name: value for name, value in state.items() if name != MODEL_BYTES}
-        super().__setstate__(others)
-        if MODEL_BYTES in state:
-            name = "The state of this estimator"
-            tensors, content = MODEL.from_bytes(state[MODEL_BYTES], name)
-            with _consistent(name):
-                check_keys(content)
-                self._restore(tensors, content)
+def _estimator_class(name: Any) -> type[BaseRegressor]:
+    """Return the class of estimators of this name."""
+    if name not in ESTIMATORS:
+        raise ValueError(f"the estimator must be one of {ESTIMATORS}, not {name!r}")
+    from sswim import estimator  # noqa: PLC0415 (it imports this module)
 
-    def _pack(self, *, include_rows: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the tensors and the JSON-able content of a model file."""
-        ensemble = self._ensemble_of_fit()
-        # The device belongs to the machine, and a callback cannot be stored.
-        others = {"device": "auto", "verbose": self.verbose, "callback": None}
-        stored = stored_members(ensemble, include_rows=include_rows)
-        content = {
-            "parameters": {**self._settings(), **others},
-            "architectures": [asdict(self._models[number].architecture) for number in stored],
-            "flat_targets": self._flat_targets,
-            "columns": self._reader.columns,
-            "inputs": self._reader.inputs,
-            "history": [self.history_[number].tolist() for number in stored],
-            "recipe": [asdict(kind) for kind in self.recipe_],
-            "table_schema": getattr(self, "table_schema_", None),
-        }
-        tensors = pack(self._models, ensemble, include_rows=include_rows)
-        scores, content["calibration"] = pack_calibration(
-            self._calibration, tensors, ensemble, len(stored)
-        )
-        return tensors | scores | pack_imputer(self._reader.imputer), content
+    found: type[BaseRegressor] = getattr(estimator, name)
+    return found
 
-    def _restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
-        """Set the attributes of a fitted estimator from what :meth:`_pack` returned."""
-        device = available_device(self.device)
-        architectures = [Architecture(**each) for each in content["architectures"]]
-        history = read_history(content["history"], len(architectures))
-        recipe = read_kinds(content["recipe"])
-        flat_targets = read_flag(content["flat_targets"], "flat_targets")
-        columns, inputs = (read_names(content[key], key) for key in ("columns", "inputs"))
-        schema = read_schema(content["table_schema"])
-        models, ensemble = unpack(tensors, architectures, device)
-        calibration = unpack_calibration(content["calibration"], tensors, ensemble)
-        reader = InputReader(unpack_imputer(tensors), columns, inputs, schema)
-        n_inputs, n_targets = (
-            len(mean) for mean in (ensemble.scaling.input_mean, ensemble.scaling.target_mean)
-        )
-        if reader.n_inputs != n_inputs:
-            raise ValueError(f"a schema of {reader.n_inputs} inputs for a model of {n_inputs}")
-        for names, size in ((columns, reader.n_columns), (inputs, n_inputs)):
-            if names is not None and len(names) != size:
-                raise ValueError(f"{len(names)} names for {size} columns or inputs")
-        if flat_targets and n_targets != 1:
-            raise ValueError(f"{n_targets} targets cannot be flat")
-        self._models, self._updates = models, PendingUpdates(ensemble)
-        self.history_, self.recipe_, self._flat_targets = history, recipe, flat_targets
-        self._fitted_rows = None
-        self.n_iter_ = max(len(values) - 1 for values in history)
-        self._set_fitted(reader, _calibration=calibration, _conformal=None)
 
-    def _settings(self) -> dict[str, Any]:
-        """Return the JSON-able arguments that decide what is learnt."""
-        settings = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.get_params().items()
-            if name not in ("device", "verbose", "callback")
-        }
-        if self.recipe is not None:
-            settings["recipe"] = asdict(self.recipe)
-        if isinstance(self.random_state, np.random.RandomState):
-            settings["random_state"] = None  # its state cannot be stored
-        return settings
+def _pack(
+    regressor: BaseRegressor, *, include_rows: bool
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the JSON-able content of a model file."""
+    fitted = regressor._fitted
+    ensemble, reader = fitted.ensemble, fitted.reader
+    # The device belongs to the machine, and a callback cannot be stored.
+    others = {"device": "auto", "verbose": regressor.verbose, "callback": None}
+    stored = stored_members(ensemble, include_rows=include_rows)
+    schema = None
+    if reader.schema is not None:
+        from sswim.tables import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
+
+        schema = schema_to_dict(reader.schema)
+    names = [kind.__name__ for kind in type(regressor).__mro__]
+    content = {
+        "estimator": next(name for name in names if name in ESTIMATORS),
+        "parameters": {**stored_settings(regressor), **others},
+        "architectures": [asdict(fitted.models[number].architecture) for number in stored],
+        "flat_targets": fitted.flat_targets,
+        "columns": reader.columns,
+        "inputs": reader.inputs,
+        "history": [fitted.history[number].tolist() for number in stored],
+        "kinds": [asdict(kind) for kind in fitted.kinds],
+        "table_schema": schema,
+    }
+    tensors = pack(fitted.models, ensemble, include_rows=include_rows)
+    scores, content["calibration"] = pack_calibration(
+        fitted.calibration, tensors, ensemble, len(stored)
+    )
+    return tensors | scores | pack_imputer(reader.imputer), content
+
+
+def _unpack(tensors: dict[str, Tensor], content: dict[str, Any], device: str) -> Fitted:
+    """Restore what a fit has learnt from what :func:`_pack` returned."""
+    architectures = [Architecture(**fields) for fields in content["architectures"]]
+    history = read_history(content["history"], len(architectures))
+    kinds = read_kinds(content["kinds"])
+    flat_targets = read_flag(content["flat_targets"], "flat_targets")
+    columns, inputs = (read_names(content[key], key) for key in ("columns", "inputs"))
+    schema = read_schema(content["table_schema"])
+    models, ensemble = unpack(tensors, architectures, available_device(device))
+    calibration = unpack_calibration(content["calibration"], tensors, ensemble)
+    reader = InputReader(unpack_imputer(tensors), columns, inputs, schema)
+    n_inputs, n_targets = (
+        len(mean) for mean in (ensemble.scaling.input_mean, ensemble.scaling.target_mean)
+    )
+    if reader.n_inputs != n_inputs:
+        raise ValueError(f"a schema of {reader.n_inputs} inputs for a model of {n_inputs}")
+    for names, size in ((columns, reader.n_columns), (inputs, n_inputs)):
+        if names is not None and len(names) != size:
+            raise ValueError(f"{len(names)} names for {size} columns or inputs")
+    if flat_targets and n_targets != 1:
+        raise ValueError(f"{n_targets} targets cannot be flat")
+    updates = PendingUpdates(ensemble)
+    return Fitted(reader, models, updates, kinds, history, flat_targets, calibration=calibration)
 
 
 @contextmanager

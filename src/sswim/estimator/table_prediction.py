@@ -16,10 +16,10 @@ from jaxtyping import Float64
 
 from sswim.base.validation import require_coverage
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import finite
-from sswim.estimator.interval_methods import IntervalMethod
+from sswim.estimator.intervals import IntervalMethod
 from sswim.estimator.progress import prediction_progress
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.files.output_files import require_folder, resolve_link
 from sswim.rows.source import prefetched
 from sswim.tables import (
@@ -49,7 +49,7 @@ NAMES = ("mean", "std", "median", "lower", "upper")
 
 
 def predicted_columns(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: Any,
     coverage: float,
     method: IntervalMethod = "model",
@@ -87,7 +87,7 @@ Job = tuple[FileTable, Path]
 class TablePrediction:
     """The settings of a table's prediction."""
 
-    regressor: SSWIMRegressor
+    regressor: BaseRegressor
     schema: Schema
     coverage: float
     prefix: str
@@ -127,7 +127,7 @@ class TablePrediction:
 
 
 def predict_table(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     source: Path,
     out: Path,

@@ -18,9 +18,9 @@ from sklearn.model_selection import BaseCrossValidator, KFold
 from sklearn.utils import _safe_indexing, check_random_state
 
 from sswim.base.validation import RandomState, UserError, require_integer
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.progress import in_words
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.maps.grid_columns import Name, sphere_coordinates
 from sswim.tables import (
     AS_FOUND,
@@ -259,7 +259,7 @@ class BlockEvaluation:
 
 
 def evaluate_blocks(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: Any,
     y: Any,
     spacing: int | float,
@@ -307,7 +307,7 @@ def evaluate_blocks(
 
 
 def evaluate_table_blocks(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     schema: Schema,
     path: str | Path,
     spacing: int | float,
@@ -354,7 +354,7 @@ def evaluate_table_blocks(
 
 
 def _cross_validate(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: Any,
     y: Any,
     folds: BaseCrossValidator,

@@ -10,8 +10,8 @@ from jaxtyping import Float64
 
 from sswim.base.validation import UserError, require_integer
 from sswim.base.version import __version__
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns
 from sswim.maps.grid_files import import_extra
 from sswim.members.neighbour_predictor import NeighbourPredictor
@@ -40,7 +40,7 @@ _MAX_ARC = 350.0
 
 
 def predict_grid(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     region: Sequence[int | float] | None = None,
     spacing: int | float | None = None,
     shape: tuple[int, int] | None = None,
@@ -105,7 +105,7 @@ def predict_grid(
 
 
 def _predict_cells(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     x: Float64[np.ndarray, " columns"],
     y: Float64[np.ndarray, " rows"],
     columns: GridColumns,
@@ -170,7 +170,7 @@ def _as_dataset(
     return data if crs is None else data.rio.write_crs(crs).rio.write_coordinate_system()
 
 
-def _reference_system(regressor: SSWIMRegressor, columns: GridColumns, crs: Any) -> Any:
+def _reference_system(regressor: BaseRegressor, columns: GridColumns, crs: Any) -> Any:
     """Return a reference system: by default that of the points, or degrees on the sphere."""
     if crs is None:
         schema = regressor._reader.schema
@@ -216,7 +216,7 @@ def _checked_region(values: Sequence[int | float], *, geographic: bool) -> Regio
     return west, east, south, north
 
 
-def _seen_region(regressor: SSWIMRegressor, columns: GridColumns) -> Region:
+def _seen_region(regressor: BaseRegressor, columns: GridColumns) -> Region:
     """Return the rectangle around the rows that a model keeps.
 
     Args:
@@ -246,7 +246,7 @@ def _place(schema: Schema | None, name: Name) -> int:
     return schema.feature_names.index(schema.names[name] if isinstance(name, int) else name)
 
 
-def _kept_inputs(regressor: SSWIMRegressor) -> Float64[np.ndarray, "N D"] | None:
+def _kept_inputs(regressor: BaseRegressor) -> Float64[np.ndarray, "N D"] | None:
     """Return the inputs of the rows in a model, in their units; None if there are none."""
     for member in regressor.members_:
         if isinstance(member.predictor, NeighbourPredictor) and len(member.predictor.rows):

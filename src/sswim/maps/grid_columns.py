@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import UserError
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 from sswim.tables import Column, NumberColumn, TimeColumn, quote_names
 
 Name = str | int
@@ -75,7 +75,7 @@ def _storable(value: Any) -> Any:
 
 
 def grid_columns(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     coordinates: Sequence[Name] | None,
     at: Mapping[Any, Any] | None,
 ) -> GridColumns:
@@ -105,7 +105,7 @@ def grid_columns(
     return GridColumns(tuple(columns), (east, north), values, (east, north) == on_sphere)
 
 
-def sphere_coordinates(regressor: SSWIMRegressor) -> tuple[Name, Name] | None:
+def sphere_coordinates(regressor: BaseRegressor) -> tuple[Name, Name] | None:
     """Return the columns that a model has on the sphere, longitude and latitude, if it has any."""
     schema = regressor._reader.schema
     if schema is None or schema.sphere is None:
@@ -116,7 +116,7 @@ def sphere_coordinates(regressor: SSWIMRegressor) -> tuple[Name, Name] | None:
     return schema.names.index(both[0]), schema.names.index(both[1])
 
 
-def _model_columns(regressor: SSWIMRegressor) -> dict[Name, Column]:
+def _model_columns(regressor: BaseRegressor) -> dict[Name, Column]:
     """Return the columns that rows of a model must have, by name, or by number for arrays."""
     schema = regressor._reader.schema
     if schema is None:

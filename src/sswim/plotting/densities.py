@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 from sswim.plotting.style import (
     CYCLE,
     INK,
@@ -31,7 +31,7 @@ _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
 def plot_calibration(
-    regressor: SSWIMRegressor, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None
+    regressor: BaseRegressor, X: ArrayLike, y: ArrayLike, *, ax: Axes | None = None
 ) -> Axes:
     """Plot the observed coverage of central intervals against their nominal coverage.
 
@@ -61,7 +61,7 @@ def plot_calibration(
 
 
 def plot_pit(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -98,7 +98,7 @@ def plot_pit(
 
 
 def plot_output_map(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     y: ArrayLike,
     *,
     member: int | None = None,
@@ -113,7 +113,7 @@ def plot_output_map(
         ax: Axes to draw into; by default those of a new figure.
     """
     check_is_fitted(regressor)
-    if not regressor.warps_targets_:
+    if not regressor._fitted.warps_targets:
         raise ValueError(
             "This figure needs a model with an output warp. Got output_warp='none'; fit one with "
             "output_warp='sinh-arcsinh'."
@@ -141,7 +141,7 @@ def plot_output_map(
 
 
 def plot_noise(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: ArrayLike,
     *,
     column: int = 0,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_choice
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 from sswim.plotting.style import (
     CYCLE,
     DARK_BLUE,
@@ -34,7 +34,7 @@ Interval = tuple[float, float]
 
 
 def plot_prediction(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: ArrayLike,
     y: ArrayLike | None = None,
     *,
@@ -61,7 +61,7 @@ def plot_prediction(
         mean = np.asarray(regressor.predict(x[:, None]))
         lower, upper = regressor.predict_interval(x[:, None], coverage)
         floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
-        warped = regressor.warps_targets_
+        warped = regressor._fitted.warps_targets
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
     mean, centre, lower, upper, floor, ceiling = map(
         single_target, (mean, centre, lower, upper, floor, ceiling)
@@ -82,7 +82,7 @@ def plot_prediction(
 
 
 def plot_map(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     bounds: tuple[Interval, Interval] | None = None,
     *,
     quantity: Quantity = "mean",
@@ -150,7 +150,7 @@ def _choose_bounds(
     return bounds
 
 
-def plot_history(regressor: SSWIMRegressor, *, ax: Axes | None = None) -> Axes:
+def plot_history(regressor: BaseRegressor, *, ax: Axes | None = None) -> Axes:
     """Plot the objective at every training step, one line for each member."""
     check_is_fitted(regressor)
     ax = axes(ax)

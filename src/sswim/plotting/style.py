@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, N
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Line colours, which colour-blind readers can tell apart too (Okabe and Ito)."""
@@ -106,7 +106,7 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-def require_inputs(regressor: SSWIMRegressor, n_inputs: int) -> None:
+def require_inputs(regressor: BaseRegressor, n_inputs: int) -> None:
     """Raise an error unless the model has the number of inputs that the figure can show."""
     check_is_fitted(regressor)
     if regressor.n_features_in_ != n_inputs:
@@ -117,7 +117,7 @@ def require_inputs(regressor: SSWIMRegressor, n_inputs: int) -> None:
 
 
 def check_inputs(
-    regressor: SSWIMRegressor, X: ArrayLike, n_inputs: int | None = None
+    regressor: BaseRegressor, X: ArrayLike, n_inputs: int | None = None
 ) -> Float64[np.ndarray, "N D"]:
     """Return rows as an array, after the regressor's own checks, column names included."""
     check_is_fitted(regressor)
@@ -126,9 +126,7 @@ def check_inputs(
     return validate_data(regressor, X, dtype=np.float64, reset=False)
 
 
-def shown_inputs(
-    regressor: SSWIMRegressor, X: ArrayLike, column: int
-) -> Float64[np.ndarray, "N D"]:
+def shown_inputs(regressor: BaseRegressor, X: ArrayLike, column: int) -> Float64[np.ndarray, "N D"]:
     """Return the rows of a figure of one column: the points of a curve if there are no others."""
     rows = check_inputs(regressor, X)
     n_inputs = rows.shape[1]
@@ -140,7 +138,7 @@ def shown_inputs(
 
 
 def check_targets(
-    regressor: SSWIMRegressor, X: ArrayLike, y: ArrayLike
+    regressor: BaseRegressor, X: ArrayLike, y: ArrayLike
 ) -> Float64[np.ndarray, " N"]:
     """Return the targets as a vector; raise an error unless X has one row for each."""
     check_is_fitted(regressor)
@@ -172,7 +170,7 @@ def curve_points(rows: Float64[np.ndarray, " N"]) -> Float64[np.ndarray, " M"]:
     return np.union1d(thin(rows), np.linspace(rows.min(), rows.max(), _GRID_POINTS))
 
 
-def input_name(regressor: SSWIMRegressor, column: int) -> str:
+def input_name(regressor: BaseRegressor, column: int) -> str:
     """Return the name of an input: its column in a data frame, or else its number."""
     names = getattr(regressor, "feature_names_in_", None)
     if names is not None:

@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 from sswim.plotting.style import (
     CYCLE,
     INK,
@@ -25,7 +25,7 @@ from sswim.plotting.style import (
 
 
 def plot_warps(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: ArrayLike,
     *,
     member: int | None = None,
@@ -68,7 +68,7 @@ def plot_warps(
 
 
 def plot_warped_data(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -102,14 +102,14 @@ def plot_warped_data(
 
 
 def _compute_warps(
-    regressor: SSWIMRegressor, rows: Float64[np.ndarray, "N D"], member: int | None
+    regressor: BaseRegressor, rows: Float64[np.ndarray, "N D"], member: int | None
 ) -> list[tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]]:
     """Return means and variances after each warp; raise an error if there is none."""
     with allow_unnamed_inputs():
         warps = regressor.warp(rows, member=member)
     if not warps:
         raise ValueError("This figure needs a model with warps. Got depth=0; fit one with depth=1.")
-    shown = regressor.shown_member_ if member is None else member
+    shown = regressor._fitted.shown_member if member is None else member
     matrix = regressor.members_[shown].model.architecture.warp_matrix
     if matrix != "diagonal":
         raise ValueError(

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64, Int64
 
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.evaluation import RowScores
 from sswim.estimator.permutation import ColumnImportance
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.insight.effect import Effect
 from sswim.insight.relevance import Relevance
 from sswim.report.charts import Points, SharedArrays
@@ -53,7 +53,7 @@ MAX_SHUFFLED = 10_000
 class Content:
     """A model, rows with their scores, and the rows that are drawn."""
 
-    regressor: SSWIMRegressor
+    regressor: BaseRegressor
     rows: ReportRows
     scores: RowScores
     insight: Insight | None
@@ -142,7 +142,7 @@ def insight_cost(rows: ReportRows) -> int:
 
 
 def find_insight(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     rows: ReportRows,
     random_state: int,
     advance: Callable[[int], object],

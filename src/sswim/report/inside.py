@@ -9,7 +9,7 @@ from jaxtyping import Float64, Int64
 
 from sswim.base.version import __version__
 from sswim.ensemble.plan import FittedKind
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator.base import BaseRegressor
 from sswim.report.charts import Axis, Band, Chart, Layer, Line, Points
 from sswim.report.content import MAX_VALUES, Content, column_grid, count, percent
 from sswim.report.page import Bar, Bars, Card, Choice, Details, Grid, Part, Section, Table, Text
@@ -49,7 +49,7 @@ def warps_part(content: Content) -> Part:
 
 def _warp_choice(content: Content) -> Section:
     regressor = content.regressor
-    member = regressor.shown_member_
+    member = regressor._fitted.shown_member
     architecture = regressor.members_[member].model.architecture
     if not architecture.depth:
         return Text("No member of this model has a warp.")
@@ -148,7 +148,7 @@ def inside_part(content: Content) -> Part:
         Card("Weights of the kinds of members", (bars,), caption),
         _history_chart(regressor),
     ]
-    if regressor.warps_targets_:
+    if regressor._fitted.warps_targets:
         charts.append(_output_chart(content))
     table = Card(
         "Kinds of members", (Table(_KIND_HEADS, tuple(_kind_row(kind) for kind in kinds)),)
@@ -181,7 +181,7 @@ def _kind_row(kind: FittedKind) -> tuple[str, ...]:
     )
 
 
-def _member_kinds(regressor: SSWIMRegressor) -> list[tuple[str, int]]:
+def _member_kinds(regressor: BaseRegressor) -> list[tuple[str, int]]:
     """Return the kind of each member with its colour in charts, in the order of ``members_``.
 
     Members stand in the order of their kinds; kinds of no weight have none.
@@ -194,7 +194,7 @@ def _member_kinds(regressor: SSWIMRegressor) -> list[tuple[str, int]]:
     return kinds if len(kinds) == n_members else [("member", 1)] * n_members
 
 
-def _history_chart(regressor: SSWIMRegressor) -> Section:
+def _history_chart(regressor: BaseRegressor) -> Section:
     lines, curves = [], []
     for (kind, colour), values in zip(_member_kinds(regressor), regressor.history_, strict=True):
         if len(values) < 2:
@@ -249,7 +249,7 @@ def about_part(content: Content, facts: Mapping[str, str]) -> Part:
         "target": rows.target,
         "rows of this report": used,
         "rows of the fit": f"{regressor.n_samples_seen_:,.10g}",
-        "rows inside the model": "yes" if regressor.keeps_rows_ else "no",
+        "rows inside the model": "yes" if regressor._fitted.keeps_rows else "no",
         "members": str(len(regressor.members_)),
         "training steps": str(regressor.n_iter_),
         "settings": _settings(content),

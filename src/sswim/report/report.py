@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sswim.base.validation import require_integer
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.evaluation import score_intervals, score_rows
 from sswim.estimator.progress import prediction_progress
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.files.output_files import check_output_file
 from sswim.report.content import Content, count, find_insight, insight_cost
 from sswim.report.effects import effects_part, predictions_part
@@ -20,7 +20,7 @@ from sswim.report.scores import calibration_part, residuals_part, scores_part, s
 
 
 def write_report(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     X: Any,
     y: Any,
     path: str | os.PathLike[str],
@@ -49,7 +49,7 @@ def write_report(
 
 
 def report_page(
-    regressor: SSWIMRegressor,
+    regressor: BaseRegressor,
     rows: ReportRows,
     *,
     random_state: int = 0,

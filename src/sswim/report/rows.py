@@ -17,8 +17,8 @@ from jaxtyping import Float64, Int64
 from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import UserError
+from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import as_numpy, check_rows
-from sswim.estimator.regressor import SSWIMRegressor
 from sswim.report.charts import Axis
 from sswim.rows.summary import smallest_keys
 from sswim.tables import (
@@ -60,7 +60,7 @@ class ReportRows:
 
 
 def report_rows(
-    regressor: SSWIMRegressor, X: Any, y: Any, *, max_rows: int, random_state: int
+    regressor: BaseRegressor, X: Any, y: Any, *, max_rows: int, random_state: int
 ) -> ReportRows:
     """Return rows in any form that the estimator reads, a random sample if they are many.
 

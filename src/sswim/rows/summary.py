@@ -98,7 +98,7 @@ def warn_about_targets(rows: Rows, *, output_warp: bool) -> None:
                 f"{name} has a value {farthest / (upper - lower):.2g} times as far from the median "
                 "as the middle half of the values is wide. Standardised, all others look alike: "
                 "correct or remove it, or model the logarithm of y.",
-                stacklevel=3,
+                stacklevel=4,
             )
         if not output_warp:
             continue
@@ -108,7 +108,7 @@ def warn_about_targets(rows: Rows, *, output_warp: bool) -> None:
                 f"{share:.0%} of {name} is one and the same value, where an output warp would make "
                 "the density as high as it can. Learn it without (output_warp='none'), or learn "
                 "these rows apart from the others.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

@@ -169,7 +169,7 @@ def _keep(
             f"The model predicts from its rows, and {memory / 2**20:.4g} MiB hold {most:,} of "
             f"{summary.n_rows:,} rows: a random sample of that size is kept. Give more memory to "
             "keep all.",
-            stacklevel=4,
+            stacklevel=5,
         )
     sampler = RowSampler(most)
     processes.run_everywhere(lambda: _collect(sampler, source, share))

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from sswim.base.validation import require_choice, require_integer
 from sswim.ensemble.plan import Recipe
 from sswim.ensemble.scores import mixture_crps
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.settings import Auto
 from sswim_lab.peers.protocol import Fitted, Method, TorchMethod
 from sswim_lab.peers.published_sswim import PublishedSSWIM
@@ -50,7 +50,7 @@ class SSWIM(TorchMethod):
     """The estimator of this package."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of ``SSWIMRegressor`` that differ from its defaults."""
+    """Settings that differ from the defaults; a depth or neighbours choose the estimator."""
 
     def settings(self) -> Mapping[str, Any]:
         """Return what differs from the defaults, the recipe's fields one by one."""
@@ -65,7 +65,7 @@ class SSWIM(TorchMethod):
         self, x: Float64[np.ndarray, "N D"], y: Float64[np.ndarray, " N"], seed: int, device: str
     ) -> Fitted:
         """Fit the estimator."""
-        regressor = SSWIMRegressor(**{"random_state": seed, "device": device, **self.changes})
+        regressor = make_estimator(**{"random_state": seed, "device": device, **self.changes})
         return FittedSSWIM(regressor.fit(x, y))
 
 
@@ -73,7 +73,7 @@ class SSWIM(TorchMethod):
 class FittedSSWIM:
     """A fitted estimator."""
 
-    regressor: SSWIMRegressor
+    regressor: BaseRegressor
 
     def predict(self, x: Float64[np.ndarray, "M D"]) -> SSWIMPredictive:
         """Return the predictive densities at rows."""
@@ -85,7 +85,7 @@ class FittedSSWIM:
 class SSWIMPredictive:
     """Predictive densities of a fitted estimator at rows; they need not be Gaussian."""
 
-    regressor: SSWIMRegressor
+    regressor: BaseRegressor
     x: Float64[np.ndarray, "M D"]
     mean: Float64[np.ndarray, " M"]
     std: Float64[np.ndarray, " M"]

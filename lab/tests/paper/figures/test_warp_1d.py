@@ -17,8 +17,8 @@ from sswim_lab.bench.results import read_rows
 from sswim_lab.paper.figures import warp_1d
 from sswim_lab.paper.figures.warp_1d import N_POSITIONS, Part, measure, unevenness
 
+from sswim import SSWIMRegressor
 from sswim.cli.demo import SEED, demo_regressor, draw_rows, nonstationary_signal
-from sswim.estimator.regressor import SSWIMRegressor
 
 
 class Identity(SSWIMRegressor):

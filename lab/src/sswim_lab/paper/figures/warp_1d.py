@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float64
 
 from sswim.cli.demo import SEED, demo_regressor, draw_rows, four_panels, nonstationary_signal
-from sswim.estimator.regressor import SSWIMRegressor
+from sswim.estimator import BaseRegressor
 from sswim_lab.bench.results import write_rows
 from sswim_lab.paper.experiment import Request
 from sswim_lab.paper.figures.curves import require_defaults, write_figure
@@ -68,7 +68,7 @@ def run(request: Request) -> list[Path]:
     return [path, *write_figure(four_panels(regressor, X, y), request.out, NAME)]
 
 
-def measure(regressor: SSWIMRegressor) -> list[Part]:
+def measure(regressor: BaseRegressor) -> list[Part]:
     """Measure the slopes of each part, before and after the last warp."""
     x = np.linspace(0, 3, N_POSITIONS)[:-1]
     warped = regressor.warp(x[:, None])[-1][0][:, 0]

@@ -1,0 +1,218 @@
+"""What an estimator has learnt, and how a fit learns it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sswim.base.devices import resolve_device
+from sswim.base.validation import UserError
+from sswim.conformal import Calibration, ConformalPredictor, conformal_predictor
+from sswim.distributed.processes import Processes, local_device
+from sswim.ensemble.draws import members_per_process
+from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
+from sswim.ensemble.fit import fit_members
+from sswim.ensemble.plan import FittedKind
+from sswim.estimator.inputs import InputReader, learn_reader
+from sswim.estimator.progress import show_progress
+from sswim.members.checkpoints import Checkpoints, begin_fit
+from sswim.members.model import SSWIM
+from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.rows.rows import Rows
+from sswim.rows.source import MemorySource, Source
+from sswim.rows.summary import describe, summarise, warn_about_targets
+from sswim.rows.training_rows import read_training_rows
+
+if TYPE_CHECKING:
+    from sswim.estimator.base import BaseRegressor
+
+Array = NDArray[np.float64]
+
+TRAINING_SHARE = 0.75
+"""Share of a limited time after which training ends; weighing and conditioning need the rest."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Everything that a fit has learnt.
+
+    An estimator has one such record, which is replaced as a whole: no error and no interrupt leaves
+    half of an earlier fit.
+    """
+
+    reader: InputReader
+    """Reads the inputs of later rows."""
+    models: list[SSWIM]
+    """Architectures and parameters of the members."""
+    updates: PendingUpdates
+    """The ensemble, and further rows that wait until it is used."""
+    kinds: tuple[FittedKind, ...]
+    """Every kind of members that was trained."""
+    history: list[Float64[np.ndarray, " _"]]
+    """Objective at every step of each member, in nats per row."""
+    flat_targets: bool
+    """Whether targets have shape (N,), so that predictions have too."""
+    rows: Rows | None = None
+    """The arrays of the fit, if it got arrays."""
+    calibration: Calibration | None = None
+    """Scores of the rows given to ``calibrate``."""
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The ensemble, conditioned on all rows."""
+        return self.updates.ensemble
+
+    @cached_property
+    def conformal(self) -> ConformalPredictor:
+        """The conformal predictor of the calibration, or of the rows held out in the fit."""
+        return conformal_predictor(self.ensemble, self.calibration)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the ensemble."""
+        return self.updates.base.scaling.input_mean.device
+
+    @property
+    def n_targets(self) -> int:
+        """T, the number of targets."""
+        return len(self.updates.base.scaling.target_mean)
+
+    @property
+    def predicts_by_neighbours(self) -> bool:
+        """Whether a member predicts by neighbours."""
+        return any(isinstance(member, NeighbourPredictor) for member in self.ensemble.members)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the model and its file hold the rows it was trained on.
+
+        They do if a member predicts by neighbours, or if there are so few rows that a file with
+        them is smaller than one with sums over them.
+        """
+        return self.predicts_by_neighbours or self.ensemble.rows is not None
+
+    @property
+    def warps_targets(self) -> bool:
+        """Whether a member has an output warp."""
+        return any(model.output_warp is not None for model in self.models)
+
+    @property
+    def shown_member(self) -> int:
+        """The member whose warps are shown by default.
+
+        It is one of the deepest members that use the inputs as they are, the one with most weight.
+        """
+
+        def rank(number: int) -> tuple[bool, int, float]:
+            architecture = self.models[number].architecture
+            plain = architecture.inputs == "standardised"
+            return plain, architecture.depth, self.ensemble.weights[number].item()
+
+        return max(range(len(self.models)), key=rank)
+
+    def require_member(self, member: int) -> None:
+        """Raise unless there is a member of this number."""
+        n_members = len(self.ensemble.members)
+        if not 0 <= member < n_members:
+            raise UserError(
+                f"member must be one of the model's {n_members} members, counted from 0. "
+                f"Got {member}."
+            )
+
+    def as_output(self, values: Tensor) -> Array:
+        """Return an array of shape (N, T), or (N,) if the targets of ``fit`` were flat."""
+        array = values.cpu().numpy()
+        return array[:, 0] if self.flat_targets else array
+
+
+def find_deadline(time_limit: int | float | None) -> float:
+    """Return the value of ``perf_counter`` at which training ends."""
+    if time_limit is None:
+        return math.inf
+    if (
+        isinstance(time_limit, bool)
+        or not isinstance(time_limit, int | float)
+        or not time_limit > 0
+    ):
+        raise UserError(f"time_limit must be a positive number of seconds. Got {time_limit!r}.")
+    return perf_counter() + TRAINING_SHARE * time_limit
+
+
+def learn(
+    estimator: BaseRegressor,
+    settings: dict[str, Any],
+    source: Source,
+    memory: int,
+    deadline: float,
+    checkpoints: Checkpoints | None,
+    processes: Processes,
+) -> Fitted:
+    """Learn from the rows of a source.
+
+    Args:
+        estimator: The estimator that makes the plan.
+        settings: Its settings, as they are compared between processes and with checkpoints.
+        source: The rows.
+        memory: Number of bytes that rows may take.
+        deadline: Value of ``perf_counter`` at which training ends.
+        checkpoints: Where the training is saved as it goes, and resumed from.
+        processes: The processes that call this together.
+    """
+    device, dtype = local_device(resolve_device(estimator.device)), estimator._precision
+    processes.require_same("table", {"inputs": source.names, **source.facts()})
+    summary = summarise(source, dtype, processes)
+    processes.require_same("rows", describe(summary))
+    plan = replace(estimator._plan(summary), shortest_first=math.isfinite(deadline))
+    output_warp = any(kind.architecture.output_warp != "none" for kind in plan.kinds)
+    warn_about_targets(summary.sample, output_warp=output_warp)
+    facts = {
+        "settings": settings,
+        "sizes": asdict(plan),
+        "data": describe(summary, source.names),
+    }
+    random = begin_fit(checkpoints, estimator.random_state, facts, processes)
+    rows = read_training_rows(
+        source,
+        summary,
+        dtype=dtype,
+        device=device,
+        memory=memory,
+        one_pass=plan.cross_fitting,
+        keep_rows=plan.keeps_rows,
+        processes=processes,
+    )
+    with show_progress(
+        estimator.verbose and processes.is_first,
+        members_per_process(plan, rows),
+        [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
+        estimator.callback,
+        deadline,
+        [number for number, kind in enumerate(plan.kinds) for _ in range(kind.n_members)],
+    ) as callback:
+        members = fit_members(plan, rows, random, callback, checkpoints)
+    combined = members.combined
+    ensemble = make_ensemble(
+        summary.scaling.to(device=device),
+        combined.predictors,
+        combined.weights,
+        rows.device_sample if rows.complete else None,
+        combined.folds,
+    )
+    return Fitted(
+        learn_reader(source, summary.sample),
+        combined.models,
+        PendingUpdates(ensemble),
+        members.kinds,
+        [np.array([step.value for step in training.history]) for training in combined.trainings],
+        source.flat_targets,
+        source.rows.to(device=device) if isinstance(source, MemorySource) else None,
+    )
