@@ -13,8 +13,8 @@ from sswim.distributed.processes import Share
 from sswim.tables import (
     ChunkedTable,
     LearntSchema,
-    Piece,
     TableChunk,
+    TargetedRows,
     input_names,
     learn_schema,
     split_rows,
@@ -37,13 +37,13 @@ def houses() -> pa.Table:
 
 def pieces_of(
     table: pa.Table, target: str = "y", drop: Collection[str] = (), n_rows: int = 50
-) -> Iterator[Piece]:
+) -> Iterator[TargetedRows]:
     """Cut a table into pieces of some rows."""
     names = input_names(table.schema, target, drop)
     numbers = np.arange(table.num_rows)
     for first, part in zip(range(0, len(numbers), n_rows), split_rows(table, n_rows), strict=True):
         targets = target_numbers(part, target)[:, None]
-        yield Piece(numbers[first : first + n_rows], part.select(names), targets)
+        yield TargetedRows(numbers[first : first + n_rows], part.select(names), targets)
 
 
 def learn(

@@ -31,10 +31,10 @@ from sswim.tables import (
     LevelMeansColumn,
     MemoryTable,
     NumberColumn,
-    Piece,
     Schema,
     SphereColumn,
     TableError,
+    TargetedRows,
     TimeColumn,
     complete_rows,
     input_names,
@@ -63,12 +63,9 @@ def learned_by(
     columns = pa.schema(map(table.schema.field, names))
     found: list[bytes] = []
 
-    def pieces(rank: int) -> Callable[[], Iterator[Piece]]:
+    def pieces(rank: int) -> Callable[[], Iterator[TargetedRows]]:
         share = list(shares(size))[rank]
-        return lambda: (
-            Piece(rows.numbers, rows.table, rows.targets)
-            for rows in read_rows(table, names, "y", left_out, share)
-        )
+        return lambda: (rows for rows in read_rows(table, names, "y", left_out, share))
 
     def send(mine: Findings) -> list[Findings]:
         found.append(pickle.dumps(mine))  # as it travels to another process
@@ -257,7 +254,7 @@ def test_columns_that_cannot_be_inputs_are_refused_before_reading() -> None:
         }
     )
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[TargetedRows]:
         raise AssertionError
 
     message = r"'a' of type binary; .*\n.*'my b' of type list<.*\n.*'d' of type struct<.*--drop"
@@ -383,7 +380,7 @@ def test_weights_of_rows_count_in_the_means_of_levels(weighted: bool) -> None:
     targets = random.normal(size=(n_rows, 1)) + codes[:, None]
     weight = random.integers(0, 3, n_rows).astype(float) if weighted else None
     table = pa.table({"x": [f"t{code}" for code in codes]})
-    piece = Piece(np.arange(n_rows), table, targets, weight)
+    piece = TargetedRows(np.arange(n_rows), table, targets, weight)
     (column,) = learn_schema(lambda: iter([piece]), table.schema).schema.columns
     assert isinstance(column, LevelMeansColumn)
     assert column.other[0] == pytest.approx(np.average(targets[:, 0], weights=weight))
@@ -397,7 +394,7 @@ def test_findings_without_rows_change_nothing() -> None:
     findings[0].merge(findings[1])
     findings[0].merge(findings[2])
     empty = next(pieces_of(table.slice(0, 1), "y", ["street", "town"]))
-    findings[0].add(Piece(empty.numbers[:0], empty.table.slice(0, 0), empty.targets[:0]))
+    findings[0].add(TargetedRows(empty.numbers[:0], empty.table.slice(0, 0), empty.targets[:0]))
     assert findings[0].n_rows == 50
     assert np.array_equal(findings[0].numbers, findings[1].numbers)
     ours, theirs = (sum(each.weight.item() for each in one.targets) for one in findings[:2])

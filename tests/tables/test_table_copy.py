@@ -18,7 +18,7 @@ from sswim.tables import (
     split_by_file,
     write_table,
 )
-from sswim.tables.table_copy import RowReader, TableCopy
+from sswim.tables.table_copy import RowReader
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz", ".arrow"])
@@ -31,7 +31,6 @@ def test_a_file_is_copied_to_parquet(
     (file,) = split_by_file(open_table(tmp_path / f"in{suffix}"))
     kept = np.arange(10) % 3 != 1
     with copy_file(file, tmp_path / "out.parquet", ["p"]) as copy:
-        assert isinstance(copy, TableCopy)
         for rows in (slice(0, 5), slice(5, 10)):
             copy.append(kept[rows], {"p": np.arange(10.0)[rows][kept[rows]]})
     numbers = pa.array(np.arange(10.0)[kept])
@@ -43,7 +42,6 @@ def test_a_csv_file_is_copied_to_csv(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(b"zip;x\r\n00001;1,50\r\n")
     (file,) = split_by_file(open_table(tmp_path / "in.csv"))
     with copy_file(file, tmp_path / "out.tsv", ["p"]) as copy:
-        assert isinstance(copy, TableCopy)
         copy.append(np.array([True]), {"p": np.array([0.5])})
     assert (tmp_path / "out.tsv").read_bytes() == b"zip;x;p\r\n00001;1,50;0,5\r\n"
     for name in ("out.parquet", "out.arrow"):

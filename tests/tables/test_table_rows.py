@@ -18,7 +18,7 @@ from sswim.tables import (
     read_rows,
     target_numbers,
 )
-from sswim.tables.table_rows import select_all_rows, select_rows, target_format
+from sswim.tables.table_rows import select_rows, target_format
 
 NAMES = ["n", "f", "town", "day", "new"]
 
@@ -74,27 +74,14 @@ def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
 
 
 def test_rows_are_selected() -> None:
-    rows, targets, n_missing = select_rows(gaps(), ["f", "d"], "y", LeftOut(any_missing=True))
+    kept, rows, targets, n_missing = select_rows(gaps(), ["f", "d"], "y", LeftOut(any_missing=True))
     assert rows.equals(gaps().select(["f", "d"]).take([0, 3]))
-    assert targets.values.tolist() == [1.0, 4.0]
-    assert targets.kept.tolist() == [0, 3]
+    assert targets.tolist() == [1.0, 4.0]
+    assert kept.tolist() == [0, 3]
     assert n_missing == 0
-    rows, targets, n_missing = select_rows(gaps(), ["y"], "f", KEEP_ALL)
-    assert targets.kept.tolist() == [0, 3]
+    kept, _, _, n_missing = select_rows(gaps(), ["y"], "f", KEEP_ALL)
+    assert kept.tolist() == [0, 3]
     assert n_missing == 2
-
-
-def test_a_small_table_is_refused_or_its_rows_are_left_out() -> None:
-    with pytest.raises(
-        TableError, match=r"Got 2 of 4 rows without one in column 'f'; .*--drop-mis"
-    ):
-        select_all_rows(gaps(), ["y"], "f", KEEP_ALL)
-    rows, targets = select_all_rows(gaps(), ["y"], "f", LeftOut(target_missing=True))
-    assert rows["y"].to_pylist() == [1.0, 4.0]
-    assert targets.values.tolist() == [1.0, 4.0]
-    for left_out in (LeftOut(any_missing=True), LeftOut(True, True)):
-        with pytest.raises(TableError, match=r"one row must be complete.*'n' \(4 rows\)"):
-            select_all_rows(gaps(), ["n"], "y", left_out)
 
 
 @pytest.mark.parametrize(

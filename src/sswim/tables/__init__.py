@@ -26,7 +26,7 @@ from sswim.tables.frames import (
 )
 from sswim.tables.input_columns import input_columns
 from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
+from sswim.tables.schema_learning import LearntSchema, learn_schema
 from sswim.tables.table import (
     ChunkedTable,
     MemoryTable,
@@ -94,7 +94,6 @@ __all__ = [
     "MemoryTable",
     "MixedColumnWarning",
     "NumberColumn",
-    "Piece",
     "Schema",
     "SphereColumn",
     "TableChunk",

@@ -33,6 +33,7 @@ from sswim.tables.csv_dialect import (
     text_size,
 )
 from sswim.tables.table import (
+    MemoryTable,
     TableChunk,
     TableError,
     quote_names,
@@ -366,16 +367,7 @@ def _number(file: CsvFile, name: str) -> str:
     return f"Column {file.names.index(name) + 1}" if is_unnamed else f"Column {name!r}"
 
 
-@dataclass(frozen=True)
-class CsvRows:
-    """The rows of a CSV file."""
-
-    table: pa.Table
-    notes: tuple[str, ...]
-    """What the user should know about how the file was read, one line each."""
-
-
-def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> CsvRows:
+def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> MemoryTable:
     """Read a CSV file whole."""
     file = CsvFile.open(path, options)
     table = file.read(file.text_types(options))
@@ -383,7 +375,8 @@ def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> CsvRows:
     scan = CsvScan()
     scan.add(file, [table])
     left_out = scan.left_out(file, options)
-    return CsvRows(table.drop_columns([*left_out]), (*file.notes, *scan.notes(file, options)))
+    notes = (*file.notes, *scan.notes(file, options))
+    return MemoryTable(table.drop_columns([*left_out]), str(path), notes)
 
 
 @dataclass(frozen=True)

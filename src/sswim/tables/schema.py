@@ -1,7 +1,4 @@
-"""How the columns of a table become the inputs and the targets of a model.
-
-A schema as a dictionary that JSON can hold, and back, with checks.
-"""
+"""How the columns of a table become the inputs of a model, in memory and in model files."""
 
 from __future__ import annotations
 
@@ -84,11 +81,11 @@ class Schema:
     @property
     def indicators(self) -> Bool[np.ndarray, " D"]:
         """Whether an input says that a value is missing; such an input is always known."""
-        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
-        for column in self._inputs:
-            n_values = len(column.inputs) - column.has_missing
-            found += [False] * n_values + [True] * column.has_missing
-        return np.array(found, dtype=bool)
+        return self._mask(
+            lambda column: (
+                [False] * (len(column.inputs) - column.has_missing) + [True] * column.has_missing
+            )
+        )
 
     @property
     def has_indicator(self) -> Bool[np.ndarray, " D"]:
@@ -96,19 +93,17 @@ class Schema:
 
         The model has then learnt how uncertain such rows are.
         """
-        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
-        for column in self._inputs:
-            found += [column.has_missing] * len(column.inputs)
-        return np.array(found, dtype=bool)
+        return self._mask(lambda column: [column.has_missing] * len(column.inputs))
 
     @property
     def level_means(self) -> Bool[np.ndarray, " D"]:
         """Whether an input is the mean target of a level: a row of training has another there."""
-        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
-        for column in self._inputs:
+
+        def is_mean(column: Column) -> list[bool]:
             n_means = len(column.other) if isinstance(column, LevelMeansColumn) else 0
-            found += [True] * n_means + [False] * (len(column.inputs) - n_means)
-        return np.array(found, dtype=bool)
+            return [True] * n_means + [False] * (len(column.inputs) - n_means)
+
+        return self._mask(is_mean)
 
     def inputs_of(self, name: str) -> Bool[np.ndarray, " D"]:
         """Return which inputs a column becomes by itself, without mean targets of levels."""
@@ -117,10 +112,17 @@ class Schema:
                 f"A group must be a column of the fit. Got {name!r}; the columns are "
                 f"{quote_names(self.names)}."
             )
-        found = [False] * (len(self.sphere.inputs) if self.sphere else 0)
-        for column in self._inputs:
-            found += [column.name == name] * len(column.inputs)
-        return np.array(found, dtype=bool) & ~self.level_means
+        return self._places(name) & ~self.level_means
+
+    def _places(self, name: str) -> Bool[np.ndarray, " D"]:
+        return self._mask(lambda column: [column.name == name] * len(column.inputs))
+
+    def _mask(self, flags: Callable[[Column], list[bool]]) -> Bool[np.ndarray, " D"]:
+        """Return flags of all inputs; those on the sphere have none."""
+        on_sphere = [False] * (len(self.sphere.inputs) if self.sphere else 0)
+        return np.array(
+            on_sphere + [flag for column in self._inputs for flag in flags(column)], dtype=bool
+        )
 
     @property
     def isotropic(self) -> tuple[tuple[int, ...], ...]:
@@ -181,12 +183,8 @@ class Schema:
             other = table.set_column(place, name, table.column(name).take(order))
             changed[:, : len(self.sphere.inputs)] = self._on_sphere(other, self.sphere)
         else:
-            place = len(self.sphere.inputs) if self.sphere else 0
-            for column in self._inputs:
-                end = place + len(column.inputs)
-                if column.name == name:
-                    changed[:, place:end] = inputs[order, place:end]
-                place = end
+            places = self._places(name)
+            changed[:, places] = inputs[order][:, places]
         return changed
 
     def _on_sphere(self, table: pa.Table, sphere: SphereColumn) -> Float64[np.ndarray, "N 3"]:

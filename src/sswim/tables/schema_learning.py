@@ -25,6 +25,7 @@ from sswim.tables.columns import (
 from sswim.tables.levels import N_FOLDS, TextFindings, fold_numbers, is_telling
 from sswim.tables.schema import Schema
 from sswim.tables.table import TableError, quote_names
+from sswim.tables.table_rows import TargetedRows
 from sswim.tables.values import is_text, kind_of, missing_values
 
 SAMPLE_ROWS = 2000
@@ -60,20 +61,8 @@ class LearntSchema:
         return impute(inputs, self.imputer, None, indicators, np.ones_like(indicators))[0]
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of a table, with their targets."""
-
-    numbers: Int64[np.ndarray, " n"]
-    """Row numbers within the whole table."""
-    table: pa.Table
-    """The input columns."""
-    targets: Float64[np.ndarray, "n T"]
-    weight: Float64[np.ndarray, " n"] | None = None
-
-
 def learn_schema(
-    pieces: Callable[[], Iterable[Piece]],
+    pieces: Callable[[], Iterable[TargetedRows]],
     columns: pa.Schema,
     target: str = "",
     *,
@@ -103,8 +92,8 @@ def learn_schema(
         }
     )
     try:
-        for piece in pieces():
-            mine.add(piece)
+        for rows in pieces():
+            mine.add(rows)
     except TableError as error:  # passed on by ``merge``, for which the other processes wait
         if merge is None:
             raise
@@ -131,18 +120,18 @@ class Findings:
     error: str = ""
     """Message of the error that stopped the search, or an empty text."""
 
-    def add(self, piece: Piece) -> None:
+    def add(self, rows: TargetedRows) -> None:
         """Add some rows."""
-        folds = fold_numbers(piece.numbers)
-        self.n_rows += len(piece.numbers)
-        for name in piece.table.column_names:
-            values = piece.table.column(name)
+        folds = fold_numbers(rows.numbers)
+        self.n_rows += len(rows.numbers)
+        for name in rows.table.column_names:
+            values = rows.table.column(name)
             n_missing = int(missing_values(values).to_numpy().sum())
             self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
             if name in self.texts:
-                self.texts[name].add(values, folds, piece.targets, piece.weight)
-        self._add_targets(tuple(_moments(piece, folds == fold) for fold in range(N_FOLDS)))
-        self._add_sample(piece.numbers, piece.table)
+                self.texts[name].add(values, folds, rows.targets, rows.weight)
+        self._add_targets(tuple(_moments(rows, folds == fold) for fold in range(N_FOLDS)))
+        self._add_sample(rows.numbers, rows.table)
 
     def merge(self, other: Findings) -> None:
         """Add what another process has found."""
@@ -171,10 +160,10 @@ class Findings:
         self.numbers, self.sample = numbers[order], table.take(pa.array(order))
 
 
-def _moments(piece: Piece, which: Bool[np.ndarray, " n"]) -> Moments:
+def _moments(rows: TargetedRows, which: Bool[np.ndarray, " n"]) -> Moments:
     """Return the moments of the targets of some rows."""
-    weight = None if piece.weight is None else torch.tensor(piece.weight[which])
-    return moments(torch.tensor(piece.targets[which]), weight)
+    weight = None if rows.weight is None else torch.tensor(rows.weight[which])
+    return moments(torch.tensor(rows.targets[which]), weight)
 
 
 def _together(findings: list[Findings]) -> Findings:

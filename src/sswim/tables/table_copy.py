@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -303,21 +303,6 @@ def split_by_file(table: ChunkedTable) -> list[FileTable]:
     return [FileTable(table.name, table, table.n_rows, table)]
 
 
-@runtime_checkable
-class TableCopy(Protocol):
-    """A copy that is being written, some rows at a time and in order."""
-
-    def append(
-        self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
-    ) -> None:
-        """Copy the next rows.
-
-        Args:
-            kept: Whether each row becomes part of the copy.
-            columns: Values of the new columns in the rows that do.
-        """
-
-
 def require_copy(source: str | Path, out: str | Path) -> None:
     """Raise unless a file can be copied in chunks: CSV to any format, others to Parquet."""
     if table_suffix(out) != ".parquet" and not is_csv(source):
@@ -330,7 +315,7 @@ def require_copy(source: str | Path, out: str | Path) -> None:
 @contextmanager
 def copy_file(
     file: FileTable, out: Path, names: Sequence[str], *, no_formulas: bool = False
-) -> Iterator[TableCopy]:
+) -> Iterator[CsvCopy | TypedCopy]:
     """Write a copy of a file; an older file is replaced when the copy is complete.
 
     Args:

@@ -14,9 +14,10 @@ from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, LevelMea
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.schema_learning import Piece, learn_schema
+from sswim.tables.schema_learning import learn_schema
 from sswim.tables.table import ChunkedTable
 from sswim.tables.table_io import open_table
+from sswim.tables.table_rows import TargetedRows
 from sswim.tables.values import as_levels, kind_of
 
 N_EXAMPLES = 3
@@ -64,10 +65,10 @@ def describe_table(
         [each for each in table.schema if kind_of(each.type) or pa.types.is_null(each.type)]
     )
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[TargetedRows]:
         for chunk in table.chunks(usable.names):
             n_rows = chunk.table.num_rows
-            yield Piece(np.arange(n_rows) + chunk.first, chunk.table, np.zeros((n_rows, 1)))
+            yield TargetedRows(np.arange(n_rows) + chunk.first, chunk.table, np.zeros((n_rows, 1)))
 
     learnt = learn_schema(pieces, usable, text=text)
     columns = {column.name: column for column in learnt.schema.columns}

@@ -117,8 +117,7 @@ def read_small_table(
         require_file(path)
         if text_size(path) > memory:
             return None
-        found = read_csv(path, csv)
-        return MemoryTable(found.table, str(path), found.notes)
+        return read_csv(path, csv)
     table = _open_chunked(path, csv)
     if table.nbytes > memory:
         return None

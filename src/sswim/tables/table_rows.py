@@ -44,6 +44,11 @@ class LeftOut:
     target_missing: bool = False
     """Rows without a target; otherwise these are an error."""
 
+    @property
+    def needs_targets(self) -> bool:
+        """Whether rows without a target are an error."""
+        return not (self.target_missing or self.any_missing)
+
 
 KEEP_ALL = LeftOut()
 
@@ -56,10 +61,11 @@ class TargetedRows:
     """Row numbers within the whole table."""
     table: pa.Table
     """The input columns."""
-    targets: Float64[np.ndarray, "n 1"]
-    n_left_out: int
+    targets: Float64[np.ndarray, "n T"]
+    weight: Float64[np.ndarray, " n"] | None = None
+    n_left_out: int = 0
     """Number of rows that were left out of the same chunk."""
-    file: str
+    file: str = ""
     """File that the rows come from."""
 
     def pieces(self, n_inputs: int) -> Iterator[TargetedRows]:
@@ -97,24 +103,18 @@ def read_rows(
     for chunk in table.chunks([*names, target], share):
         numbers = np.arange(chunk.first, chunk.first + chunk.table.num_rows)
         with naming_infinite(numbers, chunk.table, chunk.file):
-            rows, targets, n_found = select_rows(chunk.table, names, target, left_out, marks)
-        n_rows, n_missing = n_rows + len(numbers), n_missing + n_found
-        if n_found and not (left_out.target_missing or left_out.any_missing):
+            kept, rows, targets, n_without = select_rows(
+                chunk.table, names, target, left_out, marks
+            )
+        n_rows, n_missing = n_rows + len(numbers), n_missing + n_without
+        if n_without and left_out.needs_targets:
             continue  # an error, but all are counted first
-        kept = targets.kept
+        n_left_out = len(numbers) - len(kept)
         yield TargetedRows(
-            numbers[kept], rows, targets.values[:, None], len(numbers) - len(kept), chunk.file
+            numbers[kept], rows, targets[:, None], n_left_out=n_left_out, file=chunk.file
         )
-    if not (left_out.target_missing or left_out.any_missing):
+    if left_out.needs_targets:
         require_targets(n_missing, n_rows, target)
-
-
-@dataclass(frozen=True)
-class KeptTargets:
-    """Targets of the rows that are kept, and where these are."""
-
-    values: Float64[np.ndarray, " n"]
-    kept: Int64[np.ndarray, " n"]
 
 
 def select_rows(
@@ -123,27 +123,15 @@ def select_rows(
     target: str,
     left_out: LeftOut,
     marks: str | None = None,
-) -> tuple[pa.Table, KeptTargets, int]:
-    """Return the input columns of the rows that are kept, their targets, and how many had none."""
+) -> tuple[Int64[np.ndarray, " n"], pa.Table, Float64[np.ndarray, " n"], int]:
+    """Return which rows are kept, their input columns and targets, and how many had no target."""
     targets = target_numbers(table, target, marks)
     keep = np.isfinite(targets)
     n_missing = int((~keep).sum())
     if left_out.any_missing:
         keep &= complete_rows(table, names)
-    kept = np.flatnonzero(keep)
     rows = keep_rows(table.select(list(names)), keep)
-    return rows, KeptTargets(targets[kept], kept), n_missing
-
-
-def select_all_rows(
-    table: pa.Table, names: Sequence[str], target: str, left_out: LeftOut
-) -> tuple[pa.Table, KeptTargets]:
-    """Return what ``select_rows`` does; raise an error if targets are missing or no row is left."""
-    rows, targets, n_missing = select_rows(table, names, target, left_out)
-    if not (left_out.target_missing or left_out.any_missing):
-        require_targets(n_missing, table.num_rows, target)
-    require_any_complete(len(targets.kept), table, [*names, target])
-    return rows, targets
+    return np.flatnonzero(keep), rows, targets[keep], n_missing
 
 
 def complete_rows(table: pa.Table, names: Collection[str]) -> Bool[np.ndarray, " N"]:
@@ -213,7 +201,7 @@ def require_finite(
     bad = np.stack([_is_infinite(column).to_numpy() for column in table.columns])
     if bad.any():
         row = int(bad.any(axis=0).argmax())
-        names = [name for name, each in zip(table.column_names, bad[:, row], strict=True) if each]
+        names = [table.column_names[place] for place in np.flatnonzero(bad[:, row])]
         raise TableError(
             f"Numbers must be finite. Got an infinite one in {quote_names(names)} in row "
             f"{numbers[row] + 1:,} of {scope}, counted from 1, which is in {file!r}; correct or "
@@ -281,7 +269,7 @@ def target_format(table: pa.Table, target: str) -> str | None:
     if not is_text(values.type):
         return None
     texts = values.cast(pa.large_string()).drop_null().unique()
-    misfits = {marks: each.parse(texts).null_count for marks, each in NUMBER_FORMATS.items()}
+    misfits = {m: format_.parse(texts).null_count for m, format_ in NUMBER_FORMATS.items()}
     return min(misfits, key=misfits.__getitem__)  # the first of the best
 
 
@@ -359,15 +347,15 @@ def sample_table(
             yield
 
     run_with_heartbeat(processes, read())
-    every = [rows for each in processes.all_gather(sample) for rows in each if len(rows.numbers)]
-    if not every:
+    parts = [rows for part in processes.all_gather(sample) for rows in part if len(rows.numbers)]
+    if not parts:
         raise TableError(
             "At least one row must have a value in each column that is used. Got none such in "
             f"{str(path)!r}."
         )
-    rows = _sample_rows(every, size, random_state)
+    rows = _sample_rows(parts, size, random_state)
     counts = processes.all_gather((n_rows, n_left_out))
-    n_rows, n_left_out = (sum(each) for each in zip(*counts, strict=True))
+    n_rows, n_left_out = (sum(column) for column in zip(*counts, strict=True))
     return TableSample(rows, n_rows, n_left_out, tuple(notes))
 
 
@@ -378,4 +366,4 @@ def _sample_rows(parts: Sequence[TargetedRows], size: int, random_state: int) ->
     chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
     table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
     targets = np.concatenate([part.targets for part in parts])
-    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen], 0, "")
+    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen])

@@ -18,7 +18,7 @@ from sswim.rows.rows import as_rows
 from sswim.rows.source import Chunk, MemorySource, Source, as_chunk
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.schema import Schema, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema, Piece, learn_schema
+from sswim.tables.schema_learning import LearntSchema, learn_schema
 from sswim.tables.table import (
     CHUNK_ROWS,
     ChunkedTable,
@@ -29,11 +29,14 @@ from sswim.tables.table_io import open_table, read_small_table
 from sswim.tables.table_rows import (
     KEEP_ALL,
     LeftOut,
+    TargetedRows,
     input_names,
     naming_infinite,
     read_rows,
+    require_any_complete,
     require_finite,
-    select_all_rows,
+    require_targets,
+    select_rows,
 )
 
 
@@ -79,12 +82,13 @@ class FrameSource(MemorySource):
         notes: tuple[str, ...] = (),
         crs: str = "",
     ) -> None:
-        def pieces() -> Iterator[Piece]:
+        def pieces() -> Iterator[TargetedRows]:
             first = 0
             for part in split_rows(table, CHUNK_ROWS):
                 rows = slice(first, first + part.num_rows)
                 numbers = np.arange(rows.start, rows.stop)
-                yield Piece(numbers, part, targets[rows], None if weight is None else weight[rows])
+                part_weight = None if weight is None else weight[rows]
+                yield TargetedRows(numbers, part, targets[rows], part_weight)
                 first = rows.stop
 
         learnt = learn_schema(pieces, table.schema, target, text=text, coordinates=coordinates)
@@ -188,10 +192,10 @@ def open_source(
             source = _source_of_small(small, target, drop, text, coordinates, left_out, dtype)
     if small is None:
 
-        def pieces() -> Iterator[Piece]:
+        def pieces() -> Iterator[TargetedRows]:
             for rows in read_rows(table, names, target, left_out, processes.share):
                 require_finite(rows.numbers, rows.table, rows.file)
-                yield Piece(rows.numbers, rows.table, rows.targets)
+                yield rows
 
         columns = pa.schema([table.schema.field(name) for name in names])
         merge = None if processes.size == 1 else processes.all_gather
@@ -220,10 +224,13 @@ def _source_of_small(
 ) -> FrameSource:
     """Return a source of a table in memory."""
     names = input_names(table.schema, target, drop)
-    rows, targets = select_all_rows(table.table, names, target, left_out)
+    kept, rows, targets, n_missing = select_rows(table.table, names, target, left_out)
+    if left_out.needs_targets:
+        require_targets(n_missing, table.n_rows, target)
+    require_any_complete(len(kept), table.table, [*names, target])
     return FrameSource(
         rows,
-        targets.values[:, None],
+        targets[:, None],
         target=target,
         text=text,
         coordinates=coordinates,
