@@ -16,7 +16,7 @@ from sswim.tables import TableError, read_table, write_table
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.values import kind_of
 
-SIZES = [1, 2, 3, 5, 100]
+SIZES = [1, 3, 100]
 
 
 def folder_of(folder: Path, tables: dict[str, pa.Table], **options: Any) -> Path:
@@ -40,7 +40,7 @@ def spoil(path: Path, group: int, column: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("chunk_rows", [7, 10, 64, 65_536])
+@pytest.mark.parametrize("chunk_rows", [7, 64])
 def test_shares_of_a_file_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, chunk_rows: int
 ) -> None:
@@ -82,15 +82,6 @@ def test_a_share_is_a_span_of_rows_and_its_parts_name_their_files(tmp_path: Path
     assert places == [(5, "a.parquet"), (6, "b.parquet")]
 
 
-def test_parts_have_all_rows_they_may_whatever_the_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_chunks(monkeypatch, 16)
-    pq.write_table(mixed(50), tmp_path / "t.parquet", row_group_size=3)
-    chunks = ParquetTable.open(tmp_path / "t.parquet").chunks(["n"])
-    assert [chunk.table.num_rows for chunk in chunks] == [16, 16, 16, 2]
-
-
 def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(mixed(40), path, row_group_size=10)
@@ -102,7 +93,7 @@ def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path
 
 
 @pytest.mark.parametrize("group", [0, 3, 4])
-@pytest.mark.parametrize("chunk_rows", [4, 10, 64])
+@pytest.mark.parametrize("chunk_rows", [4, 64])
 def test_a_spoilt_row_group_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, chunk_rows: int
 ) -> None:
@@ -180,16 +171,12 @@ def test_one_file_has_no_columns_from_the_names_of_folders(tmp_path: Path) -> No
     assert ParquetTable.open(tmp_path / "k=1" / "a.parquet").schema.names == mixed(2).column_names
 
 
-@pytest.mark.parametrize("spelling", ["{}/", "{}/../t", "{}/./", "{}"])
+@pytest.mark.parametrize("spelling", ["{}/", "{}/k=1/..", "{}/./", "{}"])
 def test_a_folder_may_be_spelt_in_any_way(tmp_path: Path, spelling: str) -> None:
-    folder = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2)})
-    tables = ParquetTable.open(spelling.format(folder))
-    assert all_rows(tables, ["k"], 1) == [{"k": 1}] * 2
-
-
-def test_a_folder_may_itself_be_hidden(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "_data" / ".t", {"k=1/a.parquet": mixed(2)})
-    assert len(all_rows(ParquetTable.open(folder), ["k"], 1)) == 2
+    for name in ("t", "_data/.t"):  # which may itself be hidden
+        folder = folder_of(tmp_path / name, {"k=1/a.parquet": mixed(2)})
+        tables = ParquetTable.open(spelling.format(folder))
+        assert all_rows(tables, ["k"], 1) == [{"k": 1}] * 2
 
 
 def test_kinds_rather_than_types_must_be_the_same(tmp_path: Path) -> None:
@@ -236,15 +223,6 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> N
     for path in (tmp_path, tmp_path / "b.parquet"):
         with pytest.raises(TableError, match=r"b.parquet' cannot be read as .parquet: "):
             ParquetTable.open(path)
-
-
-@pytest.mark.parametrize("keep", [0.3, 0.9, 0.999])
-def test_a_truncated_file_is_named(tmp_path: Path, keep: float) -> None:
-    folder_of(tmp_path, {"a.parquet": mixed(300), "b.parquet": mixed(300)})
-    content = (tmp_path / "a.parquet").read_bytes()
-    (tmp_path / "a.parquet").write_bytes(content[: int(keep * len(content))])
-    with pytest.raises(TableError, match=r"a.parquet' cannot be read as .parquet: "):
-        ParquetTable.open(tmp_path)
 
 
 def test_a_table_without_anything_is_refused(tmp_path: Path) -> None:

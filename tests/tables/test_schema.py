@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import warnings
+import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
-from builders.tables import dictionary, gaps, houses, learn, views
+from builders.tables import gaps, houses, learn
 
 from sswim.tables import (
     CategoryColumn,
@@ -18,13 +17,16 @@ from sswim.tables import (
     SphereColumn,
     TableError,
     TimeColumn,
-    UnknownCategoryWarning,
     input_names,
+    schema_from_dict,
+    schema_to_dict,
 )
 from sswim.tables.levels import TELLING_ROWS
 from sswim.tables.values import missing_values
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
+
+
 SCHEMA = Schema("price", (NumberColumn("rooms"), TOWN, TimeColumn("sold"), NumberColumn("new")))
 
 
@@ -72,17 +74,6 @@ def test_columns_are_found_by_name() -> None:
     np.testing.assert_array_equal(x, SCHEMA.encode(houses()))
 
 
-def test_the_arrays_can_be_made_tensors_without_a_warning() -> None:
-    schema = learn(houses(), "price", ["town"]).schema
-    assert torch.from_numpy(schema.encode(houses())).shape[0] == 4
-
-
-def test_a_number_column_may_come_as_another_type_of_number() -> None:
-    schema = Schema("price", (NumberColumn("rooms"),))
-    for rooms in ([1.5], [True], [2]):
-        assert schema.encode(pa.table({"rooms": rooms})).tolist() == [[float(rooms[0])]]
-
-
 def test_a_missing_column_is_named_with_those_like_it() -> None:
     renamed = houses().rename_columns(["price", "Rooms", "towns", "sold", "new"])
     with pytest.raises(
@@ -97,47 +88,6 @@ def test_a_column_that_is_not_used_may_be_absent() -> None:
     assert schema.used == ["rooms"]
     assert schema.feature_names == ["rooms"]
     assert schema.encode(houses())[:, 0].tolist() == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array(["b", "a", "b"]),
-        pa.array(["b", "a", "b"], pa.large_string()),
-        pa.array(["b", "a", "b"], pa.string_view()),
-        dictionary(["b", "a", "b"], pa.string()),
-        dictionary(["b", "a", "b"], pa.large_string()),
-        views(["b", "a"], [0, 1, 0]),
-        pa.chunked_array([["b"], ["a", "b"]]),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_text_of_every_type_becomes_indicators(values: Any) -> None:
-    schema = Schema("y", (CategoryColumn("x", levels=("a", "b", "c")),))
-    found = schema.encode(pa.table({"x": values}))
-    assert found.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-
-
-def test_unknown_levels_are_missing_with_a_warning() -> None:
-    table = houses().set_column(2, "town", [["York", "Rome", "Bath", "Rome"]])
-    with pytest.warns(UnknownCategoryWarning, match="'town' .* in 2 rows: 'Rome'"):
-        found = SCHEMA.encode(table)
-    assert np.isnan(found[[1, 3], 1:4]).all()
-    assert np.isfinite(np.delete(found, [1, 2, 3], axis=1)).all()
-
-
-def test_known_levels_give_no_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = SCHEMA.encode(houses())
-    towns = [name.startswith("town=") for name in SCHEMA.feature_names]
-    assert found[:, towns].sum(axis=1).tolist() == [1, 1, 1, 1]
-
-
-def test_infinite_numbers_are_refused() -> None:
-    table = pa.table({"rooms": [1.0, np.inf, -np.inf]})
-    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'rooms'"):
-        Schema("price", (NumberColumn("rooms"),)).encode(table)
 
 
 @pytest.mark.parametrize("name", ["f", "i", "s", "d"])
@@ -163,6 +113,8 @@ def test_a_column_that_lost_all_its_values_is_missing_not_changed() -> None:
 
 
 SPHERE = SphereColumn("lon", "lat", (10.0, 20.0))
+
+
 MAP = Schema(
     "y",
     (NumberColumn("a", True), NumberColumn("lat", True), NumberColumn("b"), NumberColumn("lon")),
@@ -244,3 +196,149 @@ def test_cells_of_levels_and_of_grouped_numbers_are_read_as_they_are_written() -
         ),
     )
     assert schema.text_names == ["groups", "code", "many"]
+
+
+SHOWN = CategoryColumn("many", True, ("a",), has_other=True)
+
+
+EVERYTHING = Schema(
+    "y",
+    (
+        NumberColumn("lon"),
+        NumberColumn("lat", True, ",\u202f", ("?", "n/a")),
+        TimeColumn("t", True, ("day", "year"), "Europe/Berlin"),
+        TimeColumn("text", text_format="%d.%m.%Y", markers=("never",)),
+        TimeColumn("clock", cycles=("day",), is_time_of_day=True),
+        CategoryColumn("c", True, ("01", "1", "null", "é", ""), has_other=True),
+        LevelMeansColumn("l", ("a", "b"), ((1 / 3, -2e-300), (np.pi, 5.0)), (0.1, 0.2), (3.0, 4.0)),
+        LevelMeansColumn("many", ("a", "b"), ((1.0,), (2.0,)), (0.1,), (3.0,), SHOWN),
+        IgnoredColumn("id", "it has no values"),
+    ),
+    SphereColumn("lon", "lat", (-170.123456789012345, 1 / 3)),
+    "PROJCRS[…]",
+)
+
+
+def test_a_schema_comes_back_from_json_to_the_last_bit() -> None:
+    for schema in (EVERYTHING, learn(houses(), "price").schema, Schema("", (NumberColumn("x"),))):
+        again = schema_from_dict(json.loads(json.dumps(schema_to_dict(schema), allow_nan=False)))
+        assert again == schema
+        assert schema_to_dict(again) == schema_to_dict(schema)
+
+
+def test_without_a_target_a_column_may_have_no_name() -> None:
+    schema = learn(pa.table({"": [1.0, 2.0], "y": [1.0, 2.0]})).schema
+    nameless = Schema("", schema.columns)
+    assert schema_from_dict(schema_to_dict(nameless)) == nameless
+
+
+def entry(column: Any, **changes: Any) -> dict[str, Any]:
+    """Return a column as a schema file has it, with changes; ``None`` leaves a field out."""
+    (content,) = schema_to_dict(Schema("y", (column,)))["columns"]
+    return {name: value for name, value in {**content, **changes}.items() if value is not None}
+
+
+NUMBER = NumberColumn("x")
+
+
+TIME = TimeColumn("x")
+
+
+CATEGORY = CategoryColumn("x", levels=("a", "b"))
+
+
+LEVELS = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), (1.5,), (1.5,))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "x",
+        None,
+        {},
+        {"name": "x"},
+        entry(NUMBER, name=1),
+        entry(NUMBER, kind="text"),
+        entry(NUMBER, kind=["number"]),
+        entry(NUMBER, kind="category"),
+        entry(NUMBER, levels=["a"]),
+        entry(NUMBER, markers=None),
+        entry(NUMBER, markers="?"),
+        entry(NUMBER, has_missing="no"),
+        entry(NUMBER, text_format=";"),
+        entry(NUMBER, text_format="ISO 8601"),
+        entry(NUMBER, text_format=["."]),
+        entry(TIME, text_format="."),
+        entry(TIME, cycles=["month"]),
+        entry(TIME, cycles=["day", "day"]),
+        entry(TIME, cycles=[{}]),
+        entry(TIME, cycles="day"),
+        entry(TIME, zone=3),
+        entry(CATEGORY, levels=[]),
+        entry(CATEGORY, levels="a"),
+        entry(CATEGORY, levels=["a", "a"]),
+        entry(CATEGORY, levels=["a", 1]),
+        entry(CATEGORY, levels=["a", []]),
+        entry(LEVELS, means=[[1.0]]),
+        entry(LEVELS, means=[[1.0], [2.0, 3.0]]),
+        entry(LEVELS, means=[[1.0], [float("nan")]]),
+        entry(LEVELS, means=[[1.0], []]),
+        entry(LEVELS, means=[1.0, 2.0]),
+        entry(LEVELS, other=[]),
+        entry(LEVELS, missing=[1.0, 2.0]),
+        entry(LEVELS, missing=["1.0"]),
+        entry(LEVELS, shown="a"),
+        entry(LEVELS, shown={"name": "x"}),
+    ],
+    ids=repr,
+)
+def test_a_malformed_column_is_refused(column: Any) -> None:
+    content = {"target": "y", "columns": [column], "sphere": None, "crs": ""}
+    with pytest.raises(TableError, match=r"must have|is not right"):
+        schema_from_dict(content)
+
+
+GOOD: dict[str, Any] = {"target": "y", "columns": [entry(NUMBER)], "sphere": None, "crs": ""}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        {},
+        {"target": "y"},
+        {**GOOD, "target": 1},
+        {**GOOD, "target": "x"},
+        {**GOOD, "columns": []},
+        {**GOOD, "columns": "x"},
+        {**GOOD, "crs": None},
+        {**GOOD, "columns": [entry(NUMBER), entry(CATEGORY)]},
+        *({name: GOOD[name] for name in GOOD if name != absent} for absent in GOOD),
+    ],
+    ids=repr,
+)
+def test_a_malformed_schema_is_refused(content: Any) -> None:
+    with pytest.raises(TableError, match=r"schema must have .* Got "):
+        schema_from_dict(content)
+
+
+@pytest.mark.parametrize(
+    "sphere",
+    [
+        {},
+        "lon,lat",
+        {"longitude": "lon", "latitude": "lat"},
+        {"longitude": "lon", "latitude": "south", "centre": [0.0, 0.0]},
+        {"longitude": "lon", "latitude": "y", "centre": [0.0, 0.0]},
+        {"longitude": "lon", "latitude": "c", "centre": [0.0, 0.0]},
+        {"longitude": "lon", "latitude": "lat", "centre": [0.0]},
+        {"longitude": "lon", "latitude": "lat", "centre": [0.0, float("inf")]},
+        {"longitude": "lon", "latitude": "lat", "centre": [0.0, "0"]},
+    ],
+    ids=repr,
+)
+def test_coordinates_that_cannot_be_are_refused(sphere: Any) -> None:
+    content = schema_to_dict(EVERYTHING) | {"sphere": sphere}
+    with pytest.raises(TableError, match="Coordinates must be two columns of numbers and a centre"):
+        schema_from_dict(content)

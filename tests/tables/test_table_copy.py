@@ -1,24 +1,192 @@
 from __future__ import annotations
 
+import codecs
+import csv
+import gzip
+import io
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import mixed, small_chunks
+from builders.commands import invoke, prices, write_price_model
+from builders.tables import all_rows, mixed, small_chunks
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sswim.tables import (
+    AS_FOUND,
+    CsvOptions,
     MemoryTable,
     TableError,
     copy_file,
     open_table,
+    plain_table,
     read_table,
     require_copy,
     split_by_file,
     write_table,
 )
-from sswim.tables.table_copy import RowReader
+from sswim.tables import csv_dialect as csv_text
+from sswim.tables.csv_table import CsvFile
+from sswim.tables.table_copy import RowReader, copy_csv, plain_cell, plain_record
+
+NAMES = ("mean", "std")
+
+
+def copy(
+    folder: Path,
+    content: bytes,
+    kept: list[bool],
+    name: str = "in.csv",
+    options: CsvOptions = AS_FOUND,
+    out: str = "out.csv",
+) -> bytes:
+    """Return the copy of a file whose new cells are 0.5 and −n, in two parts."""
+    (folder / name).write_bytes(content)
+    file = CsvFile.open(folder / name, options)
+    with copy_csv(file, folder / out, NAMES) as writing:
+        for rows in (slice(0, 1), slice(1, None)):
+            numbers = np.flatnonzero(kept[rows]) + float(rows.start)
+            values = {"mean": np.full(len(numbers), 0.5), "std": -numbers}
+            writing.append(np.array(kept[rows], dtype=bool), values)
+    return (folder / out).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n", "a,b,mean,std\n1,2,0.5,-0\n"),
+        ("a,b\r\n1,2\r\n", "a,b,mean,std\r\n1,2,0.5,-0\r\n"),
+        ("a,b\n1,2", "a,b,mean,std\n1,2,0.5,-0"),
+        ("a,b\r1,2\r", "a,b,mean,std\r1,2,0.5,-0\r"),
+        ("\n\na,b\n\n1,2\n\n", "\n\na,b,mean,std\n\n1,2,0.5,-0\n\n"),
+        ('"a,\nb",c\n"1\n\n",""\n', '"a,\nb",c,mean,std\n"1\n\n","",0.5,-0\n'),
+        ("a;b\n1,5;2\n", "a;b;mean;std\n1,5;2;0,5;-0\n"),
+        ('a,b\n"1,5","x"\n', 'a,b,mean,std\n"1,5","x","0,5","-0"\n'),
+        ("a\tb\n1\t2\n", "a\tb\tmean\tstd\n1\t2\t0.5\t-0\n"),
+        (" a  b\n 1  2 \n", " a  b mean std\n 1  2  0.5 -0\n"),
+        ("a\n00001\n", "a,mean,std\n00001,0.5,-0\n"),
+        (",a,a,\n0,1,2,\n", ",a,a,,mean,std\n0,1,2,,0.5,-0\n"),
+        ("größe;b\n1;2\n", "größe;b;mean;std\n1;2;0.5;-0\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    "mark_and_encoding",
+    [
+        (b"", "utf-8"),
+        (codecs.BOM_UTF8, "utf-8"),
+        (b"", "cp1252"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ],
+    ids=str,
+)
+def test_cells_are_appended_in_the_way_of_the_file(
+    tmp_path: Path, text: str, expected: str, mark_and_encoding: tuple[bytes, str]
+) -> None:
+    mark, encoding = mark_and_encoding
+    found = copy(tmp_path, mark + text.encode(encoding), [True])
+    assert found == mark + expected.encode(encoding)
+
+
+def test_rows_may_be_left_out(tmp_path: Path) -> None:
+    content = b'a,b\n1,"x\ny"\n2,"p\nq"\n\n3,z'
+    found = copy(tmp_path, content, [True, False, True])
+    assert found == b'a,b,mean,std\n1,"x\ny",0.5,-0\n\n3,z,0.5,-2'
+
+
+def test_a_file_without_a_header_gets_none(tmp_path: Path) -> None:
+    found = copy(tmp_path, b"3,4\n1,2\n", [True, True], options=CsvOptions(header=False))
+    assert found == b"3,4,0.5,-0\n1,2,0.5,-1\n"
+
+
+def test_compressed_files_are_copied_by_their_text(tmp_path: Path) -> None:
+    packed = gzip.compress(b"a\n1\n")
+    expected = b"a,mean,std\n1,0.5,-0\n"
+    assert copy(tmp_path, packed, [True], "in.csv.gz") == expected
+    found = copy(tmp_path, packed, [True], "in.csv.gz", out="out.csv.gz")
+    assert gzip.decompress(found) == expected
+
+
+def test_bytes_that_an_encoding_does_not_know_are_kept(tmp_path: Path) -> None:
+    content = b"a,b\n1,\x81\xe4\n"
+    assert copy(tmp_path, content, [True]) == b"a,b,mean,std\n1,\x81\xe4,0.5,-0\n"
+
+
+def test_names_are_quoted_where_they_must_be(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a;b\n1,5;2\n")
+    file = CsvFile.open(tmp_path / "in.csv", AS_FOUND)
+    with copy_csv(file, tmp_path / "out.csv", ['p;"mean', "p,std"]) as writing:
+        writing.append(np.array([True]), {'p;"mean': np.ones(1), "p,std": np.ones(1)})
+    assert (tmp_path / "out.csv").read_text() == 'a;b;"p;""mean";p,std\n1,5;2;1;1\n'
+
+
+def test_a_name_in_other_letters_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes("ä\n1\n".encode("cp1252"))
+    file = CsvFile.open(tmp_path / "in.csv", AS_FOUND)
+    with (
+        pytest.raises(TableError, match=r"encoding cp1252.*Got 'μ'; .*--prefix"),
+        copy_csv(file, tmp_path / "out.csv", ["μ"]),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize(("n_rows", "how"), [(1, "more"), (3, "fewer")])
+def test_a_file_that_changes_is_refused(tmp_path: Path, n_rows: int, how: str) -> None:
+    (tmp_path / "out.csv").write_text("old")
+    with pytest.raises(TableError, match=f"Got {how} rows than before in .*in.csv'"):
+        copy(tmp_path, b"a\n1\n2\n", [True] * n_rows)
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+CELLS = st.text(alphabet='ab01.,;"\n\r\t äß€', max_size=6)
+
+
+ROWS = st.lists(st.tuples(CELLS, CELLS, st.integers(-5, 5)), min_size=1, max_size=8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=ROWS,
+    separator=st.sampled_from([",", ";", "\t", "|"]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    cut=st.booleans(),
+    block=st.integers(1, 64),
+)
+def test_without_the_new_cells_a_copy_is_the_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str, int]],
+    separator: str,
+    end: str,
+    encoding: str,
+    quoting: int,
+    cut: bool,
+    block: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("copy")
+    stream = io.StringIO(newline="")
+    # The writer does not quote all line ends if its own has one character.
+    quoting = quoting if end == "\r\n" else csv.QUOTE_ALL
+    writer = csv.writer(stream, delimiter=separator, lineterminator=end, quoting=quoting)  # type: ignore[arg-type]
+    writer.writerows([("p", "q", "r"), *rows])
+    text = stream.getvalue()
+    content = (text.removesuffix(end) if cut else text).encode(encoding)
+    options = CsvOptions(separator=separator, decimal=".", encoding=encoding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_text, "BLOCK_BYTES", 2 * block)
+        found = copy(folder, content, [True] * len(rows), options=options)
+    assert CsvFile.open(folder / "in.csv", options).read({}).num_rows == len(rows)
+    stripped = found.decode(encoding).replace(f"{separator}mean{separator}std", "", 1)
+    for number in range(len(rows)):
+        tail = f"{separator}0.5{separator}-{number}"
+        assert tail in stripped
+        stripped = stripped.replace(tail, "", 1)
+    assert stripped.encode(encoding) == content
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv.gz", ".arrow"])
@@ -66,3 +234,94 @@ def test_rows_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = RowReader(MemoryTable(pa.table({"x": range(11)}), "t"), ["x"])
     taken = [reader.take(n)["x"].to_pylist() for n in (1, 6, 4)]
     assert taken == [[0], [1, 2, 3, 4, 5, 6], [7, 8, 9, 10]]
+
+
+def test_every_parquet_file_is_a_table(tmp_path: Path) -> None:
+    table = mixed(10)
+    pq.write_table(table.slice(0, 7), tmp_path / "a.parquet")
+    reordered = table.slice(7).select(table.column_names[::-1])
+    pq.write_table(reordered.replace_schema_metadata({"k": "v"}), tmp_path / "b.parquet")
+    first, second = split_by_file(open_table(tmp_path))
+    assert [first.path, second.path] == [str(tmp_path / f"{name}.parquet") for name in "ab"]
+    assert (first.size, second.size) == (7, 3)
+    assert first.as_written().schema == table.schema
+    assert second.as_written().schema.names == table.column_names[::-1]
+    assert second.as_written().schema.metadata == {b"k": b"v"}
+    (chunk,) = second.table.chunks(["n"])
+    assert chunk.table["n"].to_pylist() == [7, 8, 9]
+    assert chunk.first == 0  # numbered within the file
+
+
+def test_columns_of_folder_names_are_not_in_the_file(tmp_path: Path) -> None:
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(mixed(3), tmp_path / f"year={year}" / "a.parquet")
+    for file, year in zip(split_by_file(open_table(tmp_path)), (2020, 2021), strict=True):
+        assert file.as_written().schema == mixed(3).schema
+        (chunk,) = file.table.chunks(["year", "n"])
+        assert chunk.table.to_pylist() == [{"year": year, "n": number} for number in range(3)]
+
+
+def test_every_csv_file_is_a_table(tmp_path: Path) -> None:
+    table = mixed(10)
+    write_table(table.slice(0, 7), tmp_path / "a.csv")
+    write_table(table.slice(7).select(table.column_names[::-1]), tmp_path / "b.csv.gz")
+    first, second = split_by_file(open_table(tmp_path))
+    assert (first.size, second.size) == (7, 3)
+    assert first.table.n_rows == 7
+    assert all_rows(second.table, ["n", "town"], 1) == table.select(["n", "town"])[7:].to_pylist()
+
+
+def test_a_table_in_memory_is_one_file() -> None:
+    tables = MemoryTable(mixed(4), "mine")
+    (file,) = split_by_file(tables)
+    assert (file.path, file.table, file.size) == ("mine", tables, 4)
+    assert file.as_written() is tables
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"),
+    [
+        (b"=1+1", b"'=1+1"),
+        (b'"=HYPERLINK(""x"")"', b'"\'=HYPERLINK(""x"")"'),
+        (b"+cmd", b"'+cmd"),
+        (b"-2+3", b"'-2+3"),
+        (b"@SUM(A1)", b"'@SUM(A1)"),
+        (b" =1", b"' =1"),
+        (b"\tx", b"'\tx"),
+        (b'"\r=1"', b'"\'\r=1"'),
+        *((same, same) for same in (b"", b"x=1", b"-1.5", b"+1e-3", b'"-1,5"', b"a@b", b"-.5")),
+    ],
+)
+def test_formulas_become_text_and_numbers_stay(cell: bytes, plain: bytes) -> None:
+    assert plain_cell(cell) == plain
+
+
+def test_every_cell_of_a_record_is_looked_at() -> None:
+    assert plain_record(b'=a,"=b,c",-1,x', ",") == b"'=a,\"'=b,c\",-1,x"
+    assert plain_record(b"=a  -1 @b", " ") == b"'=a  -1 '@b"
+
+
+def test_texts_and_names_of_a_table_become_plain() -> None:
+    table = pa.table({"=x": ["=1", "-1", None, "a"], "y": [-1.0, 1.0, 2.0, 3.0]})
+    for column in (table["=x"], table["=x"].dictionary_encode()):
+        plain = plain_table(table.set_column(0, "=x", column))
+        assert plain.to_pydict() == {
+            "'=x": ["'=1", "-1", None, "a"],
+            "y": [-1.0, 1.0, 2.0, 3.0],
+        }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_predictions_have_no_formulas_on_request(suffix: str, tmp_path: Path) -> None:
+    model = write_price_model(tmp_path)
+    rows = prices(8).append_column("=note", pa.array(["=1+1"] * 8))
+    given = tmp_path / f"rows.{suffix}"
+    write_table(rows, given)
+    for option, name, note in (([], "=note", "=1+1"), (["--no-formulas"], "'=note", "'=1+1")):
+        out = tmp_path / "out.csv"
+        result = invoke("predict", str(model), str(given), "--out", str(out), *option)
+        assert result.exit_code == 0, result.output
+        assert read_table(out)[name].to_pylist() == [note] * 8
+        assert "mean" in read_table(out).column_names
+        out.unlink()

@@ -1,23 +1,33 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from builders.tables import gaps, houses, mixed, shares, small_chunks, with_gaps
+from builders.tables import gaps, houses, learn, mixed, shares, small_chunks, with_gaps
 
+from sswim.distributed.processes import Share
 from sswim.tables import (
     KEEP_ALL,
     LeftOut,
     MemoryTable,
+    NumberColumn,
+    Schema,
     TableError,
+    TableSource,
     TargetedRows,
     complete_rows,
+    open_source,
     read_rows,
+    require_finite,
+    sample_table,
     target_numbers,
 )
+from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table_rows import select_rows, target_format
 
 NAMES = ["n", "f", "town", "day", "new"]
@@ -92,6 +102,7 @@ def test_rows_are_selected() -> None:
         pa.array([Decimal(3), None, Decimal(0)]),
         pa.array(["3", None, " 0.0 "]),
         pa.array(["3", None, "0"], pa.string_view()),
+        pa.chunked_array([["3"], [None, "0"]]),
     ],
     ids=lambda values: str(values.type),
 )
@@ -100,21 +111,12 @@ def test_targets_may_be_numbers_of_any_type(values: Any) -> None:
     assert np.array_equal(found, [3.0, np.nan, 0.0], equal_nan=True)
 
 
-def test_truth_values_are_targets() -> None:
-    assert target_numbers(pa.table({"y": [True, False]}), "y").tolist() == [1.0, 0.0]
-
-
-def test_few_texts_among_targets_are_missing() -> None:
-    texts = ["?", *map(str, range(9))]
-    found = target_numbers(pa.table({"y": texts}), "y")
-    assert np.array_equal(found, [np.nan, *range(9)], equal_nan=True)
-
-
 @pytest.mark.parametrize(
     ("texts", "marks", "numbers"),
     [
         (["1.5", "2", None], ".", [1.5, 2.0, np.nan]),
         (["1,5", "2", None], ",", [1.5, 2.0, np.nan]),
+        (["?", *map(str, range(9))], ".", [np.nan, *range(9)]),
         (["1.234,5", "2"], ",.", [1234.5, 2.0]),
         (["1,234.5", "2"], ".,", [1234.5, 2.0]),
         (["1,234", "2,345"], ".,", [1234.0, 2345.0]),
@@ -147,17 +149,12 @@ def test_chunks_have_the_format_of_the_first(monkeypatch: pytest.MonkeyPatch) ->
     [
         ("town", r"'town' must hold numbers. Got text: 'York', 'Bath', 'Ely, the city'"),
         ("sold", r"'sold' must hold numbers. Got type date32"),
+        ("time", r"'time' must hold numbers. Got type duration\[s\]; divide"),
     ],
 )
 def test_other_targets_are_refused(target: str, message: str) -> None:
     with pytest.raises(TableError, match=f"The target {message}"):
-        target_numbers(houses(), target)
-
-
-def test_durations_are_no_targets() -> None:
-    table = pa.table({"y": pa.array([1, 2], pa.duration("s"))})
-    with pytest.raises(TableError, match=r"'y' must hold numbers. Got type duration\[s\]; divide"):
-        target_numbers(table, "y")
+        target_numbers(houses().append_column("time", pa.array([1] * 4, pa.duration("s"))), target)
 
 
 def test_infinite_targets_are_refused_with_their_row() -> None:
@@ -167,3 +164,92 @@ def test_infinite_targets_are_refused_with_their_row() -> None:
         target_numbers(table, "y")
     with pytest.raises(TableError, match=r"infinite one in 'y' in row 3 of all rows, .* in 'mine'"):
         next(read_rows(MemoryTable(table, "mine"), ["x"], "y", LeftOut(target_missing=True)))
+
+
+SCHEMA = Schema("y", (NumberColumn("x"),))
+
+
+N_ROWS = 3000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    numbers = np.arange(N_ROWS, dtype=float)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": numbers, "y": -numbers}), path, row_group_size=500)
+    return path
+
+
+def test_a_small_table_is_whole(path: Path) -> None:
+    found = sample_table(SCHEMA, path, N_ROWS)
+    assert found.rows.numbers.tolist() == list(range(N_ROWS))
+    assert found.n_rows == N_ROWS
+    assert found.n_left_out == 0
+
+
+def test_a_sample_has_rows_as_they_are_and_depends_on_its_seed_alone(path: Path) -> None:
+    first = sample_table(SCHEMA, path, 100, random_state=1)
+    again = sample_table(SCHEMA, path, 100, random_state=1, memory=10**9)
+    other = sample_table(SCHEMA, path, 100, random_state=2)
+    numbers = first.rows.numbers
+    assert len(numbers) == 100
+    assert first.n_rows == N_ROWS
+    assert first.rows.table.column("x").to_pylist() == numbers.tolist()
+    assert first.rows.targets[:, 0].tolist() == (-numbers).tolist()
+    assert np.array_equal(numbers, again.rows.numbers)
+    assert len(np.intersect1d(numbers, other.rows.numbers)) < 20
+    assert 1200 < numbers.mean() < 1800
+
+
+def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "gaps.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, None], "y": [1.0, None, 3.0]}), path)
+    found = sample_table(SCHEMA, path, 5, left_out=LeftOut(target_missing=True))
+    assert (found.n_rows, found.n_left_out) == (2, 1)
+    empty = tmp_path / "empty.parquet"
+    pq.write_table(pa.table({"x": [1.0], "y": pa.array([None], pa.float64())}), empty)
+    with pytest.raises(TableError, match="At least one row"):
+        sample_table(SCHEMA, empty, 5, left_out=LeftOut(target_missing=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("f", np.inf, r"Numbers must be finite. Got an infinite one in 'f' in row 1,062.*remove"),
+        ("y", -np.inf, r"Got an infinite one in 'y' in row 1,062 of all rows, counted from 1"),
+    ],
+)
+def test_the_first_row_that_cannot_be_used_is_named(
+    tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    table = mixed(1100)
+    values = table[name].to_pylist()
+    values[1061] = values[1080] = value
+    place = table.column_names.index(name)
+    table = table.set_column(place, name, pa.array(values, table[name].type))
+    for file, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
+        pq.write_table(piece, tmp_path / f"{file}.parquet", row_group_size=50)
+    learnt = learn(mixed(1100))
+    for left_out in (LeftOut(), LeftOut(any_missing=True)):
+        source = TableSource(ParquetTable.open(tmp_path), learnt, left_out)
+        with pytest.raises(TableError, match=message) as caught:
+            list(source.chunks(Share(1, 2)))
+        assert f"which is in '{tmp_path / 'b.parquet'}'" in str(caught.value)
+        assert sum(len(chunk) for chunk in source.chunks(Share(0, 2))) == 550
+    with pytest.raises(TableError, match=message):
+        open_source(tmp_path, "y")
+
+
+def test_all_columns_with_an_infinite_number_in_that_row_are_named() -> None:
+    table = pa.table(
+        {
+            "a": [1.0, np.inf],
+            "b": pa.array([1.0, -np.inf], pa.float16()),
+            "c": ["x", "inf"],
+            "d": [None, np.nan],
+            "e": pa.array([1, None]),
+        }
+    )
+    with pytest.raises(TableError, match=r"one in 'a', 'b' in row 9 of its file, .* in 'mine'"):
+        require_finite(np.array([7, 8]), table, "mine", "its file")
+    require_finite(np.array([7]), table.slice(0, 1), "mine")

@@ -192,11 +192,6 @@ def test_rare_levels_share_a_word() -> None:
     assert fold_means.shape == (5 + 2, N_FOLDS, 1)
 
 
-def test_one_rare_level_needs_no_word_for_others() -> None:
-    column, _, _ = learn([*["a"] * 90, *["b"] * 80, "rare"])
-    assert column == CategoryColumn("x", levels=("a", "b", "rare"))
-
-
 def test_levels_of_many_rows_also_have_their_mean_target() -> None:
     texts = [f"t{k % 3}" for k in range(MEAN_ROWS)]
     column, _, _ = learn(texts)

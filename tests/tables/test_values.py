@@ -7,10 +7,86 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from builders.tables import gaps, houses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS, as_numbers
+from sswim.tables import TableError, complete_rows, keep_rows
+from sswim.tables.levels import TELLING_ROWS, TELLING_SHARE, is_telling
+from sswim.tables.table_rows import missing_counts, require_any_complete
+from sswim.tables.values import (
+    NUMBER_FORMATS,
+    TIME_FORMATS,
+    Kind,
+    as_numbers,
+    is_text,
+    kind_of,
+    missing_values,
+    require_kind,
+    without_string_view,
+)
+
+KINDS: dict[Kind, list[pa.DataType]] = {
+    "number": [
+        *(pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64()),
+        *(pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(50, 2)),
+        *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+    ],
+    "time": [
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us")),
+        *(pa.time64("ns"), pa.timestamp("s"), pa.timestamp("ns", "Europe/Berlin")),
+    ],
+    "category": [
+        *(pa.string(), pa.large_string(), pa.string_view()),
+        pa.dictionary(pa.int8(), pa.string_view()),
+        pa.dictionary(pa.int8(), pa.int64()),
+        pa.dictionary(pa.int8(), pa.timestamp("us")),
+        pa.dictionary(pa.int8(), pa.null()),  # a category without any value
+    ],
+}
+
+
+NO_INPUTS = [
+    *(pa.null(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(8)),
+    *(pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64())),
+    *(pa.dictionary(pa.int8(), pa.binary()), pa.month_day_nano_interval()),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_type_that_can_be_an_input_is_of_one_kind(kind: Kind) -> None:
+    for dtype in KINDS[kind]:
+        assert kind_of(dtype) == kind, dtype
+        require_kind("x", dtype, kind)
+        require_kind("x", dtype, "category")  # anything with distinct values can be one
+        for other in {*KINDS} - {kind, "category"}:
+            with pytest.raises(TableError, match=r"Column 'x' must hold .*. Got type "):
+                require_kind("x", dtype, other)
+
+
+@pytest.mark.parametrize("dtype", NO_INPUTS, ids=str)
+def test_other_types_are_of_no_kind(dtype: pa.DataType) -> None:
+    assert kind_of(dtype) is None
+    if pa.types.is_null(dtype):
+        require_kind("x", dtype, "number")  # all values are missing
+        return
+    with pytest.raises(TableError, match=r"Column 'x' must hold text. Got type "):
+        require_kind("x", dtype, "category")
+
+
+def test_text_that_may_be_numbers_or_times_is_told_from_categories() -> None:
+    assert all(is_text(dtype) for dtype in (pa.string(), pa.large_string(), pa.string_view()))
+    assert not is_text(pa.dictionary(pa.int8(), pa.string()))
+    assert not is_text(pa.binary())
+
+
+def test_string_views_become_large_strings() -> None:
+    assert without_string_view(pa.string_view()) == pa.large_string()
+    ordered = pa.dictionary(pa.int8(), pa.string_view(), ordered=True)
+    expected = pa.dictionary(pa.int8(), pa.large_string(), ordered=True)
+    assert without_string_view(ordered) == expected
+    for dtype in (pa.string(), pa.int8(), pa.dictionary(pa.int8(), pa.string())):
+        assert without_string_view(dtype) == dtype
 
 
 def texts(*values: str | None) -> pa.Array:
@@ -148,3 +224,62 @@ def test_numbers_of_any_type_become_floats_that_can_be_written_to() -> None:
         numbers[0] = 5.0
     assert as_numbers(pa.array([2**60 + 1])) == 2.0**60
     assert np.isnan(as_numbers(pa.nulls(2))).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1.0, np.nan, None, 4.0]),
+        pa.array([1.0, np.nan, None, 4.0], pa.float32()),
+        pa.array([1.0, np.nan, None, 4.0], pa.float16()),
+        pa.array([1, None, None, 4]),
+        pa.array(["a", None, None, ""]),
+        pa.array(["a", None, None, "b"]).dictionary_encode(),
+        pa.array([1, None, None, 4], pa.timestamp("us", "UTC")),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_nulls_and_nans_are_missing(values: pa.Array) -> None:
+    found = missing_values(pa.chunked_array([values]))
+    assert found.to_pylist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("n_missing", "n_rows", "expected"),
+    [(0, 10, False), (19, 20, False), (20, 20, True), (20, 2000, True), (20, 2001, False)],
+)
+def test_missing_values_are_telling_if_there_are_many(
+    n_missing: int, n_rows: int, expected: bool
+) -> None:
+    assert (TELLING_ROWS, TELLING_SHARE) == (20, 0.01)
+    assert is_telling(n_missing, n_rows) == expected
+
+
+def test_missing_values_are_counted() -> None:
+    counts = missing_counts(gaps(), gaps().column_names)
+    assert counts == {"f": 2, "i": 1, "s": 1, "d": 1, "n": 4}
+    assert missing_counts(gaps(), ["y"]) == {}
+    with pytest.raises(TableError, match="must have columns 'z'"):
+        missing_counts(gaps(), ["z"])
+
+
+def test_incomplete_rows_are_found_and_left_out() -> None:
+    complete = complete_rows(gaps(), ["f", "d"])
+    assert complete.tolist() == [True, False, False, True]
+    assert keep_rows(gaps(), complete).equals(gaps().take([0, 3]))
+    everything = complete_rows(houses(), houses().column_names)
+    assert everything.all()
+    assert keep_rows(houses(), everything).equals(houses())
+
+
+def test_leaving_out_every_row_is_refused() -> None:
+    with pytest.raises(TableError, match=r"one row must be complete.*'n' \(4 rows\), in.*--drop"):
+        require_any_complete(0, gaps(), ["y", "n"])
+    require_any_complete(1, gaps(), ["y", "n"])
+
+
+def test_a_type_whose_rows_cannot_be_left_out_is_refused() -> None:
+    lists = pa.array([["a"], ["b"]], pa.list_(pa.string_view()))
+    table = pa.table({"x": lists, "y": [1.0, None]})
+    with pytest.raises(TableError, match="cannot be left out"):
+        keep_rows(table, complete_rows(table, ["y"]))
