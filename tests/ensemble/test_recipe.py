@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 from sswim.ensemble.plan import FEW_ROWS, Recipe, choose_size
+from sswim.files import from_json, to_json
 
 
 def test_more_rows_allow_for_more() -> None:
@@ -24,4 +24,4 @@ def test_stationary_kinds_have_several_members_for_few_rows_alone() -> None:
 
 def test_a_recipe_survives_json() -> None:
     recipe = Recipe(kinds=("features-1", "neighbours-0-rough"), normal_scores=False, pruning=False)
-    assert Recipe.from_dict(json.loads(json.dumps(asdict(recipe)))) == recipe
+    assert from_json(Recipe, json.loads(json.dumps(to_json(recipe))), "it") == recipe

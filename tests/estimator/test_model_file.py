@@ -18,7 +18,6 @@ from builders.neighbours import neighbour_model
 from safetensors.torch import save_file
 
 from sswim import load
-from sswim.base.validation import UserError
 from sswim.ensemble.ensemble import Ensemble, make_ensemble
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.model_file import (
@@ -26,10 +25,8 @@ from sswim.estimator.model_file import (
     VERSION,
     ModelFileError,
     pack,
-    pack_imputer,
     stored_members,
     unpack,
-    unpack_imputer,
 )
 from sswim.members.feature_predictor import FeaturePredictor, condition
 from sswim.members.model import SSWIM
@@ -283,9 +280,14 @@ def fitted(rows: Rows, generator: torch.Generator, *kinds: str) -> Fitted:
     return models, make_ensemble(scaling, members, weights / weights.sum(), standardised)
 
 
+def packed(fit: Fitted, *, include_rows: bool = True) -> dict[str, torch.Tensor]:
+    imputer = learn_imputer(np.random.default_rng(0).normal(size=(50, 3)))
+    return pack(*fit, imputer, include_rows=include_rows)[0]
+
+
 def restored(fit: Fitted, tensors: dict[str, torch.Tensor], stored: list[int]) -> Ensemble:
     models, _ = fit
-    return unpack(tensors, [models[number].architecture for number in stored], CPU)[1]
+    return unpack(tensors, [models[number].architecture for number in stored], None, CPU).ensemble
 
 
 def assert_same_predictions(ours: Ensemble, theirs: Ensemble, rows: Rows) -> None:
@@ -312,10 +314,10 @@ def test_every_kind_of_ensemble_predicts_the_same_to_the_last_bit(
     weighted, uncertain = rows_are == "weighted", rows_are == "uncertain"
     rows = small_rows(generator, n_targets=2, weighted=weighted, uncertain=uncertain)
     fit = fitted(rows, generator, *kinds)
-    tensors = pack(*fit)
+    tensors = packed(fit)
     loaded = restored(fit, tensors, [*range(len(kinds))])
     assert_same_predictions(loaded, fit[1], rows)
-    again = pack(fit[0], loaded)
+    again = packed((fit[0], loaded))
     assert again.keys() == tensors.keys()
     assert all(torch.equal(again[name], tensors[name]) for name in tensors)
     more = small_rows(generator, 5, n_targets=2)
@@ -325,7 +327,7 @@ def test_every_kind_of_ensemble_predicts_the_same_to_the_last_bit(
 def test_statistics_are_stored_only_where_rows_are_larger(generator: torch.Generator) -> None:
     rows = small_rows(generator, n_targets=2)
     few, many = (fitted(rows, generator, kind) for kind in ("few features", "many features"))
-    few_names, many_names = (pack(*fit).keys() for fit in (few, many))
+    few_names, many_names = (packed(fit).keys() for fit in (few, many))
     assert "members.0.statistics.gram" in few_names
     assert not any(name.startswith("rows.") for name in few_names)
     assert not any("statistics" in name for name in many_names)
@@ -333,14 +335,14 @@ def test_statistics_are_stored_only_where_rows_are_larger(generator: torch.Gener
     member = few[1].members[0]
     assert isinstance(member, FeaturePredictor)
     n_targets, n_features, _ = member.statistics.gram.shape
-    packed = pack(*few)["members.0.statistics.gram"]
-    assert packed.shape == (n_targets, n_features * (n_features + 1) // 2)
+    triangle = packed(few)["members.0.statistics.gram"]
+    assert triangle.shape == (n_targets, n_features * (n_features + 1) // 2)
 
 
 def test_rows_are_stored_once(generator: torch.Generator) -> None:
     rows = small_rows(generator, n_targets=2)
     fit = fitted(rows, generator, "many features", "neighbours", "neighbours")
-    tensors = pack(*fit)
+    tensors = packed(fit)
     assert [name for name, each in tensors.items() if len(rows) in each.shape] == [
         "rows.inputs",
         "rows.targets",
@@ -355,7 +357,7 @@ def test_without_rows_members_by_neighbours_are_left_out(generator: torch.Genera
     fit = fitted(rows, generator, "neighbours", "many features", "few features")
     stored = stored_members(fit[1], include_rows=False)
     assert stored == [1, 2]
-    tensors = pack(*fit, include_rows=False)
+    tensors = packed(fit, include_rows=False)
     assert not any(name.startswith("rows.") for name in tensors)
     assert all(len(rows) not in tensor.shape for tensor in tensors.values())
     assert torch.allclose(tensors["weights"], torch.tensor([0.4, 0.6], dtype=torch.float64))
@@ -369,30 +371,29 @@ def test_without_rows_neighbours_alone_are_kept(generator: torch.Generator) -> N
     rows = small_rows(generator, n_targets=2)
     fit = fitted(rows, generator, "neighbours", "neighbours")
     assert stored_members(fit[1], include_rows=False) == [0, 1]
-    loaded = restored(fit, pack(*fit, include_rows=False), [0, 1])
+    loaded = restored(fit, packed(fit, include_rows=False), [0, 1])
     assert [each.count for each in loaded.members] == [0, 0]
     assert_same_predictions(loaded.update(rows), fit[1], rows)
 
 
 def test_members_without_statistics_need_rows(generator: torch.Generator) -> None:
     fit = fitted(small_rows(generator), generator, "many features")
-    tensors = {name: each for name, each in pack(*fit).items() if not name.startswith("rows.")}
+    tensors = {name: each for name, each in packed(fit).items() if not name.startswith("rows.")}
     with pytest.raises(ValueError, match="without statistics, but no rows"):
         restored(fit, tensors, [0])
 
 
-def test_an_imputer_comes_back_to_the_last_bit() -> None:
-    random = np.random.default_rng(0)
-    imputer = learn_imputer(random.normal(size=(50, 3)))
-    tensors = pack_imputer(imputer)
-    again = unpack_imputer(tensors)
+def test_an_imputer_comes_back_to_the_last_bit(generator: torch.Generator) -> None:
+    fit = fitted(small_rows(generator), generator, "neighbours")
+    tensors = packed(fit)
+    architectures = [fit[0][0].architecture]
+    imputer = unpack(tensors, architectures, None, CPU).imputer
     for name in ("mean", "spread", "correlation", "low", "high"):
-        assert np.array_equal(getattr(again, name), getattr(imputer, name))
-    for name, tensor in tensors.items():
-        with pytest.raises(UserError):
-            unpack_imputer({**tensors, name: torch.full_like(tensor, torch.nan)})
-        with pytest.raises(UserError):
-            unpack_imputer({**tensors, name: tensor[:-1]})
+        tensor = tensors[f"imputer.{name}"]
+        assert np.array_equal(getattr(imputer, name), tensor.numpy())
+        for forged in (torch.full_like(tensor, torch.nan), tensor[:-1]):
+            with pytest.raises(ValueError, match=r"imputer|finite"):
+                unpack({**tensors, f"imputer.{name}": forged}, architectures, None, CPU)
 
 
 def table() -> pd.DataFrame:

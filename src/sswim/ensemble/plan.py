@@ -14,8 +14,9 @@ A kind of members after a fit: its weight, its members and their steps.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Literal
 
+from sswim.files import Between
 from sswim.members.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.neighbourhood import MAP_INPUTS
@@ -97,11 +98,6 @@ class Recipe:
     """Largest learning rate of every kind."""
     length_scale: float | None = None
     """Start of all length-scales, in units of each input's spread."""
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Recipe:
-        """Restore a recipe from ``dataclasses.asdict`` by way of JSON, which has no tuples."""
-        return cls(**{**content, "kinds": tuple(content["kinds"])})
 
 
 @dataclass(frozen=True)
@@ -277,7 +273,7 @@ class FittedKind:
     name: str
     n_members: int
     """Number of its members that were trained."""
-    weight: float
+    weight: Annotated[float, Between(0, 1 + 1e-6)]
     """Weight of all its members together; zero if it was left out."""
     depth: int
     kernel: str

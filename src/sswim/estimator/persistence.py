@@ -22,23 +22,14 @@ from sswim.estimator.fitted import Fitted
 from sswim.estimator.inputs import InputReader, read_schema
 from sswim.estimator.model_file import (
     MODEL,
+    ModelContent,
     ModelFileError,
-    check_keys,
     pack,
-    pack_calibration,
-    pack_imputer,
-    read_flag,
-    read_history,
-    read_kinds,
-    read_names,
     read_parameters,
     stored_members,
     unpack,
-    unpack_calibration,
-    unpack_imputer,
 )
-from sswim.files.sealed_files import UNREADABLE
-from sswim.members.architecture import Architecture
+from sswim.files import UNREADABLE, from_json, to_json
 
 if TYPE_CHECKING:
     from sswim.estimator.base import BaseRegressor
@@ -60,10 +51,10 @@ def save(regressor: BaseRegressor, path: str | os.PathLike[str], *, include_rows
 
 def load(path: str | os.PathLike[str]) -> BaseRegressor:
     """Read a model file, and return the estimator that it names. Nothing in it is executed."""
-    tensors, content = MODEL.read(path)
+    tensors, read = MODEL.read(path)
     with _consistent(repr(os.fspath(path))):
-        check_keys(content)
-        regressor = _estimator_class(content["estimator"])(**read_parameters(content["parameters"]))
+        content = from_json(ModelContent, read, "it")
+        regressor = _estimator_class(content.estimator)(**read_parameters(content.parameters))
         regressor._check_settings()
         regressor._fitted = _unpack(tensors, content, regressor.device)
     return regressor
@@ -77,10 +68,9 @@ def to_bytes(regressor: BaseRegressor) -> bytes:
 def from_bytes(stored: bytes, device: str) -> Fitted:
     """Return what the estimator had learnt whose model file has these bytes."""
     name = "The state of this estimator"
-    tensors, content = MODEL.from_bytes(stored, name)
+    tensors, read = MODEL.from_bytes(stored, name)
     with _consistent(name):
-        check_keys(content)
-        return _unpack(tensors, content, device)
+        return _unpack(tensors, from_json(ModelContent, read, "it"), device)
 
 
 def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
@@ -97,7 +87,7 @@ def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
     return settings
 
 
-def _estimator_class(name: Any) -> type[BaseRegressor]:
+def _estimator_class(name: str) -> type[BaseRegressor]:
     """Return the class of estimators of this name."""
     if name not in ESTIMATORS:
         raise ValueError(f"the estimator must be one of {ESTIMATORS}, not {name!r}")
@@ -122,47 +112,47 @@ def _pack(
 
         schema = schema_to_dict(reader.schema)
     names = [kind.__name__ for kind in type(regressor).__mro__]
-    content = {
-        "estimator": next(name for name in names if name in ESTIMATORS),
-        "parameters": {**stored_settings(regressor), **others},
-        "architectures": [asdict(fitted.models[number].architecture) for number in stored],
-        "flat_targets": fitted.flat_targets,
-        "columns": reader.columns,
-        "inputs": reader.inputs,
-        "history": [fitted.history[number].tolist() for number in stored],
-        "kinds": [asdict(kind) for kind in fitted.kinds],
-        "table_schema": schema,
-    }
-    tensors = pack(fitted.models, ensemble, include_rows=include_rows)
-    scores, content["calibration"] = pack_calibration(
-        fitted.calibration, tensors, ensemble, len(stored)
+    tensors, calibration = pack(
+        fitted.models, ensemble, reader.imputer, fitted.calibration, include_rows=include_rows
     )
-    return tensors | scores | pack_imputer(reader.imputer), content
+    content = ModelContent(
+        estimator=next(name for name in names if name in ESTIMATORS),
+        parameters={**stored_settings(regressor), **others},
+        architectures=tuple(fitted.models[number].architecture for number in stored),
+        flat_targets=fitted.flat_targets,
+        columns=reader.columns,
+        inputs=reader.inputs,
+        history=tuple(tuple(fitted.history[number].tolist()) for number in stored),
+        kinds=fitted.kinds,
+        table_schema=schema,
+        calibration=calibration,
+    )
+    return tensors, to_json(content)
 
 
-def _unpack(tensors: dict[str, Tensor], content: dict[str, Any], device: str) -> Fitted:
+def _unpack(tensors: dict[str, Tensor], content: ModelContent, device: str) -> Fitted:
     """Restore what a fit has learnt from what :func:`_pack` returned."""
-    architectures = [Architecture(**fields) for fields in content["architectures"]]
-    history = read_history(content["history"], len(architectures))
-    kinds = read_kinds(content["kinds"])
-    flat_targets = read_flag(content["flat_targets"], "flat_targets")
-    columns, inputs = (read_names(content[key], key) for key in ("columns", "inputs"))
-    schema = read_schema(content["table_schema"])
-    models, ensemble = unpack(tensors, architectures, available_device(device))
-    calibration = unpack_calibration(content["calibration"], tensors, ensemble)
-    reader = InputReader(unpack_imputer(tensors), columns, inputs, schema)
-    n_inputs, n_targets = (
-        len(mean) for mean in (ensemble.scaling.input_mean, ensemble.scaling.target_mean)
-    )
+    schema = read_schema(content.table_schema)
+    unpacked = unpack(tensors, content.architectures, content.calibration, available_device(device))
+    reader = InputReader(unpacked.imputer, content.columns, content.inputs, schema)
+    scaling = unpacked.ensemble.scaling
+    n_inputs, n_targets = len(scaling.input_mean), len(scaling.target_mean)
     if reader.n_inputs != n_inputs:
         raise ValueError(f"a schema of {reader.n_inputs} inputs for a model of {n_inputs}")
-    for names, size in ((columns, reader.n_columns), (inputs, n_inputs)):
+    for names, size in ((content.columns, reader.n_columns), (content.inputs, n_inputs)):
         if names is not None and len(names) != size:
             raise ValueError(f"{len(names)} names for {size} columns or inputs")
-    if flat_targets and n_targets != 1:
+    if content.flat_targets and n_targets != 1:
         raise ValueError(f"{n_targets} targets cannot be flat")
-    updates = PendingUpdates(ensemble)
-    return Fitted(reader, models, updates, kinds, history, flat_targets, calibration=calibration)
+    return Fitted(
+        reader,
+        unpacked.models,
+        PendingUpdates(unpacked.ensemble),
+        content.kinds,
+        [np.array(values) for values in content.history],
+        content.flat_targets,
+        calibration=unpacked.calibration,
+    )
 
 
 @contextmanager

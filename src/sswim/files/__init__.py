@@ -1,1 +1,67 @@
-"""Files that are complete or absent: output files and sealed files."""
+"""Files that are complete or absent: output files, sealed files, and the records that they hold."""
+
+from sswim.files.output_files import (
+    OutputError,
+    atomic_write,
+    check_output_file,
+    check_output_folder,
+    require_folder,
+    require_regular,
+    require_replaceable,
+    resolve_link,
+    save_somewhere,
+)
+from sswim.files.records import (
+    Between,
+    from_json,
+    from_tensors,
+    require_all_taken,
+    take_part,
+    take_tensor,
+    to_json,
+    to_tensors,
+)
+from sswim.files.sealed_files import (
+    MAX_NUMBER,
+    UNREADABLE,
+    SealedFormat,
+    differences,
+    parse_json,
+    require_finite,
+    require_form,
+    require_moderate,
+    require_ordered,
+    require_tensors,
+    require_that,
+)
+
+__all__ = [
+    "MAX_NUMBER",
+    "UNREADABLE",
+    "Between",
+    "OutputError",
+    "SealedFormat",
+    "atomic_write",
+    "check_output_file",
+    "check_output_folder",
+    "differences",
+    "from_json",
+    "from_tensors",
+    "parse_json",
+    "require_all_taken",
+    "require_finite",
+    "require_folder",
+    "require_form",
+    "require_moderate",
+    "require_ordered",
+    "require_regular",
+    "require_replaceable",
+    "require_tensors",
+    "require_that",
+    "resolve_link",
+    "save_somewhere",
+    "take_part",
+    "take_tensor",
+    "to_json",
+    "to_tensors",
+]
