@@ -1,4 +1,4 @@
-"""Time searches for nearest points by a k-d tree and by blocks of products.
+"""Time searches for nearest points by a k-d tree and by products.
 
     python lab/benchmarks/neighbour_search.py [--dimensions 2 6 10] [--points 1000 100000]
 
@@ -20,8 +20,7 @@ from timing import Rounds, Workload, compare, machine
 from torch import Tensor
 
 from sswim.base.devices import resolve_device
-from sswim.search.nearest import Search
-from sswim.search.search import Method, make_search
+from sswim.search import Method, Search, make_search
 
 DIMENSIONS = (1, 2, 4, 6, 7, 8, 10, 12)
 POINTS = (1_000, 10_000, 100_000, 1_000_000)
@@ -48,7 +47,7 @@ def search(made: Search, queries: Tensor, k: int) -> None:
 
 def methods(device: torch.device) -> tuple[Method, ...]:
     """Return the methods to time."""
-    return ("blocks", "tree") if device.type == "cpu" else ("blocks",)
+    return ("products", "tree") if device.type == "cpu" else ("products",)
 
 
 def measure(
@@ -89,11 +88,11 @@ def main() -> None:
         "unit": "median microseconds of a query",
         "cases": cases,
     }
-    print("| points | dimension | kind | blocks | tree |\n|---|---|---|---|---|")
+    print("| points | dimension | kind | products | tree |\n|---|---|---|---|---|")
     for n_points, dimension, kind in product(asked.points, asked.dimensions, KINDS):
         case = measure(kind, n_points, dimension, asked.queries, asked.neighbours, device)
         cases.append(case)
-        cells = [str(case["microseconds"].get(name, "")) for name in ("blocks", "tree")]
+        cells = [str(case["microseconds"].get(name, "")) for name in ("products", "tree")]
         print(f"| {n_points} | {dimension} | {kind} | {' | '.join(cells)} |", flush=True)
         text = json.dumps(result, indent=2)
         result_path(asked.out, device.type).write_text(text + "\n", encoding="utf-8")

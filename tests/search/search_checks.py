@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sswim.search.nearest import Search
+from sswim.search import Search
 
 
 def tables() -> dict[str, tuple[Tensor, Tensor]]:

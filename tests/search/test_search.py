@@ -1,14 +1,104 @@
+"""Tests that every search for nearest points must pass."""
+
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from search_checks import TABLES, assert_nearest
 
-from sswim.search.nearest import TreeSearch
-from sswim.search.search import BlockSearch, Method, make_search
+from sswim.search import Method, ProductSearch, Search, TreeSearch, make_search
+
+MakeSearch = Callable[[torch.Tensor], Search]
+SEARCHES: dict[str, MakeSearch] = {
+    "tree": TreeSearch,
+    "products": ProductSearch,
+    "topk": partial(ProductSearch, by_topk=True),
+    "little memory": partial(ProductSearch, memory=1),
+    "topk in little memory": partial(ProductSearch, memory=2**16, by_topk=True),
+}
 
 
-@pytest.mark.parametrize("method", ["auto", "tree", "blocks"])
+@pytest.fixture(params=SEARCHES.values(), ids=SEARCHES)
+def search_in(request: pytest.FixtureRequest) -> MakeSearch:
+    make: MakeSearch = request.param
+    return make
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("name", TABLES)
+def test_nearest_points_are_those_of_brute_force(search_in: MakeSearch, name: str, k: int) -> None:
+    points, queries = TABLES[name]
+    assert_nearest(search_in(points), points, queries, k)
+
+
+def test_one_point_is_the_nearest(search_in: MakeSearch) -> None:
+    search = search_in(torch.tensor([[1.0, 2.0]], dtype=torch.float64))
+    assert isinstance(search, Search)
+    assert search.n_points == 1
+    nearest = search.nearest(torch.tensor([[1.0, 4.0]]), 1)
+    assert nearest.indices.tolist() == [[0]]
+    assert nearest.squared.tolist() == [[4.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_queries_have_either_precision(search_in: MakeSearch, dtype: torch.dtype) -> None:
+    points, queries = TABLES["normal"]
+    assert_nearest(search_in(points), points, queries.to(dtype), 5)
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_neighbours_must_be_no_more_than_points(search_in: MakeSearch, k: int) -> None:
+    search = search_in(torch.zeros(3, 2))
+    with pytest.raises(ValueError, match=f"Got k={k} and 3 points"):
+        search.nearest(torch.zeros(1, 2), k)
+
+
+def test_all_points_can_be_neighbours(search_in: MakeSearch) -> None:
+    points, queries = TABLES["one dimension"]
+    assert_nearest(search_in(points[:30]), points[:30], queries, 30)
+
+
+@pytest.mark.parametrize("value", [1e300, torch.inf, torch.nan])
+def test_points_that_diverged_are_found(
+    search_in: MakeSearch, value: float, generator: torch.Generator
+) -> None:
+    """Every search still finds points, and none that do not exist."""
+    points = torch.randn(40, 2, dtype=torch.float64, generator=generator)
+    queries = torch.cat((points[:3], torch.full((1, 2), value, dtype=torch.float64)))
+    for each in (points, value * points):
+        found = search_in(each).nearest(queries, 5).indices
+        assert ((found >= 0) & (found < 40)).all()
+
+
+@pytest.mark.parametrize("by_topk", [True, False])
+def test_many_dimensions_need_no_tree(by_topk: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(600, 30, dtype=torch.float64, generator=generator).round()
+    points[:, 0] += 1e6 * torch.arange(600).remainder(2)
+    search = ProductSearch(points, by_topk=by_topk)
+    assert_nearest(search, points, points[:80], 12)
+    assert "tree" not in vars(search)
+
+
+def test_coarse_products_are_not_trusted() -> None:
+    points, queries = TABLES["correlated"]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert_nearest(ProductSearch(points, by_topk=True), points, queries, 6)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_a_search_without_points_can_be_made() -> None:
+    assert ProductSearch(torch.zeros(0, 3)).n_points == 0
+
+
+@pytest.mark.parametrize("method", ["auto", "tree", "products"])
 def test_every_method_finds_the_same(method: Method) -> None:
     points, queries = TABLES["normal"]
     assert_nearest(make_search(points, method), points, queries, 5)
@@ -19,10 +109,17 @@ def test_every_method_finds_the_same(method: Method) -> None:
     [
         (10_000, 1, TreeSearch),
         (10_000, 8, TreeSearch),
-        (10_000, 9, BlockSearch),
+        (10_000, 9, ProductSearch),
         (1_000, 12, TreeSearch),
-        (1_000, 13, BlockSearch),
+        (1_000, 13, ProductSearch),
     ],
 )
 def test_few_dimensions_get_a_tree(n_points: int, n_inputs: int, kind: type) -> None:
     assert isinstance(make_search(torch.zeros(n_points, n_inputs)), kind)
+
+
+def test_points_near_a_set_of_few_dimensions_get_a_tree(generator: torch.Generator) -> None:
+    options: dict[str, Any] = {"dtype": torch.float64, "generator": generator}
+    plane = torch.randn(2**15, 2, **options) @ torch.randn(2, 12, **options)
+    assert isinstance(make_search(plane), TreeSearch)
+    assert isinstance(make_search(torch.randn(2**15, 12, **options)), ProductSearch)

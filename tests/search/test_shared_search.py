@@ -9,8 +9,7 @@ from builders.processes import run_processes
 from search_checks import TABLES, assert_nearest, brute_force
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.search.nearest import Nearest, SharedSearch, TreeSearch
-from sswim.search.search import BlockSearch
+from sswim.search import Nearest, ProductSearch, SharedSearch, TreeSearch
 
 ENDS = (0, 0, 3, 500)
 """The first process has no points, the second fewer than are asked for."""
@@ -19,7 +18,7 @@ ENDS = (0, 0, 3, 500)
 def search_together(processes: Processes, k: int) -> Nearest:
     points, queries = TABLES["far from zero"]
     begin, end = ENDS[processes.rank], ENDS[processes.rank + 1]
-    own = BlockSearch(points[begin:end])
+    own = ProductSearch(points[begin:end])
     return SharedSearch(own, begin, processes).nearest(queries, k)
 
 

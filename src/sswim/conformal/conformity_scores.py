@@ -21,7 +21,7 @@ from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import Mixture
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
-from sswim.search.search import make_search
+from sswim.search import make_search
 
 _ONE_SIDE = 0.5 * math.erfc(math.sqrt(0.5))
 """Φ(−1): a normal distribution has one standard deviation between this quantile and the median."""

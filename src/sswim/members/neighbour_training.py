@@ -62,7 +62,7 @@ from sswim.members.training_state import (
     resuming,
 )
 from sswim.rows.rows import Rows
-from sswim.search.search import TREE_DIMENSIONS
+from sswim.search import TREE_DIMENSIONS
 
 
 def neighbour_objective(

@@ -68,8 +68,7 @@ from sswim.kernels.spectrum import Kernel
 from sswim.members.model import Factors
 from sswim.members.observations import kernel_points, log_precision
 from sswim.rows.rows import Rows, row_keys
-from sswim.search.nearest import Search, SharedSearch
-from sswim.search.search import make_search
+from sswim.search import Search, SharedSearch, make_search
 
 MAP_INPUTS = 3
 """Largest number of inputs of what may be a map or a series with gaps."""

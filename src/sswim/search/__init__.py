@@ -1,1 +1,26 @@
-"""Search for nearest points."""
+"""Exact searches for nearest points."""
+
+from sswim.search.nearest import Nearest, Search, SharedSearch, TreeSearch
+from sswim.search.search import (
+    TREE_DIMENSIONS,
+    Method,
+    ProductSearch,
+    largest_product,
+    make_search,
+    point_factors,
+    query_factors,
+)
+
+__all__ = [
+    "TREE_DIMENSIONS",
+    "Method",
+    "Nearest",
+    "ProductSearch",
+    "Search",
+    "SharedSearch",
+    "TreeSearch",
+    "largest_product",
+    "make_search",
+    "point_factors",
+    "query_factors",
+]

@@ -1,11 +1,4 @@
-"""The nearest points of queries, and what every search for them can do.
-
-An order of rows in which runs of rows lie close together.
-
-A search in points that several processes share.
-
-A search with a k-d tree.
-"""
+"""The nearest points of queries: what every search can do, a k-d tree, and points of processes."""
 
 from __future__ import annotations
 
@@ -15,34 +8,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
-from numpy import ndarray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.distributed.processes import Processes
 
-
-def partition_order(rows: Float64[ndarray, "N D"], size: int) -> Int64[ndarray, " N"]:
-    """Return an order in which every run of ``size`` rows is a leaf of a k-d tree.
-
-    Each cell of the tree is split along its widest side so that both halves get the same number
-    of leaves, give or take one. All leaves but the last have ``size`` rows.
-    """
-    order = np.arange(len(rows))
-    cells = [(0, len(rows))]
-    while cells:
-        begin, end = cells.pop()
-        n_leaves = -(-(end - begin) // size)
-        if n_leaves < 2:
-            continue
-        own = rows[order[begin:end]]
-        widest = np.argmax(own.max(0) - own.min(0))
-        middle = n_leaves // 2 * size
-        halves = np.argpartition(own[:, widest], middle)
-        order[begin:end] = order[begin:end][halves]
-        cells += [(begin, begin + middle), (begin + middle, end)]
-    return order
+_FARTHEST = 1e150
+"""Largest coordinate, whose square is still finite: a tree finds nothing at infinite distances."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +53,39 @@ def check_neighbours(k: int, n_points: int) -> None:
             f"The number of neighbours must be between 1 and the number of points. Got k={k} and "
             f"{n_points} points. Ask for fewer neighbours, or search in more points."
         )
+
+
+class TreeSearch:
+    """An exact search with SciPy's k-d tree, for few dimensions.
+
+    Args:
+        points: Points to search in, on a CPU.
+    """
+
+    def __init__(self, points: Float[Tensor, "N D"]) -> None:
+        # Splits in the middle of cells make a tree that is built four times as fast.
+        self.tree = cKDTree(_finite(points), balanced_tree=False)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return self.tree.n
+
+    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
+        """Return the k points nearest to each query."""
+        check_neighbours(k, self.n_points)
+        distances, indices = self.tree.query(
+            _finite(queries),
+            k=np.arange(1, k + 1),  # numbers, because one neighbour would come without its axis
+            workers=torch.get_num_threads(),
+        )
+        return Nearest(torch.from_numpy(indices), torch.from_numpy(distances).square())
+
+
+def _finite(points: Float[Tensor, "N D"]) -> Float64[np.ndarray, "N D"]:
+    """Return points whose distances are numbers, even if parameters that diverged made them."""
+    tame = points.to(torch.float64).nan_to_num(nan=_FARTHEST).clamp(-_FARTHEST, _FARTHEST)
+    return tame.numpy()
 
 
 class SharedSearch:
@@ -124,40 +130,3 @@ class SharedSearch:
             return Nearest(indices, indices.to(torch.float64))
         own = self.own.nearest(queries, min(k, self.own.n_points))
         return Nearest(own.indices + self.offset, own.squared)
-
-
-_FARTHEST = 1e150
-"""Largest coordinate, whose square is still finite: a tree finds nothing at infinite distances."""
-
-
-class TreeSearch:
-    """An exact search with a k-d tree, for few dimensions.
-
-    Args:
-        points: Points to search in, on a CPU.
-    """
-
-    def __init__(self, points: Float[Tensor, "N D"]) -> None:
-        # Splits in the middle of cells make a tree that is built four times as fast.
-        self.tree = cKDTree(_finite(points), balanced_tree=False)
-
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        return self.tree.n
-
-    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
-        """Return the k points nearest to each query."""
-        check_neighbours(k, self.n_points)
-        distances, indices = self.tree.query(
-            _finite(queries),
-            k=np.arange(1, k + 1),  # numbers, because one neighbour would come without its axis
-            workers=torch.get_num_threads(),
-        )
-        return Nearest(torch.from_numpy(indices), torch.from_numpy(distances).square())
-
-
-def _finite(points: Float[Tensor, "N D"]) -> Float64[np.ndarray, "N D"]:
-    """Return points whose distances are numbers, even if parameters that diverged made them."""
-    tame = points.to(torch.float64).nan_to_num(nan=_FARTHEST).clamp(-_FARTHEST, _FARTHEST)
-    return tame.numpy()

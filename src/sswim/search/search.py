@@ -1,153 +1,35 @@
-"""The choice of a search for nearest points.
+"""The choice of an exact search, and a search by products of queries with all points.
 
-A search by products of queries with blocks of points.
+Where the points lie near a set of few dimensions, as the rows of most tables do, a k-d tree is
+fastest; elsewhere, and on GPUs, products are (``lab/benchmarks/neighbour_search.py``).
+
+With x and y from a common centre, |x − y|² = |x|² − 2x·y + |y|²: one product of matrices gives all
+squared distances, but rounded. The nearest by products are candidates, whose distances are computed
+again as differences in float64, and bounds on the rounding errors prove that no nearest point is
+left out. Where they cannot, the differences to all points are computed.
+
+**Bounds.** A product differs from the true value by at most κ(|x| + |y|)². With the unit roundoff u
+this is the sum of the errors (D + 2)u(|x| + |y|)² of the product, u|x| and u|y| of the factors'
+entries, and Du|x|² and Du|y|² of their squares; κ is twice as large, which allows for terms in u²
+and for sums in any order.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
+from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from sswim.base.record import map_in_threads
-from sswim.search.nearest import Nearest, Search, TreeSearch, check_neighbours, partition_order
-from sswim.search.scans import (
-    BOX,
-    LARGEST,
-    Boxes,
-    BoxScan,
-    ProductScan,
-    make_boxes,
-    nearest_by_differences,
-    product_dtype,
-)
-
-MEMORY = {"cpu": 2**28, "cuda": 2**31}
-"""Bytes for blocks, by device."""
-
-MAX_RUN, MIN_RUN = 2**14, 2**10
-"""Number of queries that a thread takes at once: more make larger products, fewer fit into less
-memory."""
-
-PAIR_BYTES = 32
-"""Bytes that a candidate of a query takes while candidates are sorted."""
-
-MAX_TREE_DIMENSIONS = 20
-"""Largest dimension in which a tree compares the points that products cannot tell apart."""
-
-
-class BlockSearch:
-    """An exact search by products, for many dimensions and for GPUs.
-
-    On a CPU, points are in boxes, and only boxes that can contain nearest points are looked at.
-    On a GPU, all points are. Products in float32 find candidates, which are compared in float64;
-    bounds on the rounding errors prove that no nearest point is left out. Where they cannot, the
-    coordinates are compared one by one.
-
-    Args:
-        points: Points to search in; the search takes place on their device.
-        memory: Bytes for blocks; by default 2²⁸ on a CPU and 2³¹ on a GPU. Copies of the points
-            come on top: one for each thread of a CPU, two on a GPU.
-        boxes: Whether to put points into boxes, which needs a CPU; by default on CPUs only.
-    """
-
-    def __init__(
-        self, points: Float[Tensor, "N D"], memory: int | None = None, boxes: bool | None = None
-    ) -> None:
-        self.points = points.detach().to(torch.float64).contiguous()
-        self.memory = memory or MEMORY.get(points.device.type, 2**28)
-        use_boxes = not points.is_cuda if boxes is None else boxes
-        self.centre = self.points.mean(0)
-        # Without points, or with points so far apart that float32 overflows, there is one way.
-        fits = len(points) > 0 and bool(((self.points - self.centre).abs() < LARGEST).all())
-        self.boxes = make_boxes(self.points) if use_boxes and fits else None
-        self.scans: list[ProductScan] = []
-        if not use_boxes and fits:
-            dtypes = dict.fromkeys((product_dtype(), torch.float64))
-            self.scans = [ProductScan(self.points, dtype, self.memory) for dtype in dtypes]
-
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        return len(self.points)
-
-    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
-        """Return the k points nearest to each query, on the device of the points."""
-        check_neighbours(k, self.n_points)
-        queries = queries.detach().to(self.points)
-        indices = torch.zeros(len(queries), k, dtype=torch.int64, device=queries.device)
-        squared = torch.zeros(len(queries), k, dtype=torch.float64, device=queries.device)
-        small = ((queries - self.centre).abs() < LARGEST).all(-1)
-        rest = torch.arange(len(queries), device=queries.device)
-        if self.boxes is not None and len(queries) > 0:
-            rows = small.nonzero()[:, 0]
-            proven = self._scan_boxes(self.boxes, queries, rows, indices, squared)
-            rest = rest[~proven]
-        for scan in self.scans:
-            rows = rest[small[rest]]
-            if len(rows) > 0:
-                indices[rows], squared[rows], proven = scan.nearest(queries[rows], k)
-                done = torch.zeros_like(small)
-                done[rows[proven]] = True
-                rest = rest[~done[rest]]
-        if len(rest) > 0:
-            indices[rest], squared[rest] = self._compare(queries[rest], k)
-        return Nearest(indices, squared)
-
-    def _compare(
-        self, queries: Float64[Tensor, "Q D"], k: int
-    ) -> tuple[Int64[Tensor, "Q k"], Float64[Tensor, "Q k"]]:
-        """Return nearest points and squared distances, by differences of coordinates."""
-        if self.points.is_cuda or self.points.shape[1] > MAX_TREE_DIMENSIONS:
-            return nearest_by_differences(self.points, queries, k, self.memory)
-        nearest = self.tree.nearest(queries, k)
-        return nearest.indices, nearest.squared
-
-    @cached_property
-    def tree(self) -> TreeSearch:
-        """The tree for queries whose candidates are too many.
-
-        Such queries are close to many points in comparison with the distances between all points,
-        which is where a tree is fast.
-        """
-        return TreeSearch(self.points)
-
-    def _scan_boxes(
-        self,
-        boxes: Boxes,
-        queries: Float64[Tensor, "Q D"],
-        rows: Int64[Tensor, " q"],
-        indices: Int64[Tensor, "Q k"],
-        squared: Float64[Tensor, "Q k"],
-    ) -> Bool[Tensor, " Q"]:
-        """Fill in the nearest points of rows, and return for which queries it was done."""
-        proven = torch.zeros(len(queries), dtype=torch.bool)
-        threads = torch.get_num_threads()
-        memory = self.memory // threads
-        n_inputs, k = queries.shape[1], indices.shape[1]
-        query_bytes = 2 * PAIR_BYTES * k + 4 * (2 * n_inputs + BOX) + len(boxes)
-        most = max(MIN_RUN, memory // (2 * query_bytes))
-        size = min(MAX_RUN, most, max(1, -(-len(rows) // threads)))
-        order = torch.from_numpy(partition_order(queries[rows].numpy(), size))
-        runs = list(rows[order].split(size))
-        find = partial(_nearest_in_boxes, boxes, queries, k, memory // PAIR_BYTES)
-        for run, result in zip(runs, map_in_threads(find, runs), strict=True):
-            indices[run], squared[run], proven[run] = result
-        return proven
-
-
-def _nearest_in_boxes(
-    boxes: Boxes, queries: Float64[Tensor, "Q D"], k: int, max_pairs: int, run: Int64[Tensor, " q"]
-) -> tuple[Int64[Tensor, "q k"], Float64[Tensor, "q k"], Bool[Tensor, " q"]]:
-    return BoxScan(boxes, queries[run], k, max_pairs).nearest()
-
+from sswim.search.nearest import Nearest, Search, TreeSearch, check_neighbours
 
 TREE_DIMENSIONS = 8
-"""Largest dimension in which a k-d tree is faster than products, by benchmarks/neighbour_search.py.
+"""Largest dimension in which a k-d tree is faster than products.
 
 Uniform points set it; in clusters or with correlated columns a tree stays ahead for longer.
 """
@@ -159,7 +41,29 @@ MANY_POINTS, INTRINSIC_DIMENSIONS = 2**15, 6.0
 """Number of points from which a k-d tree is faster if the points lie near a set of few dimensions,
 as the rows of most tables do."""
 
-Method = Literal["auto", "tree", "blocks"]
+MEMORY = {"cpu": 2**28, "cuda": 2**31}
+"""Bytes for blocks, by device."""
+
+MARGIN = 16
+"""Number of candidates beyond k, whose products prove that the others are farther away."""
+
+GROUP = 16
+"""Number of points whose smallest product stands for all of them at first: a sixteenth of the
+products is left for ``topk``, which takes most of the time."""
+
+MAX_TREE_DIMENSIONS = 20
+"""Largest dimension in which a tree compares the points that products cannot tell apart."""
+
+TINY = 2.0**-100
+"""Error of products whose terms are too small for float32."""
+
+LARGEST = 2.0**50
+"""Largest coordinate whose products are certain not to overflow in float32."""
+
+Method = Literal["auto", "tree", "products"]
+
+Candidates = tuple[Int64[Tensor, "q n"], Float[Tensor, "q n"]]
+"""Points that are candidates for each query, and their products."""
 
 
 def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search:
@@ -167,12 +71,12 @@ def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search
 
     Args:
         points: Points to search in.
-        method: "tree" is a k-d tree, "blocks" are products, and "auto" is the faster of the two
-            for points of this dimension and device.
+        method: "tree" is a k-d tree, "products" are products of queries with all points, and
+            "auto" is the faster of the two for points of this dimension and device.
     """
     if method == "auto":
-        method = "tree" if is_tree_faster(points) else "blocks"
-    return TreeSearch(points) if method == "tree" else BlockSearch(points)
+        method = "tree" if is_tree_faster(points) else "products"
+    return TreeSearch(points) if method == "tree" else ProductSearch(points)
 
 
 def is_tree_faster(points: Float[Tensor, "N D"]) -> bool:
@@ -197,3 +101,217 @@ def intrinsic_dimension(points: Float[Tensor, "N D"]) -> float:
     ratios = (sixteenth / eighth)[eighth > 0]
     growth = ratios.log().mean().item() if len(ratios) else math.inf
     return math.log(2) / growth if growth > 0 else math.inf
+
+
+class ProductSearch:
+    """An exact search by products with all points.
+
+    Candidates come from scikit-learn in float64 on a CPU. On a GPU they come from products and
+    ``topk``, first in float32.
+
+    Args:
+        points: Points to search in; the search takes place on their device.
+        memory: Bytes for blocks; by default 2²⁸ on a CPU and 2³¹ on a GPU. Copies of the points
+            come on top: one on a CPU, two on a GPU.
+        by_topk: Whether candidates come from ``topk``; by default on GPUs only.
+    """
+
+    def __init__(
+        self, points: Float[Tensor, "N D"], memory: int | None = None, by_topk: bool | None = None
+    ) -> None:
+        self.points = points.detach().to(torch.float64).contiguous()
+        self.memory = memory or MEMORY.get(points.device.type, 2**28)
+        self.centre = self.points.mean(0)
+        self.scans: list[_TopkScan | _CPUScan] = []
+        # Without points, or with points so far apart that float32 overflows, there is one way.
+        if len(points) == 0 or not bool(((self.points - self.centre).abs() < LARGEST).all()):
+            return
+        if points.is_cuda if by_topk is None else by_topk:
+            dtypes = dict.fromkeys((product_dtype(), torch.float64))
+            self.scans = [_TopkScan(self.points, self.centre, dtype) for dtype in dtypes]
+        else:
+            self.scans = [_CPUScan(self.points, self.centre)]
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return len(self.points)
+
+    def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
+        """Return the k points nearest to each query, on the device of the points."""
+        check_neighbours(k, self.n_points)
+        queries = queries.detach().to(self.points)
+        indices = torch.zeros(len(queries), k, dtype=torch.int64, device=queries.device)
+        squared = torch.zeros(len(queries), k, dtype=torch.float64, device=queries.device)
+        small = ((queries - self.centre).abs() < LARGEST).all(-1)
+        done = torch.zeros_like(small)
+        for scan in self.scans:
+            size = max(1, self.memory // scan.query_bytes(k + MARGIN))
+            for rows in (small & ~done).nonzero()[:, 0].split(size):
+                if len(rows) > 0:
+                    indices[rows], squared[rows], done[rows] = self._scan(scan, queries[rows], k)
+        rest = (~done).nonzero()[:, 0]
+        if len(rest) > 0:
+            indices[rest], squared[rest] = self._compare(queries[rest], k)
+        return Nearest(indices, squared)
+
+    def _scan(
+        self, scan: _TopkScan | _CPUScan, queries: Float64[Tensor, "q D"], k: int
+    ) -> tuple[Int64[Tensor, "q k"], Float64[Tensor, "q k"], Bool[Tensor, " q"]]:
+        """Return nearest points, squared distances, and for which queries they are proven."""
+        centred = queries - self.centre
+        places, products = scan.candidates(centred, min(k + MARGIN, self.n_points))
+        indices, squared = rank(self.points, queries, places, k)
+        if places.shape[1] >= self.n_points:
+            return indices, squared, torch.ones_like(squared[:, 0], dtype=torch.bool)
+        kth = squared[:, -1]
+        limit = largest_product(kth, centred.square().sum(-1), queries.shape[1], products.dtype)
+        return indices, squared, (limit < products.amax(1)) | (kth == 0)
+
+    def _compare(
+        self, queries: Float64[Tensor, "Q D"], k: int
+    ) -> tuple[Int64[Tensor, "Q k"], Float64[Tensor, "Q k"]]:
+        """Return nearest points and squared distances, by differences of coordinates."""
+        if self.points.is_cuda or self.points.shape[1] > MAX_TREE_DIMENSIONS:
+            size = max(1, self.memory // (24 * self.n_points + 16 * k * self.points.shape[1]))
+            parts = [_nearest_by_differences(self.points, rows, k) for rows in queries.split(size)]
+            indices, squared = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+            return indices, squared
+        nearest = self.tree.nearest(queries, k)
+        return nearest.indices, nearest.squared
+
+    @cached_property
+    def tree(self) -> TreeSearch:
+        """The tree for queries whose candidates are too many.
+
+        Such queries are close to many points in comparison with the distances between all points,
+        which is where a tree is fast.
+        """
+        return TreeSearch(self.points)
+
+
+class _CPUScan:
+    """Candidates by scikit-learn's fused products and heaps."""
+
+    def __init__(self, points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"]) -> None:
+        self.neighbours = NearestNeighbors(algorithm="brute").fit((points - centre).numpy())
+        self.n_inputs = points.shape[1]
+
+    def query_bytes(self, n: int) -> int:
+        """Return the bytes that a query takes."""
+        return 8 * n * (self.n_inputs + 4)
+
+    def candidates(self, centred: Float64[Tensor, "q D"], n: int) -> Candidates:
+        """Return the nearest points by products."""
+        distances, places = self.neighbours.kneighbors(centred.numpy(), n)
+        return torch.from_numpy(places), torch.from_numpy(distances).square()
+
+
+class _TopkScan:
+    """Candidates by products (y, 1, |y|²)·(−2x, |x|², 1) with all points and ``topk``."""
+
+    def __init__(
+        self, points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"], dtype: torch.dtype
+    ) -> None:
+        factors = point_factors(points, centre, dtype)
+        self.n_points, self.n_groups = len(points), -(-len(points) // GROUP)
+        padding = torch.zeros_like(factors[:1]).expand(self.n_groups * GROUP - len(points), -1)
+        padding = padding.clone()
+        padding[:, -2] = torch.inf
+        self.factors = torch.cat((factors, padding))
+
+    def query_bytes(self, n: int) -> int:
+        """Return the bytes that a query takes."""
+        product_bytes = self.factors.itemsize * len(self.factors) * (1 + 1 / GROUP)
+        return int(product_bytes + 8 * (self.factors.shape[1] - 2) * n + 32 * GROUP * n)
+
+    def candidates(self, centred: Float64[Tensor, "q D"], n: int) -> Candidates:
+        """Return the nearest points by products."""
+        products = query_factors(centred, self.factors.dtype) @ self.factors.mT
+        grouped = products.view(len(products), GROUP, self.n_groups)
+        groups = grouped.amin(1).topk(min(n, self.n_groups), largest=False, sorted=False).indices
+        members = torch.arange(GROUP, device=products.device)[:, None] * self.n_groups
+        places = (groups[:, None] + members).flatten(1)
+        values, chosen = products.gather(1, places).topk(n, largest=False, sorted=False)
+        return places.gather(1, chosen), values
+
+
+def product_dtype() -> torch.dtype:
+    """Return float32, or float64 if PyTorch may multiply float32 with fewer bits than these."""
+    return torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
+
+
+def point_factors(
+    points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"], dtype: torch.dtype
+) -> Float[Tensor, "N F"]:
+    """Return (−2x, |x|², 1) of points."""
+    factors = torch.ones(len(points), points.shape[1] + 2, dtype=dtype, device=points.device)
+    centred = points - centre
+    factors[:, :-2] = centred
+    factors[:, :-2] *= -2
+    factors[:, -2] = centred.square_().sum(-1)
+    return factors
+
+
+def query_factors(centred: Float64[Tensor, "Q D"], dtype: torch.dtype) -> Float[Tensor, "Q F"]:
+    """Return (y, 1, |y|²) of queries, given from the centre."""
+    factors = torch.ones(len(centred), centred.shape[1] + 2, dtype=dtype, device=centred.device)
+    factors[:, :-2] = centred
+    factors[:, -1] = centred.square().sum(-1)
+    return factors
+
+
+def largest_product(
+    squared: Float64[Tensor, " Q"],
+    squares: Float64[Tensor, " Q"],
+    n_inputs: int,
+    dtype: torch.dtype,
+) -> Float64[Tensor, " Q"]:
+    """Return the largest products of points within given squared distances.
+
+    The |x| of a point at the distance t is at most |y| + t, so its product is at most
+    t² + κ(2|y| + t)².
+
+    Args:
+        squared: t², squared distances.
+        squares: |y|² of the queries.
+        n_inputs: D.
+        dtype: Precision of the products.
+    """
+    kappa = (2 * n_inputs + 8) * torch.finfo(dtype).eps
+    return squared + kappa * (2 * squares.sqrt() + squared.sqrt()).square() + TINY
+
+
+def rank(
+    points: Float64[Tensor, "N D"],
+    queries: Float64[Tensor, "Q D"],
+    places: Int64[Tensor, "Q n"],
+    k: int,
+) -> tuple[Int64[Tensor, "Q k"], Float64[Tensor, "Q k"]]:
+    """Return the k nearest of candidates, by differences in float64.
+
+    Args:
+        points: All points.
+        queries: Queries.
+        places: Points that are candidates for each query.
+        k: Number of neighbours.
+    """
+    chosen = points.index_select(0, places.reshape(-1)).view(*places.shape, points.shape[1])
+    squared = (chosen - queries[:, None]).square_().sum(-1)
+    if squared.is_cuda:
+        order = squared.argsort(dim=1)[:, :k]
+    else:  # NumPy sorts short rows several times as fast
+        order = torch.from_numpy(np.argsort(squared.numpy(), axis=1)[:, :k])
+    return places.gather(1, order), squared.gather(1, order)
+
+
+def _nearest_by_differences(
+    points: Float64[Tensor, "N D"], queries: Float64[Tensor, "q D"], k: int
+) -> tuple[Int64[Tensor, "q k"], Float64[Tensor, "q k"]]:
+    """Return the nearest points and their squared distances, without any product."""
+    distances = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist")
+    if distances.is_cuda:
+        chosen = distances.topk(k, largest=False).indices
+    else:  # NumPy partitions several times as fast
+        chosen = torch.from_numpy(np.argpartition(distances.numpy(), k - 1, axis=1)[:, :k])
+    return rank(points, queries, chosen, k)
