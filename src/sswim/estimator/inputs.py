@@ -205,8 +205,8 @@ def _names(coordinates: Coordinates, columns: Any) -> tuple[str, str] | None:
     if coordinates is None:
         return None
     first, second = (
-        columns[each] if isinstance(each, int) and each < len(columns) else str(each)
-        for each in coordinates
+        columns[place] if isinstance(place, int) and place < len(columns) else str(place)
+        for place in coordinates
     )
     return first, second
 
@@ -466,7 +466,7 @@ def require_known_targets(y: Any) -> None:
     values = array.reshape(len(array), -1)
     missing = np.zeros(values.shape, dtype=bool)
     if values.dtype == object:
-        missing = np.array([[is_missing(each) for each in row] for row in values])
+        missing = np.array([[is_missing(value) for value in row] for row in values])
     elif values.dtype.kind in "fMm":
         missing = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
     if n_missing := int(missing.any(axis=1).sum()):
@@ -495,10 +495,10 @@ def without_times(name: str, values: Any) -> Any:
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "MmO":
         return values
     if values.dtype == object:
-        missing = np.array([is_missing(each) for each in values.flat], dtype=bool)
+        missing = np.array([is_missing(value) for value in values.flat], dtype=bool)
         values = np.where(missing.reshape(values.shape), np.nan, values)
     times = (np.datetime64, np.timedelta64, date, timedelta)
-    if kinds := {type(each).__name__ for each in values.flat if isinstance(each, times)}:
+    if kinds := {type(value).__name__ for value in values.flat if isinstance(value, times)}:
         raise UserError(
             f"{name} must hold numbers. Got {', '.join(sorted(kinds))}; convert dates and times to "
             "numbers, as in (times - start) / np.timedelta64(1, 'D')."
@@ -595,7 +595,7 @@ def read_labels(groups: Any, n_rows: int) -> list[str]:
         raise UserError(
             f"groups must have one label for each of the {n_rows} rows. Got shape {array.shape}."
         )
-    return [_label(each) for each in array.tolist()]
+    return [_label(value) for value in array.tolist()]
 
 
 def _label(value: Any) -> str:

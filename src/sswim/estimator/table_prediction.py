@@ -72,7 +72,7 @@ def predicted_columns(
         quantiles = regressor.predict_quantiles(inputs, levels, method=method)
         quantiles = quantiles.reshape(-1, len(levels))
     moments = (mixture.mean, mixture.standard_deviation)
-    columns = (finite(each).cpu().numpy()[:, 0] for each in moments)
+    columns = (finite(values).cpu().numpy()[:, 0] for values in moments)
     return dict(zip(NAMES, (*columns, *quantiles.T), strict=True))
 
 

@@ -201,11 +201,11 @@ def _tensor(name: str, values: Any, dtype: torch.dtype) -> Tensor:
         raise UserError(f"{name} must be an array of numbers: {error}") from error
     if not tensor.isfinite().all():
         bad = int((~tensor.isfinite()).sum())
-        found, cure = "NaN or infinite", "drop or impute these rows first"
+        trouble, cure = "NaN or infinite", "drop or impute these rows first"
         if values.isfinite().all():
-            found, cure = "too large", "use float64, or divide the column by a constant"
+            trouble, cure = "too large", "use float64, or divide the column by a constant"
         raise UserError(
-            f"{name} must be finite in {str(dtype).removeprefix('torch.')}. Got {bad} {found} "
+            f"{name} must be finite in {str(dtype).removeprefix('torch.')}. Got {bad} {trouble} "
             f"values; {cure}."
         )
     return tensor

@@ -258,15 +258,15 @@ def tame(
     low, high = scaling.input_low.clone(), scaling.input_high.clone()
     for number, column in enumerate(sample.inputs.mean.to(torch.float64).cpu().numpy().T):
         bottom, top = lowest[number].item(), highest[number].item()
-        found = None if number in bounded else _range(column, bottom, top)
-        if found is None:
+        limits = None if number in bounded else _range(column, bottom, top)
+        if limits is None:
             continue
-        low[number], high[number] = found
+        low[number], high[number] = limits
         name = f"Column {number} of X" if names is None else f"Input {names[number]!r}"
-        wild = top if top > found[1] else bottom
+        wild = top if top > limits[1] else bottom
         warnings.warn(
             f"{name} has a value, {wild:.4g}, that is more than {_FAR:.0e} times as far from the "
-            f"median as half of the values. Values outside {found[0]:.4g} to {found[1]:.4g} are "
+            f"median as half of the values. Values outside {limits[0]:.4g} to {limits[1]:.4g} are "
             "taken as these limits: correct or remove it if it is a mistake.",
             stacklevel=3,
         )

@@ -145,8 +145,8 @@ class TimeColumn:
             for cycle in self.cycles
             for wave in (np.cos, np.sin)
         ]
-        found = np.stack(waves if self.is_time_of_day else [seconds, *waves], axis=1)
-        return _with_indicator(found, np.isnan(seconds), self)
+        inputs = np.stack(waves if self.is_time_of_day else [seconds, *waves], axis=1)
+        return _with_indicator(inputs, np.isnan(seconds), self)
 
     def _require_same_sort(self, dtype: pa.DataType) -> None:
         """Raise unless values have a date, and a time zone, where those of ``fit`` had one."""
@@ -370,10 +370,10 @@ def _with_missing(names: list[str], column: Column) -> list[str]:
 
 
 def _with_indicator(
-    found: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
+    inputs: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
 ) -> Float64[np.ndarray, "N e"]:
     """Add the input that says that a value is missing, if there is one."""
-    return np.column_stack((found, missing.astype(float))) if column.has_missing else found
+    return np.column_stack((inputs, missing.astype(float))) if column.has_missing else inputs
 
 
 def _parsed(
@@ -428,9 +428,9 @@ def level_codes(
     """
     require_kind(name, values.type, "category")
     texts = as_levels(values)
-    found = pc.index_in(texts, value_set=_as_array(levels))
+    places = pc.index_in(texts, value_set=_as_array(levels))
     missing = texts.is_null().to_numpy()
-    codes = np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
+    codes = np.asarray(pc.fill_null(places, -1).to_numpy(), dtype=np.int64)
     unknown = (codes < 0) & ~missing
     if warn and unknown.any():
         some = texts.filter(pa.array(unknown)).unique().to_pylist()

@@ -1,10 +1,7 @@
 """The dialect of a CSV file: its separator, its decimal mark and its encoding.
 
-What a user may say about a CSV file; the rest is found by reading its first rows.
-
-The bytes and the text of a CSV file, compressed or not.
-
-The records of a CSV file as they are written: cells, quotes and line ends.
+A user may give them; else they are found in the first rows. The text of a file, compressed or not,
+is cut into records and cells as they are written, with their quotes and line ends.
 """
 
 from __future__ import annotations
@@ -186,7 +183,8 @@ def find_encoding(path: str | Path) -> str:
             return encoding
     if b"\0" in start:  # UTF-16 of Western text, without a mark
         return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
-    return next((each for each in ("utf-8", "cp1252") if _decodes(path, each)), "latin-1")
+    valid = (encoding for encoding in ("utf-8", "cp1252") if _decodes(path, encoding))
+    return next(valid, "latin-1")
 
 
 def _decodes(path: str | Path, encoding: str) -> bool:
@@ -217,8 +215,8 @@ class _TabbedStream(io.RawIOBase):
         if not self._pending:
             self._pending = next(self._lines, b"")
         size = len(self._pending) if size < 0 else size
-        found, self._pending = self._pending[:size], self._pending[size:]
-        return found
+        text, self._pending = self._pending[:size], self._pending[size:]
+        return text
 
 
 def _tabbed(text: Iterable[bytes]) -> Iterator[bytes]:
@@ -253,11 +251,11 @@ def split_records(blocks: Iterable[bytes], separator: str) -> Iterator[bytes]:
     for block in blocks:
         rest += block
         start = 0
-        while found := match(rest, start):
-            if found.end() == len(rest) and rest.endswith(b"\r"):
+        while record := match(rest, start):
+            if record.end() == len(rest) and rest.endswith(b"\r"):
                 break  # the next block may begin with the other half of the line end
-            yield found[0]
-            start = found.end()
+            yield record[0]
+            start = record.end()
         rest = rest[start:]
     if rest:
         yield rest
@@ -273,9 +271,9 @@ def record_blocks(blocks: Iterable[bytes], separator: str, size: int) -> Iterato
             continue
         end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
         if b'"' in rest:
-            found = many(rest)
-            assert found is not None  # it may be empty
-            end = found.end()
+            records = many(rest)
+            assert records is not None  # it may be empty
+            end = records.end()
         if end:
             yield rest[:end]
             rest = rest[end:]
@@ -295,8 +293,8 @@ def cell_spans(text: bytes, separator: str) -> Iterator[tuple[int, int]]:
     """Yield where each cell of a record without line end begins and ends, with its quotes."""
     start = 0
     while start <= len(text):
-        found = _cell(separator).match(text, start)
-        end = found.end() if found else len(text)  # the last quote may be open
+        cell = _cell(separator).match(text, start)
+        end = cell.end() if cell else len(text)  # the last quote may be open
         yield start, end
         start = end + len(separator)
 
@@ -319,9 +317,9 @@ def without_line_end(record: bytes) -> bytes:
 
 
 def _unquoted(cell: bytes) -> bytes:
-    if not (found := _QUOTED.fullmatch(cell)):
+    if not (quoted := _QUOTED.fullmatch(cell)):
         return cell
-    return found[1].replace(b'""', b'"') + found[2]
+    return quoted[1].replace(b'""', b'"') + quoted[2]
 
 
 @functools.cache
@@ -461,18 +459,18 @@ def _find_separator(head: bytes, whole: bool, usual: str, n_names: int) -> str:
     If there are several such separators, the one with most numbers is taken, and the usual one if
     this does not decide. If there is none, the file has one column, or it is broken.
     """
-    candidates = [usual, *(each for each in SEPARATORS if each not in (usual, BLANKS))]
-    found = {each: _records(head, whole, each) for each in candidates}
-    if regular := [each for each in candidates if _is_regular(found[each], n_names)]:
-        return max(regular, key=lambda each: _share_of_numbers(found[each][n_names:]))
-    if broken := [each for each in candidates if found[each] and len(found[each][0]) > 1]:
+    others = (mark for mark in SEPARATORS if mark not in (usual, BLANKS))
+    records = {mark: _records(head, whole, mark) for mark in (usual, *others)}
+    if regular := [mark for mark, cells in records.items() if _is_regular(cells, n_names)]:
+        return max(regular, key=lambda mark: _share_of_numbers(records[mark][n_names:]))
+    if broken := [mark for mark, cells in records.items() if cells and len(cells[0]) > 1]:
         return broken[0]
     blanks = _records(head, whole, BLANKS)
     if _is_regular(blanks, n_names) and (
         has_short_header(blanks) or _share_of_numbers(blanks[n_names:]) == 1.0
     ):
         return BLANKS
-    single = (each for each in candidates if {len(cells) for cells in found[each]} == {1})
+    single = (mark for mark, cells in records.items() if {*map(len, cells)} == {1})
     return next(single, usual)
 
 
@@ -526,16 +524,16 @@ def _find_decimal(records: Sequence[Sequence[str]]) -> tuple[str, str]:
 
 def _notes(dialect: CsvDialect, options: CsvOptions, usual: str) -> Iterator[str]:
     """Say what was found and is not usual."""
-    found = []
+    unusual = []
     if options.separator is None and dialect.separator != usual:
-        found.append(("separator", separator_words(dialect.separator)))
+        unusual.append(("separator", separator_words(dialect.separator)))
     if options.decimal is None and dialect.decimal != ".":
-        found.append(("decimal", "comma"))
+        unusual.append(("decimal", "comma"))
     if options.encoding is None and not is_utf8(dialect.encoding):
-        found.append(("encoding", dialect.encoding))
-    if found:
-        words = _join([f"{name} {value}" for name, value in found], "and")
-        names = _join([f"--{name}" for name, _ in found], "or")
+        unusual.append(("encoding", dialect.encoding))
+    if unusual:
+        words = _join([f"{name} {value}" for name, value in unusual], "and")
+        names = _join([f"--{name}" for name, _ in unusual], "or")
         yield f"Read with {words}; give {names} if this is wrong."
 
 

@@ -138,22 +138,22 @@ class CsvFile:
     def open(cls, path: str | Path, options: CsvOptions) -> CsvFile:
         """Find the dialect and the names of a file."""
         with _csv_errors(path):
-            found = sniff(path, options)
-            if not found.records:
+            sniffed = sniff(path, options)
+            if not sniffed.records:
                 raise ValueError("Empty CSV file")
         has_header = options.header is not False
-        names = found.records[0]
-        if has_header and has_short_header(found.records):
+        names = sniffed.records[0]
+        if has_header and has_short_header(sniffed.records):
             names = ("", *names)
         columns = read_names(names, path, options.header)
         return cls(
             str(path),
-            found.dialect,
+            sniffed.dialect,
             columns,
-            found.n_empty + 1 if has_header else 0,
-            len(found.records) > has_header or not found.is_whole,
-            _codes(columns.names, found.records[int(has_header) :]),
-            (*found.notes, *columns.notes),
+            sniffed.n_empty + 1 if has_header else 0,
+            len(sniffed.records) > has_header or not sniffed.is_whole,
+            _codes(columns.names, sniffed.records[int(has_header) :]),
+            (*sniffed.notes, *columns.notes),
         )
 
     @property
@@ -243,12 +243,12 @@ def _csv_errors(path: str | Path) -> Iterator[None]:
 
 def _codes(names: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return the columns with numbers that have leading zeros, and the first such number."""
-    found: dict[str, str] = {}
+    codes: dict[str, str] = {}
     for record in records:
         for name, cell in zip(names, record, strict=False):  # a record may be broken
             if _CODE.fullmatch(cell):
-                found.setdefault(name, cell)
-    return found
+                codes.setdefault(name, cell)
+    return codes
 
 
 @dataclass
@@ -266,8 +266,9 @@ class CsvScan:
         starts = {0, 1, self.n_rows, self.n_rows + 1}
         first = self.n_rows
         for part in parts:
-            for each in part.schema:
-                self.types[each.name] = merge_types(self.types.get(each.name, pa.null()), each.type)
+            for column in part.schema:
+                known = self.types.get(column.name, pa.null())
+                self.types[column.name] = merge_types(known, column.type)
             if part.num_rows:
                 starts &= _starts(file, part, self.n_rows - first)
             self.n_rows += part.num_rows
@@ -277,7 +278,7 @@ class CsvScan:
         """Return the columns that are not part of the table, and what to say about each of them."""
         if options.has_model:
             return {}
-        found = {
+        notes = {
             name: f"{_number(file, name)} has neither a name nor values: it is left out."
             for name in file.columns.unnamed
             if pa.types.is_null(self.types[name])
@@ -285,11 +286,11 @@ class CsvScan:
         index = file.columns.index
         if index is not None and self.counts_rows and not options.keep_index:
             unnamed = " has no name and" if index in file.columns.unnamed else ""
-            found[index] = (
+            notes[index] = (
                 f"{_number(file, index)}{unnamed} only counts the rows: it is left out; give "
                 "--keep-index to use it."
             )
-        return found if len(found) < len(file.names) else {}
+        return notes if len(notes) < len(file.names) else {}
 
     def notes(self, file: CsvFile, options: CsvOptions) -> Iterator[str]:
         """Say what was decided about columns, one line each."""
@@ -317,10 +318,10 @@ def look_through(scan: CsvScan, file: CsvFile, options: CsvOptions) -> CsvScan:
     types = file.text_types(options)
     if text_size(file.path) > PASS_BYTES:
         first = next(file.parts(types)).schema
-        found = replace(scan, types=dict(scan.types))
+        fast = replace(scan, types=dict(scan.types))
         with suppress(TableError):
-            found.add(file, file.stream({each.name: each.type for each in first}, first.names))
-            return found
+            fast.add(file, file.stream({column.name: column.type for column in first}, first.names))
+            return fast
     scan.add(file, file.parts(types))
     return scan
 
@@ -331,11 +332,11 @@ def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
-    numbers = [pa.types.is_integer(each) or pa.types.is_floating(each) for each in (one, other)]
+    numbers = [pa.types.is_integer(dtype) or pa.types.is_floating(dtype) for dtype in (one, other)]
     if all(numbers):
         return pa.float64()
     if all(map(_is_local_time, (one, other))):
-        units = [each.unit for each in (one, other) if pa.types.is_timestamp(each)]
+        units = [dtype.unit for dtype in (one, other) if pa.types.is_timestamp(dtype)]
         return pa.timestamp("ns" if "ns" in units else "s")
     return pa.string()
 
@@ -427,8 +428,10 @@ class CsvTable:
     def written_types(self) -> dict[str, pa.DataType]:
         """Types of all columns that keep what is written in the files, such as leading zeros."""
         types = {field.name: field.type for field in self.schema}
-        found = [written_types(file, types) for file in self.files]
-        return {name: reduce(merge_types, (each[name] for each in found)) for name in found[0]}
+        by_file = [written_types(file, types) for file in self.files]
+        return {
+            name: reduce(merge_types, (types[name] for types in by_file)) for name in by_file[0]
+        }
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows: every n-th chunk, for n shares."""
@@ -451,16 +454,16 @@ def written_types(file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, 
         file: The file.
         types: Types of some columns as they are read; the others are text.
     """
-    found = {name: types.get(name, pa.string()) for name in file.names}
-    found = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in found.items()}
-    numbers = [name for name, dtype in found.items() if _is_number(dtype)]
+    written = {name: types.get(name, pa.string()) for name in file.names}
+    written = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in written.items()}
+    numbers = [name for name, dtype in written.items() if _is_number(dtype)]
     for batch in file.stream(dict.fromkeys(numbers, pa.string()), numbers) if numbers else ():
         for name in batch.schema.names:
             is_integer = pa.types.is_integer(types[name])
             pattern = _NOT_INTEGER if is_integer else _NOT_NUMBER
             if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
-                found[name] = pa.string()
-    return found
+                written[name] = pa.string()
+    return written
 
 
 _NOT_INTEGER = r"^\s*(\+|[+-]?0[0-9xX])"

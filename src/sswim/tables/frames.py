@@ -1,7 +1,4 @@
-"""Data frames of any library, and arrays, as Arrow tables.
-
-Points of a GeoDataFrame as two columns of numbers.
-"""
+"""Data frames of any library, and arrays, as Arrow tables; points become two columns of numbers."""
 
 from __future__ import annotations
 
@@ -152,10 +149,9 @@ def array_table(X: Any, names: Sequence[str]) -> pa.Table:
             f"X must be a two-dimensional array of {len(names)} columns ({quote_names(names)}), as "
             f"in fit. Got X.shape={array.shape}. Reshape a single row with X.reshape(1, -1)."
         )
-    if array.dtype != object:
-        return pa.table([_numeric_array(*each) for each in zip(array.T, names, strict=True)], names)
+    convert = _object_array if array.dtype == object else _numeric_array
     columns = zip(array.T, names, strict=True)
-    return pa.table([_object_array(column, name) for column, name in columns], names=list(names))
+    return pa.table([convert(column, name) for column, name in columns], names=list(names))
 
 
 def _from_pandas(frame: Any) -> pa.Table:
@@ -180,7 +176,7 @@ def _from_series(series: Any, name: str) -> pa.Array:
         "PeriodDtype",
     ):
         # Whole ends of intervals have no fraction: those of integers are floats if one is missing.
-        labels = [re.sub(r"\.0(?=[,\])])", "", str(each)) for each in series.cat.categories]
+        labels = [re.sub(r"\.0(?=[,\])])", "", str(interval)) for interval in series.cat.categories]
         series = series.cat.rename_categories(labels)
     if series.dtype == object:
         return _object_array(series.to_numpy(), name)

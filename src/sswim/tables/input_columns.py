@@ -185,22 +185,22 @@ class DegreesInput:
 
 def input_columns(schema: Schema) -> list[InputColumn]:
     """Return the columns of a schema that became inputs, in the order in which they were given."""
-    found: dict[str, InputColumn] = {}
+    by_name: dict[str, InputColumn] = {}
     if schema.sphere is not None:
         for is_longitude in (True, False):
             degrees = DegreesInput(schema.sphere, is_longitude)
-            found[degrees.name] = degrees
+            by_name[degrees.name] = degrees
     first = 3 if schema.sphere is not None else 0
     for column in schema.columns:
-        if column.name in found or not column.inputs:
+        if column.name in by_name or not column.inputs:
             continue
         places = tuple(range(first, first + len(column.inputs)))
         first = places[-1] + 1
         if isinstance(column, NumberColumn):
-            found[column.name] = NumberInput(column.name, places)
+            by_name[column.name] = NumberInput(column.name, places)
         elif isinstance(column, TimeColumn):
-            found[column.name] = TimeInput(column, places)
+            by_name[column.name] = TimeInput(column, places)
         else:
             assert isinstance(column, CategoryColumn | LevelMeansColumn)
-            found[column.name] = CategoryInput(column, places)
-    return [found[name] for name in schema.names if name in found]
+            by_name[column.name] = CategoryInput(column, places)
+    return [by_name[name] for name in schema.names if name in by_name]

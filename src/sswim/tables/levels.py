@@ -76,8 +76,8 @@ class LevelSums:
         n_cells = len(texts) * N_FOLDS
         once = np.ones(len(folds)) if weight is None else weight
         columns = [once, *(once * column for column in targets.T)]
-        found = [np.bincount(codes, column, n_cells) for column in columns]
-        sums = np.stack(found, axis=1).reshape(len(texts), N_FOLDS, len(columns))
+        totals = [np.bincount(codes, column, n_cells) for column in columns]
+        sums = np.stack(totals, axis=1).reshape(len(texts), N_FOLDS, len(columns))
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
         self._merge(texts, sums, counts)
 
@@ -211,8 +211,8 @@ class TextFindings:
         encoded = texts.drop_null().combine_chunks().dictionary_encode()
         distinct = encoded.dictionary
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(distinct))
-        for found, formats in ((self.numbers, NUMBER_FORMATS), (self.times, TIME_FORMATS)):
-            for name, misfits in found.items():
+        for candidates, formats in ((self.numbers, NUMBER_FORMATS), (self.times, TIME_FORMATS)):
+            for name, misfits in candidates.items():
                 bad = formats[name].parse(distinct).is_null().to_numpy(zero_copy_only=False)
                 some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
                 misfits.add(some, int(counts[bad].sum()))
@@ -220,10 +220,10 @@ class TextFindings:
 
     def _drop_formats(self) -> None:
         """Forget the formats that are not possible, except the plainest one of numbers."""
-        for found in (self.numbers, self.times):
-            for name in [name for name, misfits in found.items() if misfits.are_many]:
+        for candidates in (self.numbers, self.times):
+            for name in [name for name, misfits in candidates.items() if misfits.are_many]:
                 if name != ".":
-                    del found[name]
+                    del candidates[name]
 
     def merge(self, other: TextFindings) -> None:
         """Add what was found in other rows."""
@@ -250,9 +250,9 @@ class TextFindings:
             reason = "it has no values"
             return IgnoredColumn(name, reason), None, [f"Column {name!r} is not used: {reason}."]
         if self.is_plain:
-            found = self._as_numbers(name) or self._as_times(name)
-            if found is not None:
-                return found[0], None, found[1]
+            parsed = self._as_numbers(name) or self._as_times(name)
+            if parsed is not None:
+                return parsed[0], None, parsed[1]
         return self._as_levels(name, targets)
 
     def _as_numbers(self, name: str) -> tuple[Column, list[str]] | None:
@@ -292,11 +292,11 @@ class TextFindings:
         )
         return column, notes
 
-    def _best_formats(self, found: dict[str, Misfits]) -> list[str]:
+    def _best_formats(self, candidates: dict[str, Misfits]) -> list[str]:
         """Return the formats that most texts have, if few enough texts have another."""
         possible = {
             name: misfits.n_rows
-            for name, misfits in found.items()
+            for name, misfits in candidates.items()
             if not misfits.are_many and misfits.n_rows <= MAX_MARKED * self.n_texts
         }
         return [name for name, n_rows in possible.items() if n_rows == min(possible.values())]
@@ -373,22 +373,22 @@ _ROUNDING = 1e-14
 
 
 def encode_levels(
-    name: str, found: LevelSums, targets: Sequence[Moments], shown: CategoryColumn | None = None
+    name: str, collected: LevelSums, targets: Sequence[Moments], shown: CategoryColumn | None = None
 ) -> tuple[LevelMeansColumn, Float64[np.ndarray, "L K T"]]:
     """Make a column of mean targets; return also those without each fold, for rows of training.
 
     Args:
         name: Name of the column.
-        found: Levels and the sums of their targets.
+        collected: Levels and the sums of their targets.
         targets: Moments of the targets of each fold.
         shown: The indicators of common levels.
     """
-    assert found.sums is not None
-    levels = found.sorted_levels()
-    order = [found.index[level] for level in levels]
-    nothing = np.zeros((1, *found.sums.shape[1:]))
-    of_missing = found.sums[[found.index[None]]] if None in found.index else nothing
-    sums = np.concatenate((found.sums[order], of_missing, nothing))
+    assert collected.sums is not None
+    levels = collected.sorted_levels()
+    order = [collected.index[level] for level in levels]
+    nothing = np.zeros((1, *collected.sums.shape[1:]))
+    of_missing = collected.sums[[collected.index[None]]] if None in collected.index else nothing
+    sums = np.concatenate((collected.sums[order], of_missing, nothing))
     means = _means_of(sums, targets)
     # Sums of the other folds, and not all sums less those of a fold, so that its targets are not
     # even in the rounding.

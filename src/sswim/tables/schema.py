@@ -217,8 +217,8 @@ class Schema:
 
 
 _KINDS: dict[str, type] = {
-    each.kind: each
-    for each in (NumberColumn, TimeColumn, CategoryColumn, LevelMeansColumn, IgnoredColumn)
+    column.kind: column
+    for column in (NumberColumn, TimeColumn, CategoryColumn, LevelMeansColumn, IgnoredColumn)
 }
 
 
@@ -253,11 +253,11 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> Any:
-    return [_listed(each) for each in value] if isinstance(value, tuple | list) else value
+    return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _tupled(value: Any) -> Any:
-    return tuple(_tupled(each) for each in value) if isinstance(value, list) else value
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value
 
 
 def _column(content: Any) -> Column:
@@ -266,7 +266,7 @@ def _column(content: Any) -> Column:
     if kind is None:
         raise _inconsistent(rule, content)
     given = {name: _tupled(value) for name, value in content.items() if name != "kind"}
-    if {each.name for each in fields(kind)} != set(given):
+    if {entry.name for entry in fields(kind)} != set(given):
         raise _inconsistent(rule, content)
     if isinstance(given.get("shown"), dict):
         given["shown"] = _column({"kind": CategoryColumn.kind, **given["shown"]})

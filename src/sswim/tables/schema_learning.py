@@ -86,9 +86,9 @@ def learn_schema(
     _require_names("coordinates", coordinates or (), columns)
     mine = Findings(
         {
-            each.name: TextFindings(is_text(each.type) and each.name not in text)
-            for each in columns
-            if kind_of(each.type) == "category" or each.name in text
+            column.name: TextFindings(is_text(column.type) and column.name not in text)
+            for column in columns
+            if kind_of(column.type) == "category" or column.name in text
         }
     )
     try:
@@ -98,8 +98,8 @@ def learn_schema(
         if merge is None:
             raise
         mine.error = str(error)
-    found = _together([mine] if merge is None else merge(mine))
-    return _learnt(found, columns, target, coordinates)
+    findings = _together([mine] if merge is None else merge(mine))
+    return _learnt(findings, columns, target, coordinates)
 
 
 @dataclass
@@ -138,8 +138,8 @@ class Findings:
         self.n_rows += other.n_rows
         for name, count in other.n_missing.items():
             self.n_missing[name] = self.n_missing.get(name, 0) + count
-        for name, found in other.texts.items():
-            self.texts[name].merge(found)
+        for name, texts in other.texts.items():
+            self.texts[name].merge(texts)
         if other.targets:
             self._add_targets(other.targets)
         if other.sample is not None:
@@ -168,53 +168,60 @@ def _moments(rows: TargetedRows, which: Bool[np.ndarray, " n"]) -> Moments:
 
 def _together(findings: list[Findings]) -> Findings:
     """Return what all processes have found."""
-    if errors := [each.error for each in findings if each.error]:
+    if errors := [part.error for part in findings if part.error]:
         raise TableError(errors[0])
     total = findings[0]
-    for each in findings[1:]:
-        total.merge(each)
+    for part in findings[1:]:
+        total.merge(part)
     return total
 
 
 def _learnt(
-    found: Findings, columns: pa.Schema, target: str, coordinates: tuple[str, str] | None
+    findings: Findings, columns: pa.Schema, target: str, coordinates: tuple[str, str] | None
 ) -> LearntSchema:
     """Return the schema of what was found."""
-    if found.sample is None or not found.targets:
+    if findings.sample is None or not findings.targets:
         raise TableError("A table must have at least one row that can be used. Got none.")
     made: list[Column] = []
     notes: list[str] = []
     fold_means: dict[str, Float64[np.ndarray, "L K T"]] = {}
-    for each in columns:
-        column: Column
-        if each.name in found.texts:
-            column, means, more = found.texts[each.name].learn(each.name, found.targets)
+    for arrow_field in columns:
+        name, column = arrow_field.name, None
+        if name in findings.texts:
+            column, means, more = findings.texts[name].learn(name, findings.targets)
             notes += more
             if means is not None:
-                fold_means[each.name] = means
-        elif found.n_missing[each.name] == found.n_rows:
-            column = IgnoredColumn(each.name, "it has no values")
-            notes.append(f"Column {each.name!r} is not used: {column.reason}.")
-        elif kind_of(each.type) == "time":
-            column = TimeColumn(
-                each.name,
-                is_telling(found.n_missing[each.name], found.n_rows),
-                zone=getattr(each.type, "tz", None) or "",
-                is_time_of_day=pa.types.is_time(each.type),
-            )
+                fold_means[name] = means
         else:
-            column = NumberColumn(each.name, is_telling(found.n_missing[each.name], found.n_rows))
-        if isinstance(column, TimeColumn):
-            column = _with_cycles(column, found.sample)
-        made.append(column)
-    sphere = None if coordinates is None else _sphere(coordinates, made, found.sample)
+            column = _column_without_text(arrow_field, findings.n_missing[name], findings.n_rows)
+            if isinstance(column, IgnoredColumn):
+                notes.append(f"Column {name!r} is not used: {column.reason}.")
+        made.append(
+            _with_cycles(column, findings.sample) if isinstance(column, TimeColumn) else column
+        )
+    sphere = None if coordinates is None else _sphere(coordinates, made, findings.sample)
     schema = Schema(target, tuple(made), sphere)
     if not schema.feature_names:
         raise TableError(
             "At least one column must be of use. Got none: " + " ".join(notes or ["no columns."])
         )
-    sample = schema.encode(found.sample)[:, ~schema.indicators]
+    sample = schema.encode(findings.sample)[:, ~schema.indicators]
     return LearntSchema(schema, learn_imputer(sample), fold_means, tuple(notes))
+
+
+def _column_without_text(arrow_field: pa.Field, n_missing: int, n_rows: int) -> Column:
+    """Return the column that numbers or times make."""
+    if n_missing == n_rows:
+        return IgnoredColumn(arrow_field.name, "it has no values")
+    has_missing = is_telling(n_missing, n_rows)
+    if kind_of(arrow_field.type) != "time":
+        return NumberColumn(arrow_field.name, has_missing)
+    return TimeColumn(
+        arrow_field.name,
+        has_missing,
+        zone=getattr(arrow_field.type, "tz", None) or "",
+        is_time_of_day=pa.types.is_time(arrow_field.type),
+    )
 
 
 def _with_cycles(column: TimeColumn, sample: pa.Table) -> TimeColumn:
@@ -241,7 +248,7 @@ def _sphere(coordinates: tuple[str, str], columns: list[Column], sample: pa.Tabl
     """Return how two columns become points on the sphere."""
     degrees = []
     for name in coordinates:
-        (column,) = (each for each in columns if each.name == name)
+        column = next(column for column in columns if column.name == name)
         if not isinstance(column, NumberColumn):
             raise TableError(f"Coordinates must be degrees. Got {name!r}, which holds no numbers.")
         degrees.append(column.encode(sample.column(name))[:, 0])
@@ -251,14 +258,16 @@ def _sphere(coordinates: tuple[str, str], columns: list[Column], sample: pa.Tabl
 def _require_kinds(columns: pa.Schema) -> None:
     """Raise one error about all columns that cannot be inputs."""
     bad = [
-        each for each in columns if kind_of(each.type) is None and not pa.types.is_null(each.type)
+        column
+        for column in columns
+        if kind_of(column.type) is None and not pa.types.is_null(column.type)
     ]
     if bad:
         raise TableError(
             "\n".join(
                 "An input must be a number, a date, a time, text or a category. Got column "
-                f"{each.name!r} of type {each.type}; leave it out (--drop)."
-                for each in bad
+                f"{column.name!r} of type {column.type}; leave it out (--drop)."
+                for column in bad
             )
         )
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Protocol, runtime_checkable
 
@@ -214,7 +215,7 @@ def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
     if absent := [name for name in names if name not in known]:
         folded = {name.casefold(): name for name in present}
         matches = [difflib.get_close_matches(name.casefold(), folded) for name in absent]
-        close = [folded[match] for each in matches for match in each]
+        close = [folded[match] for match in chain.from_iterable(matches)]
         # Without a close name, all names: they show if a file has another separator.
         hint = f"close to it: {quote_names(close)}" if close else f"it has {quote_names(present)}"
         raise TableError(

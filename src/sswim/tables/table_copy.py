@@ -1,13 +1,8 @@
 """Copies of the files of a table, with further columns of numbers.
 
-Formulas in CSV files: text that a spreadsheet would run, made plain text by an apostrophe.
-
-Copies of CSV files with further cells at the end of each record.
-
-All that a file has is copied byte for byte: quotes, line ends, encoding and byte-order mark. Cells
-that a spreadsheet would run are changed on request only.
-
-The files of a table, each as a table of its own.
+A CSV file is copied byte for byte: quotes, line ends, encoding and byte-order mark stay, and new
+cells stand at the end of each record. Cells that a spreadsheet would run, formulas, become plain
+text by an apostrophe, on request only.
 """
 
 from __future__ import annotations
@@ -64,17 +59,17 @@ def plain_record(record: bytes, separator: str) -> bytes:
         separator: Character between its cells.
     """
     if separator == BLANKS:
-        return re.sub(rb"\S+", lambda found: plain_cell(found[0]), record)
+        return re.sub(rb"\S+", lambda cell: plain_cell(cell[0]), record)
     cells = [plain_cell(record[start:end]) for start, end in cell_spans(record, separator)]
     return separator.encode().join(cells)
 
 
 def plain_cell(cell: bytes) -> bytes:
     """Return a cell, with its quotes if it has any, that is no formula."""
-    found = _FORMULA.fullmatch(cell)
-    if found is None or _PLAIN.fullmatch(found[2]):
+    formula = _FORMULA.fullmatch(cell)
+    if formula is None or _PLAIN.fullmatch(formula[2]):
         return cell
-    start = found[1].find(b'"') + 1  # inside the quotes
+    start = formula[1].find(b'"') + 1  # inside the quotes
     return cell[:start] + b"'" + cell[start:]
 
 
@@ -170,7 +165,8 @@ class CsvCopy:
             columns: Values of the new columns in the rows that do.
         """
         cells = _number_cells([columns[name] for name in self._names], self._file.dialect)
-        self._write(self._with_cells([next(cells) if each else None for each in kept.tolist()]))
+        more = [next(cells) if is_kept else None for is_kept in kept.tolist()]
+        self._write(self._with_cells(more))
 
     def finish(self) -> None:
         """Copy what follows the last row: nothing but empty lines."""
@@ -182,7 +178,7 @@ class CsvCopy:
     def _with_cells(self, cells: Iterable[bytes | None]) -> Iterator[bytes]:
         """Return the next records with new cells; those whose cells are None are left out."""
         separator = self._file.dialect.separator
-        for each in cells:
+        for more in cells:
             for record in self._records:
                 end = line_end(record)
                 body = record[: len(record) - len(end)]
@@ -191,8 +187,8 @@ class CsvCopy:
                 yield record
             else:
                 raise self._changed("fewer")
-            if each is not None:
-                yield (plain_record(body, separator) if self._no_formulas else body) + each + end
+            if more is not None:
+                yield (plain_record(body, separator) if self._no_formulas else body) + more + end
 
     def _changed(self, how: str) -> TableError:
         return TableError(
@@ -241,7 +237,7 @@ def _number_cells(
 ) -> Iterator[bytes]:
     """Return the numbers of each row as cells, each after a separator."""
     texts = [pa.array(column).cast(pa.string()) for column in columns]
-    texts = [pc.replace_substring(each, ".", dialect.decimal) for each in texts]
+    texts = [pc.replace_substring(text, ".", dialect.decimal) for text in texts]
     quote = '"' if dialect.separator in (dialect.decimal, "-", "+") else ""
     joined = pc.binary_join_element_wise(*texts, f"{quote}{dialect.separator}{quote}")
     start = f"{dialect.separator}{quote}".encode()
@@ -370,14 +366,14 @@ class RowReader:
 
     def take(self, n_rows: int) -> pa.Table:
         """Return the next rows."""
-        found: list[pa.Table] = []
+        parts: list[pa.Table] = []
         while n_rows > 0:
             rest = next(self._chunks) if self._rest is None else self._rest
-            found.append(rest.slice(0, n_rows))
-            n_rows -= found[-1].num_rows
-            rest = rest.slice(found[-1].num_rows)
+            parts.append(rest.slice(0, n_rows))
+            n_rows -= parts[-1].num_rows
+            rest = rest.slice(parts[-1].num_rows)
             self._rest = rest if rest.num_rows else None
-        return pa.concat_tables(found)
+        return pa.concat_tables(parts)
 
 
 @contextmanager

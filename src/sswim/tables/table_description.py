@@ -62,7 +62,7 @@ def describe_table(
     """
     table = open_table(path, csv=csv)
     usable = pa.schema(
-        [each for each in table.schema if kind_of(each.type) or pa.types.is_null(each.type)]
+        [field for field in table.schema if kind_of(field.type) or pa.types.is_null(field.type)]
     )
 
     def pieces() -> Iterator[TargetedRows]:
@@ -72,12 +72,12 @@ def describe_table(
 
     learnt = learn_schema(pieces, usable, text=text)
     columns = {column.name: column for column in learnt.schema.columns}
-    found = {name: _Seen() for name in table.schema.names}
+    columns_seen = {name: _Seen() for name in table.schema.names}
     for chunk in table.chunks(table.schema.names):
-        for name, seen in found.items():
+        for name, seen in columns_seen.items():
             seen.add(columns.get(name), chunk.table.column(name))
     described = tuple(
-        found[each.name].describe(each, columns.get(each.name)) for each in table.schema
+        columns_seen[field.name].describe(field, columns.get(field.name)) for field in table.schema
     )
     return TableDescription(_form(table), table.n_rows, described, (*table.notes, *learnt.notes))
 
@@ -107,16 +107,16 @@ class _Seen:
         self.n_missing += len(numbers) - len(known)
         self.low, self.high = known.min(initial=self.low), known.max(initial=self.high)
 
-    def describe(self, each: pa.Field, column: Column | None) -> ColumnDescription:
+    def describe(self, field: pa.Field, column: Column | None) -> ColumnDescription:
         """Return the description of the column."""
         examples = tuple(list(self.examples)[:N_EXAMPLES])
-        kind, values = self._kind(each, column)
-        return ColumnDescription(each.name, kind, values, self.n_missing, examples)
+        kind, values = self._kind(field, column)
+        return ColumnDescription(field.name, kind, values, self.n_missing, examples)
 
-    def _kind(self, each: pa.Field, column: Column | None) -> tuple[str, str]:
+    def _kind(self, field: pa.Field, column: Column | None) -> tuple[str, str]:
         match column:
             case None:
-                return f"cannot be used: type {each.type}", ""
+                return f"cannot be used: type {field.type}", ""
             case IgnoredColumn():
                 return f"not used: {column.reason}", ""
             case CategoryColumn():

@@ -92,7 +92,7 @@ class FrameSource(MemorySource):
                 first = rows.stop
 
         learnt = learn_schema(pieces, table.schema, target, text=text, coordinates=coordinates)
-        inputs = np.concatenate([learnt.encode(each.numbers, each.table) for each in pieces()])
+        inputs = np.concatenate([learnt.encode(rows.numbers, rows.table) for rows in pieces()])
         variance = None if deviation is None else learnt.schema.input_variance(deviation)
         rows = as_rows(inputs, targets, weight, variance, dtype)
         super().__init__(rows, learnt.schema.feature_names, flat_targets=flat_targets)

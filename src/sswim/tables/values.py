@@ -38,10 +38,10 @@ def kind_of(dtype: pa.DataType) -> Kind | None:
 
 def require_kind(name: str, dtype: pa.DataType, kind: Kind) -> None:
     """Raise unless a type is of a kind; any kind with an order of values can be a category."""
-    found = kind_of(dtype)
+    actual = kind_of(dtype)
     if pa.types.is_timestamp(dtype) and dtype.tz is not None:
         _require_known_zone(name, dtype)
-    if pa.types.is_null(dtype) or found == kind or (kind == "category" and found is not None):
+    if pa.types.is_null(dtype) or actual == kind or (kind == "category" and actual is not None):
         return
     raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")
 
@@ -153,11 +153,11 @@ class TimeFormat:
             return _parse_iso(texts, "us")
         if self.pattern == "ISO 8601 with offset":
             return _parse_iso(texts, "us", "UTC")
-        found = pc.strptime(texts, format=self.pattern, unit="us", error_is_null=True)
+        times = pc.strptime(texts, format=self.pattern, unit="us", error_is_null=True)
         # strptime takes 1.2.3 for a day of the year 3, and 31.02.2020 for one in March.
         day = pc.struct_field(pc.extract_regex(texts, self._regex), "day").cast(pa.int64())
-        nothing = pa.scalar(None, found.type)
-        return pc.if_else(pc.fill_null(pc.equal(pc.day(found), day), False), found, nothing)
+        nothing = pa.scalar(None, times.type)
+        return pc.if_else(pc.fill_null(pc.equal(pc.day(times), day), False), times, nothing)
 
     @property
     def _regex(self) -> str:
