@@ -259,7 +259,7 @@ def five_panels() -> tuple[Figure, dict[str, Axes]]:
 def draw_predictions(outcome: Outcome, panels: dict[Axes, WarpedGPRegressor]) -> None:
     """Draw each model's prediction into its panel, with a common vertical range."""
     for ax, model in panels.items():
-        plot_prediction(model, outcome.x[:, None], outcome.y, coverage=COVERAGE, ax=ax)
+        plot_prediction(model, outcome.x[:, None], outcome.y, level=COVERAGE, ax=ax)
     share_range(*panels)
 
 

@@ -57,7 +57,7 @@ print(f"RMSE {scores.rmse:.3f}, MNLP {scores.mnlp:.2f}, coverage of 90 % {scores
 # %%
 # The default trained several kinds of members. Their weights come from rows that each left out.
 
-for kind in model.recipe_:
+for kind in model.kinds_:
     print(f"{kind.name:20} {kind.n_members} members, weight {kind.weight:.2f}")
 
 # %%

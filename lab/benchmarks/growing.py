@@ -23,9 +23,10 @@ from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
 from sswim_lab.datasets import FOLDER_VARIABLE, split
 
-from sswim import MAP, Adam, Architecture, as_rows, start, train
 from sswim.base.devices import resolve_device
+from sswim.members import MAP, Adam, Architecture, start, train
 from sswim.members.feature_predictor import condition
+from sswim.rows import as_rows
 from sswim.rows.scaling import learn_scaling
 
 Schedule = tuple[tuple[float, int], ...]

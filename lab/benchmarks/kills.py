@@ -130,7 +130,7 @@ def train_undisturbed(name: str, folder: Path) -> Undisturbed:
 
 def command(name: str, table: Path, model: Path, kept: Path) -> list[str]:
     """Return the command that trains, and resumes if there are checkpoints."""
-    checkpoints = (f"--checkpoint={kept}", f"--every={EVERY}", "--resume")
+    checkpoints = (f"--checkpoints={kept}", f"--every={EVERY}", "--resume")
     launcher = torchrun_command(N_PROCESSES, "--standalone")
     return [*launcher, *fit_arguments(table, model, *WORKLOADS[name].options, *checkpoints)]
 

@@ -21,10 +21,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from timing import Workload, read_bytes
 from torch import Tensor
 
-from sswim import Adam, Architecture, Step, as_rows, start
+from sswim.members import Adam, Architecture, Step, start
 from sswim.members.architecture import WarpsName
 from sswim.members.model import stack_models
 from sswim.members.training import train_batch
+from sswim.rows import as_rows
 
 WARM_UP_STEPS, COUNTED_STEPS = 5, 10
 """Numbers of training steps that are not timed (programs are captured there) and that are timed."""

@@ -45,7 +45,9 @@ WAYS = {
 def predictions(folder: Path, options: list[str], command: list[str], threads: str) -> np.ndarray:
     """Fit the rows of a folder, and predict means at points within their range."""
     out = folder / "model.sswim"
-    arguments = fit_arguments(folder / "rows", out, "--max-iter", str(STEPS), "--quiet", *options)
+    arguments = fit_arguments(
+        folder / "rows", out, "--max-iter", str(STEPS), "--no-verbose", *options
+    )
     environment = {**os.environ, "OMP_NUM_THREADS": threads}
     subprocess.run([*command, *arguments], check=True, env=environment, capture_output=True)
     points = np.random.default_rng(1).normal(size=(500, N_INPUTS))

@@ -30,10 +30,11 @@ from markdown_tables import table_line
 from parquet_rows import write_file
 from timing import machine, process_bytes
 
-from sswim import Step, WarpedGPRegressor
+from sswim import WarpedGPRegressor
 from sswim.base.devices import resolve_device
 from sswim.distributed.processes import join_processes, local_device
 from sswim.estimator.settings import DType
+from sswim.members import Step
 
 FILE_ROWS = 500_000
 GROUP_ROWS = 100_000

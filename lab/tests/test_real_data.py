@@ -8,8 +8,10 @@ import pytest
 import torch
 from lab_builders.datasets import real_split, standardised_rows
 
-from sswim import Architecture, SSWIMRegressor, condition, mnlp, rmse, start, train
+from sswim import SSWIMRegressor
+from sswim.ensemble import mnlp, rmse
 from sswim.estimator.evaluation import evaluate
+from sswim.members import Architecture, condition, start, train
 
 SMALL = Architecture(n_frequencies=96, n_pseudo=48)
 

@@ -31,115 +31,59 @@ from typing import TYPE_CHECKING, Any
 from sswim.base.version import __version__
 
 if TYPE_CHECKING:
-    from sswim.base.cholesky import FactorisationError
-    from sswim.ensemble.noise_learning import learn_noise
+    from sswim.base.validation import UserError
     from sswim.ensemble.plan import Recipe
-    from sswim.ensemble.scores import mnlp, rmse
     from sswim.estimator import NeighbourGPRegressor, SSWIMRegressor, WarpedGPRegressor, load
     from sswim.estimator.evaluation import Scores, evaluate
-    from sswim.members.architecture import Architecture
     from sswim.members.checkpoints import Checkpoints
-    from sswim.members.feature_predictor import condition
-    from sswim.members.history import Step, Training
-    from sswim.members.linear_regression import Prediction
-    from sswim.members.model import SSWIM
-    from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
-    from sswim.members.predictor import Predictor
-    from sswim.members.start import enrich, start
-    from sswim.members.training import Adam, train
-    from sswim.rows.rows import Measure, Rows, as_measure, as_rows
-
-_HOMES = {
-    "base.cholesky": ("FactorisationError",),
-    "ensemble.noise_learning": ("learn_noise",),
-    "ensemble.plan": ("Recipe",),
-    "ensemble.scores": (
-        "mnlp",
-        "rmse",
-    ),
-    "estimator.evaluation": (
-        "Scores",
-        "evaluate",
-    ),
-    "estimator": ("NeighbourGPRegressor", "SSWIMRegressor", "WarpedGPRegressor", "load"),
-    "members.architecture": ("Architecture",),
-    "members.checkpoints": ("Checkpoints",),
-    "members.feature_predictor": ("condition",),
-    "members.history": (
-        "Step",
-        "Training",
-    ),
-    "members.linear_regression": ("Prediction",),
-    "members.model": ("SSWIM",),
-    "members.objective": (
-        "EVIDENCE",
-        "LEAVE_ONE_OUT",
-        "MAP",
-        "Objective",
-    ),
-    "members.predictor": ("Predictor",),
-    "members.start": (
-        "enrich",
-        "start",
-    ),
-    "members.training": (
-        "Adam",
-        "train",
-    ),
-    "rows.rows": (
-        "Measure",
-        "Rows",
-        "as_measure",
-        "as_rows",
-    ),
-}
-"""The module that defines each public name."""
-
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "EVIDENCE",
-    "LEAVE_ONE_OUT",
-    "MAP",
-    "SSWIM",
-    "Adam",
-    "Architecture",
     "Checkpoints",
-    "FactorisationError",
-    "Measure",
     "NeighbourGPRegressor",
-    "Objective",
-    "Prediction",
-    "Predictor",
     "Recipe",
-    "Rows",
     "SSWIMRegressor",
     "Scores",
-    "Step",
-    "Training",
+    "UserError",
     "WarpedGPRegressor",
     "__version__",
-    "as_measure",
-    "as_rows",
-    "condition",
-    "enrich",
     "evaluate",
-    "learn_noise",
     "load",
-    "mnlp",
-    "rmse",
-    "start",
-    "train",
 ]
+
+_HOMES = {
+    "Checkpoints": "sswim.members.checkpoints",
+    "NeighbourGPRegressor": "sswim.estimator",
+    "Recipe": "sswim.ensemble.plan",
+    "SSWIMRegressor": "sswim.estimator",
+    "Scores": "sswim.estimator.evaluation",
+    "UserError": "sswim.base.validation",
+    "WarpedGPRegressor": "sswim.estimator",
+    "evaluate": "sswim.estimator.evaluation",
+    "load": "sswim.estimator",
+}
+"""Where each public name comes from."""
+
+_MOVED = {
+    "sswim.base.cholesky": ("FactorisationError",),
+    "sswim.ensemble": ("learn_noise", "mnlp", "rmse"),
+    "sswim.members": (
+        *("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "SSWIM", "Adam", "Architecture", "Objective"),
+        *("Prediction", "Predictor", "Step", "Training", "condition", "enrich", "start", "train"),
+    ),
+    "sswim.rows": ("Measure", "Rows", "as_measure", "as_rows"),
+}
+"""Names that stood here until version 0.3, and the rooms that have them."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    if name in _HOMES:
+        globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+        return value
+    for room, names in _MOVED.items():
+        if name in names:
+            raise AttributeError(f"{name} has moved: from {room} import {name}.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

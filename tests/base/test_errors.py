@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.validation import UserError, require_coverage, require_integer, require_restartable
+from sswim.base.validation import UserError, require_integer, require_level, require_restartable
 from sswim.estimator.model_file import ModelFileError
 from sswim.members.checkpoints import CheckpointError
 from sswim.tables import TableError
@@ -22,7 +22,7 @@ def test_a_failed_factorisation_is_not_a_mistake_of_the_user() -> None:
 def test_checks_of_arguments_raise_it() -> None:
     with pytest.raises(UserError, match="n must be an integer"):
         require_integer("n", 0, 1)
-    with pytest.raises(UserError, match="coverage must lie between 0 and 1"):
-        require_coverage(2.0)
+    with pytest.raises(UserError, match="level must lie between 0 and 1"):
+        require_level(2.0)
     with pytest.raises(UserError, match="can be read once"):
         require_restartable(iter([1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -30,6 +31,15 @@ def test_every_public_name_can_be_imported(name: str) -> None:
 
 def test_public_names_are_listed_once() -> None:
     assert len(set(sswim.__all__)) == len(sswim.__all__)
+
+
+@pytest.mark.parametrize(
+    ("room", "name"), [(room, name) for room in sswim._MOVED for name in sswim._MOVED[room]]
+)
+def test_names_that_moved_say_where_they_are(room: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"{name} has moved: from {room} import {name}"):
+        getattr(sswim, name)
+    assert hasattr(import_module(room), name)
 
 
 def test_other_names_are_refused() -> None:

@@ -10,8 +10,8 @@ import pytest
 from sswim.base.validation import (
     UserError,
     require_choice,
-    require_coverage,
     require_integer,
+    require_level,
     require_positive,
     require_restartable,
     require_tail,
@@ -46,17 +46,17 @@ def test_other_numbers_are_refused(value: object) -> None:
         require_integer("n", value, 2)
 
 
-@pytest.mark.parametrize("coverage", [1e-9, 0.5, 0.999])
-def test_coverages_between_zero_and_one_pass(coverage: float) -> None:
-    require_coverage(coverage)
-    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
-        require_coverage(1 + coverage)
+@pytest.mark.parametrize("level", [1e-9, 0.5, 0.999])
+def test_coverages_between_zero_and_one_pass(level: float) -> None:
+    require_level(level)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        require_level(1 + level)
 
 
 def test_tails_that_cannot_be_resolved_are_refused() -> None:
-    require_coverage(1 - 1e-14)
-    with pytest.raises(UserError, match=r"coverage must leave tails of at least 1e-15.* Got 0\.99"):
-        require_coverage(1 - 1e-16)
+    require_level(1 - 1e-14)
+    with pytest.raises(UserError, match=r"level must leave tails of at least 1e-15.* Got 0\.99"):
+        require_level(1 - 1e-16)
     with pytest.raises(UserError, match=r"p must leave tails .* Got 1e-300, which leaves 1e-300"):
         require_tail("p", 1e-300, 1e-300)
 
@@ -69,10 +69,10 @@ def test_numbers_that_are_not_positive_are_refused(value: object) -> None:
         require_positive("rate", value)
 
 
-@pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90.0, float("nan")])
-def test_other_coverages_are_refused(coverage: float) -> None:
-    with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1\. Got "):
-        require_coverage(coverage)
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 90.0, float("nan")])
+def test_other_coverages_are_refused(level: float) -> None:
+    with pytest.raises(ValueError, match=r"level must lie between 0 and 1\. Got "):
+        require_level(level)
 
 
 @pytest.mark.parametrize(

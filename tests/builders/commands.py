@@ -18,7 +18,7 @@ from sswim.cli.app import app
 
 FAST = (
     *("--depth", "1", "--max-iter", "3", "--n-components", "16", "--n-pseudo", "4"),
-    *("--random-state", "0", "--quiet"),
+    *("--random-state", "0", "--no-verbose"),
 )
 """Options of a fit that takes no time."""
 

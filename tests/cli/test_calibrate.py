@@ -38,7 +38,7 @@ def calibrated(folder: Path) -> Path:
 
 def test_predictions_are_conformal_after_calibration(folder: Path, calibrated: Path) -> None:
     out = folder / "predicted.parquet"
-    options = ("--out", out, "--coverage", "0.8", "--conformal")
+    options = ("--out", out, "--level", "0.8", "--conformal")
     result = invoke("predict", calibrated, folder / "new.parquet", *options)
     assert result.exit_code == 0, result.output
     written = pq.read_table(out)
@@ -53,7 +53,7 @@ def test_predictions_are_conformal_after_calibration(folder: Path, calibrated: P
 def test_a_csv_file_gets_the_same_conformal_intervals(folder: Path, calibrated: Path) -> None:
     pq.read_table(folder / "new.parquet").to_pandas().to_csv(folder / "new.csv", index=False)
     out = folder / "predicted.csv"
-    options = ("--out", out, "--coverage", "0.8", "--conformal")
+    options = ("--out", out, "--level", "0.8", "--conformal")
     assert invoke("predict", calibrated, folder / "new.csv", *options).exit_code == 0
     first = out.read_text().splitlines()[1].split(",")
     lower, upper = load(calibrated).predict_interval(

@@ -75,7 +75,7 @@ def test_a_command_in_a_process_of_its_own_has_one_line(table: Path, tmp_path: P
     assert error.startswith("Error: kernel must be one of ('rbf', 'matern12'")
 
 
-FIT = ["fit", "{table}", "--target", "price", "--out", "{tmp}/m.sswim", "--quiet"]
+FIT = ["fit", "{table}", "--target", "price", "--out", "{tmp}/m.sswim", "--no-verbose"]
 PREDICT = ["predict", "{model}", "{table}", "--out", "{tmp}/o.csv"]
 
 
@@ -94,14 +94,14 @@ PREDICT = ["predict", "{model}", "{table}", "--out", "{tmp}/o.csv"]
         ([*FIT, "--memory", "much"], "memory must be a number of bytes"),
         ([*FIT, "--device", "gpu"], 'device must be "auto" or a device that this machine has'),
         ([*FIT, "--device", "cuda:99"], 'device must be "auto" or a device that this machine has'),
-        ([*FIT, "--resume"], "--checkpoint"),
-        ([*FIT, "--checkpoint", "{tmp}/c", "--every", "0"], "every must be an integer"),
+        ([*FIT, "--resume"], "--checkpoints"),
+        ([*FIT, "--checkpoints", "{tmp}/c", "--every", "0"], "every must be an integer"),
         (["fit", "{tmp}/none.csv", *FIT[2:]], "cannot be found"),
         ([*FIT, "--out", "{tmp}/no/m"], "folder that exists"),
         (["predict", "{tmp}/none", *PREDICT[2:]], "cannot be read"),
         (["predict", "{table}", *PREDICT[2:]], "not a sswim model"),
         ([*PREDICT, "--out", "{tmp}/o.xlsx"], "must end in"),
-        ([*PREDICT, "--coverage", "2"], "coverage must lie between 0 and 1"),
+        ([*PREDICT, "--level", "2"], "level must lie between 0 and 1"),
         (["predict", "{model}", "{no_colour}", *PREDICT[3:]], "must have columns 'colour'"),
         (["predict", "{model}", "{predicted}", *PREDICT[3:]], "--prefix"),
         (["evaluate", "{tmp}/none", "{table}"], "cannot be read"),

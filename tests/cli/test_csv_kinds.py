@@ -16,7 +16,17 @@ import numpy as np
 import pytest
 from builders.commands import invoke
 
-TINY = ("--depth", "0", "--n-components", "16", "--max-iter", "2", "--random-state", "0", "--quiet")
+TINY = (
+    "--depth",
+    "0",
+    "--n-components",
+    "16",
+    "--max-iter",
+    "2",
+    "--random-state",
+    "0",
+    "--no-verbose",
+)
 NAMES = ["x", "n", "colour", "y"]
 PREDICTED = ["mean", "std", "median", "lower", "upper"]
 

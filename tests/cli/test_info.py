@@ -62,7 +62,7 @@ def test_info_shows_the_kinds_of_the_default(rows_kept: bool, tmp_path: Path) ->
     model, table = tmp_path / "model.sswim", write_prices(tmp_path)
     names = ["--target", "price", "--drop", "id"]
     sizes = ["--n-components", "16", "--n-pseudo", "4", "--n-members", "1", "--max-iter", "3"]
-    options = [*names, *sizes, "--noise", "constant", "--random-state", "0", "--quiet"]
+    options = [*names, *sizes, "--noise", "constant", "--random-state", "0", "--no-verbose"]
     options += [] if rows_kept else ["--no-include-rows"]
     fitted = invoke("fit", table, "--out", model, *options)
     assert fitted.exit_code == 0, fitted.output

@@ -42,7 +42,7 @@ def test_other_defaults_are_those_of_python() -> None:
         assert default(command, "memory") == default(fit, "memory")
         assert default(command, "timeout") == TIMEOUT.total_seconds()
     for command in (predict, evaluate):
-        assert default(command, "coverage") == default(SSWIMRegressor.predict_interval, "coverage")
+        assert default(command, "level") == default(SSWIMRegressor.predict_interval, "level")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_model_that_cannot_be_saved_is_kept_elsewhere(
         save(self, path, include_rows=include_rows)
 
     monkeypatch.setattr(BaseRegressor, "save", save_elsewhere)
-    result = fit_prices(table, out, "--checkpoint", str(tmp_path / "checkpoint"))
+    result = fit_prices(table, out, "--checkpoints", str(tmp_path / "checkpoint"))
     require_refused(result, "No space left on device")
     (kept,) = spare.glob("*/m.sswim")
     assert str(kept) in result.stderr.replace("\n", "")

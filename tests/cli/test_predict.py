@@ -31,7 +31,7 @@ def test_predict_adds_its_columns_to_the_rows_in_their_order(
 ) -> None:
     source, out = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
     write_table(prices(), source)
-    assert invoke("predict", model, source, "--out", out, "--coverage", "0.8").exit_code == 0
+    assert invoke("predict", model, source, "--out", out, "--level", "0.8").exit_code == 0
     rows = read_table(out)
     assert rows.column_names == ["id", "x", "colour", "price", *PREDICTED]
     assert rows["id"].to_pylist() == list(range(60))

@@ -110,7 +110,7 @@ def ensemble() -> Ensemble:
 def test_members_of_a_fold_are_those_that_left_it_out_and_have_the_weights_of_their_kinds() -> None:
     folds = ensemble().folds
     assert folds is not None
-    shares = [kind.weight for kind in fitted().recipe_]
+    shares = [kind.weight for kind in fitted().kinds_]
     assert folds.weights.shape == (3, 6)
     for number, weights in enumerate(folds.weights.tolist()):
         expected = [0.0] * 6

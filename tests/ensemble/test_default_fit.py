@@ -53,10 +53,10 @@ def test_kinds_by_features_and_by_neighbours_are_combined(fitted: BaseRegressor)
     assert (fitted.weights_ > 0).all()
     assert [len(values) - 1 for values in fitted.history_] == [4] * 15
     assert fitted.n_iter_ == 4
-    assert [kind.name for kind in fitted.recipe_] == list(KINDS)
-    assert [kind.n_members for kind in fitted.recipe_] == [1] + [3] * 5
+    assert [kind.name for kind in fitted.kinds_] == list(KINDS)
+    assert [kind.n_members for kind in fitted.kinds_] == [1] + [3] * 5
     # The mean of all rows does not lower the error.
-    assert [kind.weight > 0 for kind in fitted.recipe_] == [False] + [True] * 5
+    assert [kind.weight > 0 for kind in fitted.kinds_] == [False] + [True] * 5
 
 
 def test_predictions_of_every_kind(fitted: BaseRegressor, rows: tuple[Array, Array]) -> None:

@@ -15,7 +15,7 @@ def test_scores_against_their_formulas() -> None:
     y = x[:, 0] + 0.2 * random.normal(size=80)
     regressor = small().fit(x, y)
     mean, std = regressor.predict(x, return_std=True)
-    scores = evaluate(regressor, x, y, coverage=0.5)
+    scores = evaluate(regressor, x, y, level=0.5)
     assert scores.rmse == pytest.approx(np.sqrt(np.mean((mean - y) ** 2)))
     assert scores.mnlp == pytest.approx(-stats.norm(mean, std).logpdf(y).mean())
     assert scores.r2 == pytest.approx(r2_score(y, mean))
@@ -29,7 +29,7 @@ def test_scores_of_several_targets_and_members() -> None:
     x = random.normal(size=(60, 2))
     y = x @ [[1.0, 20.0], [0.5, -3.0]] + [1.0, 2.0] * random.normal(size=(60, 2))
     regressor = small(n_members=2, output_warp="tanh").fit(x, y)
-    scores = evaluate(regressor, x, y, coverage=0.5)
+    scores = evaluate(regressor, x, y, level=0.5)
     lower, upper = regressor.predict_interval(x, 0.5)
     assert scores.rmse == pytest.approx(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)))
     assert scores.mnlp == pytest.approx(-np.mean(regressor.log_density(x, y)))
@@ -47,7 +47,7 @@ def test_targets_without_spread() -> None:
 def test_what_cannot_be_evaluated() -> None:
     x = np.arange(8.0)[:, None]
     regressor = small().fit(x, np.sin(x[:, 0]))
-    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
-        evaluate(regressor, x, x[:, 0], coverage=1.0)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        evaluate(regressor, x, x[:, 0], level=1.0)
     with pytest.raises(ValueError, match="must have the 1 targets of fit"):
         evaluate(regressor, x, np.ones((8, 2)))

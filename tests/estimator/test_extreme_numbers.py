@@ -112,7 +112,7 @@ def test_numbers_that_cannot_be_are_refused() -> None:
         regressor.partial_fit(X, 1e200 * Y)
     with pytest.raises(UserError, match=r"largest weight must be at most 1e.100 times"):
         fit({}, X, Y, sample_weight=np.r_[1e-200, np.full(15, 1e200)])
-    with pytest.raises(UserError, match="coverage must leave tails"):
+    with pytest.raises(UserError, match="level must leave tails"):
         regressor.predict_interval(X, 1 - 1e-16)
     for probability in (1e-300, 1 - 1e-16):
         with pytest.raises(UserError, match="probabilities must leave tails"):

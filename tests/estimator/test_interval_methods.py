@@ -163,15 +163,15 @@ def test_more_rows_forget_the_calibration_but_not_the_held_out_rows() -> None:
     [
         ({"method": "magic"}, "method must be one of"),
         ({"include_noise": False}, "include_noise=False"),
-        ({"coverage": 0.99}, "need at least 199 rows.*enough for a coverage of 0.975"),
+        ({"level": 0.99}, "need at least 199 rows.*enough for a coverage of 0.975"),
         ({"groups": ["a"] * 5}, "one label for each"),
         ({"groups": ["a"] * 20}, "among the 2 groups.*Got a"),
-        ({"coverage": 1.0}, "coverage must lie"),
+        ({"level": 1.0}, "level must lie"),
     ],
 )
 def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
     x, _ = make_rows(20, seed=3)
-    conformal: dict[str, Any] = {"coverage": 0.8, "method": "conformal"}
+    conformal: dict[str, Any] = {"level": 0.8, "method": "conformal"}
     with pytest.raises(UserError, match=message):
         calibrated().predict_interval(x, **(conformal | changes))
 

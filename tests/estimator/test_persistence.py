@@ -105,7 +105,7 @@ def test_copies_answer_the_same_to_the_last_bit(
     again = COPIES[form](fitted, tmp_path)
     assert_answers(again, before)
     assert again.get_params() == fitted.get_params()
-    assert again.recipe_ == fitted.recipe_
+    assert again.kinds_ == fitted.kinds_
     assert again.n_iter_ == fitted.n_iter_
     assert_answers(updated(again), after)
     for model in (again, fitted):  # neither is changed with its copy

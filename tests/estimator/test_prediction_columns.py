@@ -28,5 +28,5 @@ def test_columns_are_what_the_regressor_predicts() -> None:
     median = regressor.predict_quantiles(x, 0.5)[:, 0]
     for ours, theirs in zip(columns.values(), (mean, std, median, lower, upper), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         predicted_columns(regressor, x, 1.0)

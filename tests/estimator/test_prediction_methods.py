@@ -87,8 +87,8 @@ def test_intervals_hold_the_probability_they_claim(
     fitted: BaseRegressor, rows: tuple[Array, Array]
 ) -> None:
     x, _ = rows
-    lower, upper = fitted.predict_interval(x, coverage=0.8)
-    narrow = fitted.predict_interval(x, coverage=0.5)
+    lower, upper = fitted.predict_interval(x, level=0.8)
+    narrow = fitted.predict_interval(x, level=0.5)
     assert ((lower < narrow[0]) & (narrow[1] < upper)).all()
     grid = np.linspace(lower, upper, 400)
     density = np.exp([fitted.log_density(x, y) for y in grid])
@@ -188,7 +188,7 @@ def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
     assert (np.diff(quantiles, axis=-1) > 0).all()
     for probability, quantile in zip(probabilities, quantiles.T, strict=True):
         assert np.allclose(dense.cdf(x, quantile), probability, rtol=1e-8)
-    lower, upper = dense.predict_interval(x, coverage=0.9)
+    lower, upper = dense.predict_interval(x, level=0.9)
     assert np.allclose(np.stack([lower, upper]), quantiles.T[[1, 3]], rtol=1e-12)
     grid = np.linspace(lower, upper, 200)
     density = np.exp([dense.log_density(x, y) for y in grid])
@@ -221,9 +221,9 @@ def test_drawn_functions_have_the_quantiles_of_the_function(dense: BaseRegressor
     assert (np.abs(below - probabilities) < slack).all()
     _, std = dense.predict(x, return_std=True, include_noise=False)
     assert np.allclose(draws.std(1), std, rtol=0.1)
-    ends = np.stack(dense.predict_interval(x, coverage=0.9, include_noise=False))
+    ends = np.stack(dense.predict_interval(x, level=0.9, include_noise=False))
     assert np.allclose(ends, quantiles.T[[0, 2]], rtol=1e-12)
-    lower, upper = dense.predict_interval(x, coverage=0.9)
+    lower, upper = dense.predict_interval(x, level=0.9)
     assert ((lower < ends[0]) & (ends[1] < upper)).all()
     apart = np.concatenate([dense.sample_y(p, n, random_state=1) for p in (x[:4], x[4:])])
     assert np.allclose(apart, draws, rtol=1e-10)
@@ -349,8 +349,8 @@ def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
         regressor.predict(X[:, :1])
     with pytest.raises(ValueError, match="At most one of"):
         regressor.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
-        regressor.predict_interval(X, coverage=1.0)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
+        regressor.predict_interval(X, level=1.0)
     for probabilities in (0.0, 1.0, [], [0.5, 1.5], [np.nan], [[0.5]]):
         with pytest.raises(ValueError, match="probabilities must be one or more numbers"):
             regressor.predict_quantiles(X, probabilities)

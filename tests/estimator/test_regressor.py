@@ -278,13 +278,13 @@ def test_a_limited_time_leaves_long_trainings_out(
     settings: dict[str, Any] = {"depth": None, "n_components": 16, "n_pseudo": 4, "n_members": 1}
     regressor = small(**settings, noise="constant", callback=callback).fit(*rows, time_limit=10.0)
     assert clock.now < 1010
-    trained = {kind.name: kind for kind in regressor.recipe_}
+    trained = {kind.name: kind for kind in regressor.kinds_}
     assert {"mean", "neighbours-0-rough"} <= set(trained) < set(KINDS)
     assert "features-2" not in trained  # its steps take most time
-    assert sum(kind.weight for kind in regressor.recipe_) == pytest.approx(1)
+    assert sum(kind.weight for kind in regressor.kinds_) == pytest.approx(1)
     clock.now = 1000.0
     regressor.fit(*rows, time_limit=1000.0)
-    assert [kind.name for kind in regressor.recipe_] == list(KINDS)
+    assert [kind.name for kind in regressor.kinds_] == list(KINDS)
 
 
 @pytest.mark.parametrize("time_limit", [0, -1.0, math.nan, "1 h", True])

@@ -54,7 +54,7 @@ def test_only_types_of_sswim_need_trust(
         assert np.array_equal(np.asarray(ours), np.asarray(theirs))
     if "random_state" not in settings:
         assert again.get_params() == model.get_params()
-    assert again.recipe_ == model.recipe_
+    assert again.kinds_ == model.kinds_
 
 
 def test_an_estimator_that_is_not_fitted_is_kept() -> None:

@@ -74,7 +74,7 @@ def write_folder(folder: Path, table: pa.Table) -> Path:
 
 
 def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
-    options: dict[str, Any] = {"coverage": 0.8, "prefix": "", "drop_missing": False}
+    options: dict[str, Any] = {"level": 0.8, "prefix": "", "drop_missing": False}
     return predict_table(*load_model(model), source, out, **{**options, "say": print, **changes})
 
 
@@ -84,7 +84,7 @@ def expected(model: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     folder = tmp_path_factory.mktemp("expected")
     write_table(rows(), folder / "in.arrow")
     arguments = ["predict", model, folder / "in.arrow", "--out", folder / "out.arrow"]
-    command = [*map(str, arguments), "--coverage", "0.8"]
+    command = [*map(str, arguments), "--level", "0.8"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     return read_table(folder / "out.arrow")
@@ -312,7 +312,7 @@ def test_files_may_have_their_columns_in_another_order(model: Path, tmp_path: Pa
     [
         ({"out": "in"}, r"folder that is empty or does not exist. Got .*in', which is not empty"),
         ({"out": "in/a.parquet"}, "which is a file"),
-        ({"coverage": 1.5}, "coverage must lie between 0 and 1"),
+        ({"level": 1.5}, "level must lie between 0 and 1"),
         ({"source": "in/a.parquet", "out": "out.csv"}, "must be written to a .parquet file"),
         ({"source": "in/a.parquet", "out": "no/out.parquet"}, "folder that exists"),
         ({"source": "nowhere.csv", "out": "out.parquet"}, "cannot be found"),

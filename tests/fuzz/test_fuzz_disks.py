@@ -59,7 +59,7 @@ REGION = ("--region", "0", "10", "40", "45")
 COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], Any]]] = {
     "fit": ([*FIT, *FAST], "m.sswim", load),
     "fit with checkpoints": (
-        [*FIT, *FAST, "--every", "1", "--checkpoint", "CHECKPOINT"],
+        [*FIT, *FAST, "--every", "1", "--checkpoints", "CHECKPOINT"],
         "m.sswim",
         load,
     ),

@@ -43,7 +43,7 @@ entry.main()
 """
 """Runs the command, and says when signals are handled."""
 
-SHORT = ("--depth=1", "--n-components=16", "--n-pseudo=4", "--max-iter=20", "--quiet")
+SHORT = ("--depth=1", "--n-components=16", "--n-pseudo=4", "--max-iter=20", "--no-verbose")
 
 REGION = ("--region", "-2", "2", "-2", "2")
 

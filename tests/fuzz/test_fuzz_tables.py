@@ -17,7 +17,17 @@ from typer.testing import Result
 from sswim import load
 from sswim.tables import open_table
 
-TINY = ("--depth", "0", "--n-components", "8", "--max-iter", "1", "--random-state", "0", "--quiet")
+TINY = (
+    "--depth",
+    "0",
+    "--n-components",
+    "8",
+    "--max-iter",
+    "1",
+    "--random-state",
+    "0",
+    "--no-verbose",
+)
 
 MAX_PROBLEMS = 6
 """Largest number of lines of an error."""

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from sswim import Step
 from sswim.estimator import BaseRegressor, make_estimator
+from sswim.members import Step
 from sswim.members.checkpoints import CHECKPOINT, CheckpointError, Checkpoints
 from sswim.rows import ArraySource
 
@@ -107,7 +107,7 @@ def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(
     steps: list[int] = []
     again = small(**settings, callback=lambda member, step: steps.append(step.index))
     assert_equal(again.fit(*rows, checkpoints=Checkpoints(folder, 2, resume=True)), expected)
-    trained = [kind.n_steps for kind in expected.recipe_ for _ in range(kind.n_members)]
+    trained = [kind.n_steps for kind in expected.kinds_ for _ in range(kind.n_members)]
     assert sorted(steps) == sorted(trained)
 
 

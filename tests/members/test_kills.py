@@ -38,7 +38,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def keeping(folder: Path) -> tuple[str, ...]:
-    return (*SMALL, f"--checkpoint={folder}", "--every=2", "--resume")
+    return (*SMALL, f"--checkpoints={folder}", "--every=2", "--resume")
 
 
 def wait_for_a_checkpoint(folder: Path) -> None:

@@ -19,7 +19,7 @@ from sswim.plotting import plot_map, plot_prediction
 
 def test_the_prediction_is_the_mean_within_its_bands() -> None:
     X, y = draw_rows(1)
-    ax = plot_prediction(plain_model(), X, y, coverage=0.8, ax=new_axes())
+    ax = plot_prediction(plain_model(), X, y, level=0.8, ax=new_axes())
     mean, points = ax.get_lines()
     x = np.asarray(mean.get_xdata())
     assert np.all(np.diff(x) > 0)

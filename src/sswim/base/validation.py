@@ -90,11 +90,11 @@ def require_positive(name: str, value: object) -> None:
         raise UserError(f"{name} must be positive and finite. Got {value!r}.")
 
 
-def require_coverage(coverage: float) -> None:
-    """Raise unless a coverage lies strictly between 0 and 1, and leaves tails that are resolved."""
-    if not 0 < coverage < 1:
-        raise UserError(f"coverage must lie between 0 and 1. Got {coverage}.")
-    require_tail("coverage", 0.5 * (1 - coverage), coverage)
+def require_level(level: float) -> None:
+    """Raise unless the level of intervals lies between 0 and 1, and leaves tails to resolve."""
+    if not 0 < level < 1:
+        raise UserError(f"level must lie between 0 and 1. Got {level}.")
+    require_tail("level", 0.5 * (1 - level), level)
 
 
 def require_tail(name: str, tail: float, given: float) -> None:

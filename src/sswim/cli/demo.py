@@ -23,7 +23,7 @@ from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plo
 from sswim.report import page as html
 
 NOISE = 0.1
-COVERAGE = 0.9
+LEVEL = 0.9
 SEED = 0
 MODELS: dict[str, int | None] = {
     "no warp (stationary)": 0,
@@ -36,7 +36,7 @@ MODELS: dict[str, int | None] = {
 OWN_TABLE_CODE = """\
 from sswim import SSWIMRegressor
 model = SSWIMRegressor(random_state=0).fit(table[["x"]], table["y"])
-lower, upper = model.predict_interval(table[["x"]], coverage=0.9)
+lower, upper = model.predict_interval(table[["x"]], level=0.9)
 """
 """Code for a data frame ``table`` with columns x and y."""
 
@@ -77,7 +77,7 @@ class DemoResult:
         )
 
 
-COLUMNS = ("model", "RMSE", "MNLP", f"{100 * COVERAGE:.0f} % coverage", "seconds")
+COLUMNS = ("model", "RMSE", "MNLP", f"{100 * LEVEL:.0f} % coverage", "seconds")
 
 
 def run_demo(folder: Path, console: Console) -> list[DemoResult]:
@@ -106,7 +106,7 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
         with console.status(f"Training: {name}"):
             began = time.perf_counter()
             regressor = demo_regressor(depth).fit(X, y)
-            scores = evaluate(regressor, test_X, test_y, COVERAGE)
+            scores = evaluate(regressor, test_X, test_y, LEVEL)
             seconds = time.perf_counter() - began
         results.append(DemoResult(name, scores.rmse, scores.mnlp, scores.coverage, seconds))
         regressors.append(regressor)
@@ -167,7 +167,7 @@ def four_panels(
     data.spines[["top", "right"]].set_visible(False)
     plot_warps(regressor, X, ax=warps)
     plot_warped_data(regressor, X, y, colour_bar=False, ax=warped)
-    plot_prediction(regressor, X, y, coverage=COVERAGE, ax=prediction)
+    plot_prediction(regressor, X, y, level=LEVEL, ax=prediction)
     prediction.set_ylim(top=2.4)  # room for the legend
     prediction.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
     titles = {

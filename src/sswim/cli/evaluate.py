@@ -11,13 +11,13 @@ from sswim.base.validation import UserError, as_bytes
 from sswim.cli.console import cell, messages, output, print_facts, say, say_left_out, user_errors
 from sswim.cli.options import (
     Coordinates,
-    Coverage,
     Decimal,
     DropMissing,
     DropMissingTarget,
     Encoding,
     Force,
     Header,
+    Level,
     Memory,
     ModelPath,
     Separator,
@@ -47,7 +47,7 @@ DRIFTED = 4
 def evaluate(
     model: ModelPath,
     table: TablePath,
-    coverage: Coverage = 0.9,
+    level: Level = 0.9,
     drop_missing: DropMissing = False,
     drop_missing_target: DropMissingTarget = False,
     separator: Separator = None,
@@ -86,17 +86,17 @@ def evaluate(
                 "give one at a time."
             )
     if blocks is not None:
-        _evaluate_blocks(model, table, blocks, folds, coordinates, coverage, left_out, csv)
+        _evaluate_blocks(model, table, blocks, folds, coordinates, level, left_out, csv)
         return
     with user_errors(), join_launched(timeout) as processes:
         regressor, schema = load_model(model)
         scores = evaluate_table(
-            regressor, schema, table, coverage, left_out, processes, as_bytes(memory), csv
+            regressor, schema, table, level, left_out, processes, as_bytes(memory), csv
         )
         if processes.is_first:
             say_left_out(scores.n_left_out, scores.n_left_out + scores.n_rows)
             title = f"{model} on {scores.n_rows} rows of {table}"
-            print_facts(output, title, _score_texts(scores, coverage))
+            print_facts(output, title, _score_texts(scores, level))
         if importance:
             _show_importance(regressor, schema, table, left_out, processes, as_bytes(memory), csv)
 
@@ -144,7 +144,7 @@ def _evaluate_blocks(
     spacing: float,
     n_folds: int,
     coordinates: str | None,
-    coverage: float,
+    level: float,
     left_out: LeftOut,
     csv: CsvOptions,
 ) -> None:
@@ -160,7 +160,7 @@ def _evaluate_blocks(
             spacing,
             n_folds=n_folds,
             coordinates=split_coordinates(coordinates),
-            coverage=coverage,
+            level=level,
             left_out=left_out,
             csv=csv,
             say=lambda text: say(messages, text),
@@ -168,29 +168,27 @@ def _evaluate_blocks(
     n_rows, n_left_out = found.blocks.n_rows, found.blocks.n_left_out
     say_left_out(n_left_out, n_left_out + n_rows)
     title = f"settings of {model} on {n_rows} rows of {table}, {n_folds} folds"
-    _print_side_by_side(title, found, coverage)
+    _print_side_by_side(title, found, level)
 
 
-def _print_side_by_side(title: str, found: BlockEvaluation, coverage: float) -> None:
+def _print_side_by_side(title: str, found: BlockEvaluation, level: float) -> None:
     """Print the scores of blocks and of random rows as two columns."""
     from rich.table import Table
 
     table = Table("", f"{found.n_blocks} blocks", "random rows", title=cell(title))
-    by_blocks, at_random = (
-        _score_texts(scores, coverage) for scores in (found.blocks, found.random)
-    )
+    by_blocks, at_random = (_score_texts(scores, level) for scores in (found.blocks, found.random))
     for name, text in by_blocks.items():
         table.add_row(name, text, at_random[name])
     output.print(table)
 
 
-def _score_texts(scores: Scores, coverage: float) -> dict[str, str]:
+def _score_texts(scores: Scores, level: float) -> dict[str, str]:
     """Return scores as text, by their names."""
     return {
         "RMSE": f"{scores.rmse:.6g}",
         "MNLP": f"{scores.mnlp:.6g}",
         "R²": f"{scores.r2:.6g}",
-        f"coverage of {coverage:.0%} intervals": f"{scores.coverage:.1%}",
+        f"coverage of {level:.0%} intervals": f"{scores.coverage:.1%}",
     }
 
 
@@ -202,7 +200,7 @@ def calibrate(
 ) -> None:
     """Learn the sizes of conformal intervals from a table of rows that the fit did not get.
 
-    `sswim predict --conformal` then covers new observations as often as --coverage says, even if
+    `sswim predict --conformal` then covers new observations as often as --level says, even if
     the model is wrong. The model and its predictions stay as they are.
     """
     with user_errors():

@@ -106,7 +106,7 @@ def fit(
         typer.Option(help="Integer seed, for reproducible results.", min=0, max=2**32 - 1),
     ] = None,
     memory: Memory = "2GiB",
-    checkpoint: Annotated[
+    checkpoints: Annotated[
         Path | None, typer.Option(help="Folder in which to save the training as it goes.")
     ] = None,
     every: Annotated[int, typer.Option(help="Steps from one checkpoint to the next.")] = 10,
@@ -121,7 +121,7 @@ def fit(
         float | None, typer.Option(help="About how many seconds the fit may take.")
     ] = None,
     timeout: Timeout = 1800.0,
-    quiet: Annotated[bool, typer.Option(help="Show no progress bar.")] = False,
+    verbose: Annotated[bool, typer.Option(help="Show progress.")] = True,
 ) -> None:
     """Learn to predict one column of a table from the others.
 
@@ -137,18 +137,17 @@ def fit(
         with processes.shared_errors():
             if processes.is_first:
                 check_model_output(out, [table], force=force)
-        if resume and checkpoint is None:
-            raise UserError("--resume needs the folder of the checkpoint: give --checkpoint.")
-        place = None if checkpoint is None else (checkpoint, every, resume)
-        stopped = _fit(given, place, not quiet, interruption, processes)
+        if resume and checkpoints is None:
+            raise UserError("--resume needs the folder of the checkpoint: give --checkpoints.")
+        place = None if checkpoints is None else (checkpoints, every, resume)
+        stopped = _fit(given, place, interruption, processes)
     if stopped:
         raise typer.Exit(STOPPED)
 
 
 def _fit(
     given: dict[str, Any],
-    checkpoint: tuple[Path, int, bool] | None,
-    verbose: bool,
+    place: tuple[Path, int, bool] | None,
     interruption: Interruption,
     processes: Processes,
 ) -> bool:
@@ -158,9 +157,9 @@ def _fit(
     from sswim.members.checkpoints import Checkpoints
     from sswim.tables import open_source
 
-    checkpoints = None if checkpoint is None else Checkpoints(*checkpoint)
+    checkpoints = None if place is None else Checkpoints(*place)
     coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))
-    regressor = _make_estimator(given).set_params(verbose=verbose, callback=interruption)
+    regressor = _make_estimator(given).set_params(callback=interruption)
     source = open_source(
         given["table"],
         given["target"],

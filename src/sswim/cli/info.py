@@ -87,7 +87,7 @@ def _show_model(model: Path) -> None:
     if hasattr(regressor, "log_marginal_likelihood_"):
         facts["log evidence"] = f"{regressor.log_marginal_likelihood_:.6g}"
     facts["training steps"] = regressor.n_iter_
-    for kind in regressor.recipe_:
+    for kind in regressor.kinds_:
         facts[f"kind {kind.name}"] = _describe(kind)
     settings = regressor.get_params()
     facts |= {name: settings[name] for name in settings if name not in ("callback", "verbose")}

@@ -34,7 +34,7 @@ TablePath = Annotated[
 ]
 ModelPath = Annotated[Path, typer.Argument(help="Model file that `sswim fit` wrote.")]
 
-Coverage = Annotated[float, typer.Option(help="Coverage of the intervals, between 0 and 1.")]
+Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
 DropMissing = Annotated[
     bool, typer.Option(help="Leave out rows with missing values; by default these are imputed.")
 ]

@@ -10,11 +10,11 @@ import typer
 from sswim.base.validation import as_bytes
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.options import (
-    Coverage,
     Decimal,
     DropMissing,
     Encoding,
     Header,
+    Level,
     Memory,
     ModelPath,
     Separator,
@@ -38,7 +38,7 @@ def predict(
     model: ModelPath,
     table: TablePath,
     out: Annotated[Path, typer.Option(help="File or folder to write, with the predictions.")],
-    coverage: Coverage = 0.9,
+    level: Level = 0.9,
     conformal: Annotated[
         bool,
         typer.Option(
@@ -86,7 +86,7 @@ def predict(
                 schema,
                 small.table,
                 out,
-                coverage,
+                level,
                 method,
                 prefix,
                 drop_missing,
@@ -98,7 +98,7 @@ def predict(
                 schema,
                 table,
                 out,
-                coverage=coverage,
+                level=level,
                 prefix=prefix,
                 drop_missing=drop_missing,
                 csv=csv,
@@ -116,7 +116,7 @@ def _predict_small(
     schema: Schema,
     table: pa.Table,
     out: Path,
-    coverage: float,
+    level: float,
     method: IntervalMethod,
     prefix: str,
     drop_missing: bool,
@@ -142,7 +142,7 @@ def _predict_small(
         rows = keep_rows(table, complete_rows(table, schema.used))
         say_left_out(table.num_rows - rows.num_rows, table.num_rows)
     inputs = regressor._reader.impute(schema.encode(rows))
-    columns = predicted_columns(regressor, inputs, coverage, method)
+    columns = predicted_columns(regressor, inputs, level, method)
     written = append_columns(rows, {prefix + name: columns[name] for name in columns})
     write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
     return rows.num_rows

@@ -27,9 +27,9 @@ from sswim.base.validation import (
     as_bytes,
     draw_generator,
     require_choice,
-    require_coverage,
     require_flag,
     require_integer,
+    require_level,
 )
 from sswim.conformal import MonitorReport, monitor_rows
 from sswim.distributed.processes import ALONE, Processes
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 RegressorT = TypeVar("RegressorT", bound="BaseRegressor")
 
 SamplePaths = Callable[[Tensor], Tensor]
-"""Drawn functions: X (…, q, D) to their values (n, …, q), or (n, …, q, T)."""
+"""Drawn functions: X (…, q, D) to their values (n_samples, …, q), or (n_samples, …, q, T)."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def predict_interval(
         self,
         X: Any,
-        coverage: float = 0.9,
+        level: float = 0.9,
         *,
         X_std: Any = None,
         include_noise: bool = True,
@@ -304,7 +304,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
         Args:
             X: Inputs, (N, D).
-            coverage: Probability that an interval covers.
+            level: Probability that an interval covers.
             X_std: Known standard deviation of the inputs: a number, (D,) or (N, D).
             include_noise: Whether the interval is that of a new observation, or of the function.
             method: ``"model"``: as the predictive density says. ``"conformal"``: by the errors of
@@ -316,8 +316,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
                 are the groups of the rows that the default ensemble held out; rare categories are
                 one group.
         """
-        require_coverage(coverage)
-        tails = [0.5 * (1 + sign * coverage) for sign in (-1, 1)]
+        require_level(level)
+        tails = [0.5 * (1 + sign * level) for sign in (-1, 1)]
         ends = self._quantiles(X, tails, X_std, include_noise, method, groups)
         lower, upper = ends.unbind(-1)
         return self._fitted.as_output(lower), self._fitted.as_output(upper)
@@ -353,7 +353,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     ) -> RegressorT:
         """Learn the sizes of conformal intervals from rows that ``fit`` did not get.
 
-        ``predict_interval(X, coverage, method="conformal")`` then covers new observations with at
+        ``predict_interval(X, level, method="conformal")`` then covers new observations with at
         least that probability, on average over the rows given here, whatever the model and the
         distribution, if old and new rows are exchangeable. ``partial_fit`` changes the model and
         forgets the calibration.
@@ -430,33 +430,33 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         draws = functions(inputs).permute(1, 2, 0).cpu().numpy()
         return draws[:, 0] if self._fitted.flat_targets else draws
 
-    def sample_paths(self, n: int, random_state: RandomState = 0) -> SamplePaths:
-        """Draw n functions from the posterior.
+    def sample_paths(self, n_samples: int, random_state: RandomState = 0) -> SamplePaths:
+        """Draw functions from the posterior.
 
         Args:
-            n: Number of functions.
+            n_samples: Number of functions.
             random_state: An integer draws the same functions again.
 
         Returns:
-            A function of inputs X, (…, q, D), that returns the values of the draws there, (n, …, q)
-            or (n, …, q, T), in the units of the targets and with gradients in X. It can be called
-            any number of times: all calls evaluate the same n functions. They are those of
-            ``sample_y`` with the same random state.
+            A function of inputs X, (…, q, D), that returns the values of the draws there,
+            (n_samples, …, q) or (n_samples, …, q, T), in the units of the targets and with
+            gradients in X. It can be called any number of times: all calls evaluate the same
+            functions. They are those of ``sample_y`` with the same random state.
         """
-        require_integer("n", n, 1)
+        require_integer("n_samples", n_samples, 1)
         fitted = self._require_fitted()
-        functions = fitted.ensemble.sample(n, draw_generator(random_state))
+        functions = fitted.ensemble.sample(n_samples, draw_generator(random_state))
 
         def paths(X: Tensor) -> Tensor:
             points = self._check_points(X)
             rows = points.reshape(-1, points.shape[-1])
             shape = (*points.shape[:-1], fitted.n_targets)
             if points.numel() == 0:  # no values, with a graph if the points have one
-                values = rows.to(torch.float64).sum() * points.new_zeros(n, *shape)
+                values = rows.to(torch.float64).sum() * points.new_zeros(n_samples, *shape)
             else:
                 with finite_algebra():
                     values = finite(functions(Measure(rows)))
-            values = values.reshape(n, *shape).to(X.device)
+            values = values.reshape(n_samples, *shape).to(X.device)
             return values[..., 0] if fitted.flat_targets else values
 
         return paths
@@ -534,7 +534,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             level: Probability of the bands.
             max_rows: Largest number of rows to average over; of more, a random sample is used.
         """
-        require_coverage(level)
+        require_level(level)
         require_integer("max_rows", max_rows, 1)
         fitted = self._require_fitted()
         chosen = insight.chosen_columns(fitted.reader, columns)
@@ -605,7 +605,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         return self._require_fitted().ensemble.weights.cpu().numpy()
 
     @property
-    def recipe_(self) -> tuple[FittedKind, ...]:
+    def kinds_(self) -> tuple[FittedKind, ...]:
         """Every kind of members that was trained, with its weight."""
         return self._require_fitted().kinds
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sswim.base.record import Record, chunks
-from sswim.base.validation import UserError, require_coverage
+from sswim.base.validation import UserError, require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.ensemble.scores import mixture_crps
 from sswim.estimator.base import BaseRegressor
@@ -66,16 +66,16 @@ class Scores:
     """Number of rows of a table that were left out because values are missing."""
 
 
-def evaluate(regressor: BaseRegressor, X: Any, y: Any, coverage: float = 0.9) -> Scores:
+def evaluate(regressor: BaseRegressor, X: Any, y: Any, level: float = 0.9) -> Scores:
     """Score predictions of rows with known targets.
 
     Args:
         regressor: A fitted estimator.
         X: Inputs, (N, D).
         y: Targets, (N,) or (N, T).
-        coverage: Nominal coverage of the intervals.
+        level: Probability of the intervals.
     """
-    return sum_scores(regressor, X, y, coverage).scores()
+    return sum_scores(regressor, X, y, level).scores()
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,15 @@ class ScoreSums(Record):
         return 1 - torch.where(total > 0, error / total, (error > 0).double())
 
 
-def sum_scores(regressor: BaseRegressor, X: Any, y: Any, coverage: float) -> ScoreSums:
+def sum_scores(regressor: BaseRegressor, X: Any, y: Any, level: float) -> ScoreSums:
     """Predict rows with known targets, and sum what their scores need."""
-    require_coverage(coverage)
+    require_level(level)
     check_is_fitted(regressor)
     rows = check_rows(regressor, X, y)
     mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
     # y lies between two quantiles if its cdf does: no quantile has to be found.
-    inside = (mixture.cdf(targets) - 0.5).abs() <= 0.5 * coverage
+    inside = (mixture.cdf(targets) - 0.5).abs() <= 0.5 * level
     return ScoreSums(
         moments(targets, None),
         (mixture.mean - targets).square().sum(0),
@@ -162,9 +162,9 @@ class RowScores:
         """Target minus predicted mean."""
         return self.target - self.mean
 
-    def inside(self, coverage: float) -> Float64[np.ndarray, " N"]:
-        """Return 1 for targets within their central interval of a coverage, else 0."""
-        return (np.abs(self.pit - 0.5) <= 0.5 * coverage).astype(np.float64)
+    def inside(self, level: float) -> Float64[np.ndarray, " N"]:
+        """Return 1 for targets within their central interval of a level, else 0."""
+        return (np.abs(self.pit - 0.5) <= 0.5 * level).astype(np.float64)
 
 
 def score_rows(
@@ -217,8 +217,8 @@ N_DRAWS = 1000
 LEVEL = 0.95
 """Coverage of the intervals of scores."""
 
-COVERAGES = (0.5, 0.8, 0.9, 0.95)
-"""Nominal coverages of the predictive intervals that are scored."""
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+"""Levels of the predictive intervals that are scored."""
 
 _DRAWS_TOGETHER = 100
 """Number of bootstrap samples in memory at the same time."""
@@ -243,11 +243,11 @@ class ScoreIntervals:
     mnlp: ScoreInterval
     crps: ScoreInterval
     coverage: dict[float, ScoreInterval]
-    """Share of targets within central intervals, by their nominal coverage."""
+    """Share of targets within central intervals, by their level."""
 
 
 def score_intervals(
-    rows: RowScores, *, coverages: Sequence[float] = COVERAGES, random_state: int = 0
+    rows: RowScores, *, levels: Sequence[float] = LEVELS, random_state: int = 0
 ) -> ScoreIntervals:
     """Average the scores of rows, and find intervals of the averages.
 
@@ -256,7 +256,7 @@ def score_intervals(
 
     Args:
         rows: Scores of single rows.
-        coverages: Nominal coverages of the predictive intervals to score.
+        levels: Levels of the predictive intervals to score.
         random_state: Seed of the bootstrap samples.
     """
     centred = rows.target - rows.target.mean()  # small numbers, so that squares lose no digits
@@ -285,7 +285,7 @@ def score_intervals(
         r2=interval(r2),
         mnlp=interval(-density),
         crps=interval(crps),
-        coverage={coverage: share_interval(rows.inside(coverage)) for coverage in coverages},
+        coverage={level: share_interval(rows.inside(level)) for level in levels},
     )
 
 
@@ -311,7 +311,7 @@ def evaluate_table(
     regressor: BaseRegressor,
     schema: Schema,
     path: str | Path,
-    coverage: float = 0.9,
+    level: float = 0.9,
     left_out: LeftOut = KEEP_ALL,
     processes: Processes = ALONE,
     memory: int | None = None,
@@ -323,7 +323,7 @@ def evaluate_table(
         regressor: A fitted estimator with one target.
         schema: How the columns of the table become numbers.
         path: A file, or a folder of Parquet or CSV files.
-        coverage: Nominal coverage of the intervals.
+        level: Probability of the intervals.
         left_out: Which rows are left out because values are missing.
         processes: The processes that call this together; each reads its share of the rows.
         memory: Size in bytes up to which a file is read whole; None to read everything in chunks.
@@ -346,7 +346,7 @@ def evaluate_table(
                     with naming_infinite(piece.numbers, piece.table, piece.file):
                         inputs = schema.encode(piece.table)
                     measure = regressor._reader.impute(inputs)
-                    part = sum_scores(regressor, measure, piece.targets, coverage)
+                    part = sum_scores(regressor, measure, piece.targets, level)
                     sums[:] = [reduce(add, sums, part)]
                 yield
 

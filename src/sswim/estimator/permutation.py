@@ -234,7 +234,7 @@ def _score(
     for first in range(0, len(targets), n_rows):
         rows = slice(first, first + n_rows)
         measure = regressor._reader.impute(inputs[rows])
-        parts.append(sum_scores(regressor, measure, targets[rows], coverage=0.9))
+        parts.append(sum_scores(regressor, measure, targets[rows], level=0.9))
     return reduce(add, parts).scores()
 
 

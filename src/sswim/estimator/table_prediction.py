@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float64
 
-from sswim.base.validation import require_coverage
+from sswim.base.validation import require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import finite
@@ -51,7 +51,7 @@ NAMES = ("mean", "std", "median", "lower", "upper")
 def predicted_columns(
     regressor: BaseRegressor,
     X: Any,
-    coverage: float,
+    level: float,
     method: IntervalMethod = "model",
 ) -> dict[str, Float64[np.ndarray, " N"]]:
     """Predict the columns ``NAMES`` of rows.
@@ -59,18 +59,18 @@ def predicted_columns(
     Args:
         regressor: A fitted estimator with one target.
         X: Inputs of the rows in any form that the estimator reads.
-        coverage: Nominal coverage of the intervals from lower to upper.
+        level: Probability of the intervals from lower to upper.
         method: Whether median, lower and upper are the model's, or conformal.
     """
-    require_coverage(coverage)
+    require_level(level)
     inputs = regressor._reader.read(regressor, X)
     mixture = regressor.predict_distribution(inputs)
-    levels = [0.5, 0.5 * (1 - coverage), 0.5 * (1 + coverage)]
+    probabilities = [0.5, 0.5 * (1 - level), 0.5 * (1 + level)]
     if method == "model":
-        quantiles = finite(mixture.quantiles(levels))[:, 0].cpu().numpy()
+        quantiles = finite(mixture.quantiles(probabilities))[:, 0].cpu().numpy()
     else:
-        quantiles = regressor.predict_quantiles(inputs, levels, method=method)
-        quantiles = quantiles.reshape(-1, len(levels))
+        quantiles = regressor.predict_quantiles(inputs, probabilities, method=method)
+        quantiles = quantiles.reshape(-1, len(probabilities))
     moments = (mixture.mean, mixture.standard_deviation)
     columns = (finite(values).cpu().numpy()[:, 0] for values in moments)
     return dict(zip(NAMES, (*columns, *quantiles.T), strict=True))
@@ -89,7 +89,7 @@ class TablePrediction:
 
     regressor: BaseRegressor
     schema: Schema
-    coverage: float
+    level: float
     prefix: str
     drop_missing: bool
     no_formulas: bool = False
@@ -123,7 +123,7 @@ class TablePrediction:
 
     def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
         inputs = self.regressor._reader.impute(self.schema.encode(table))
-        return predicted_columns(self.regressor, inputs, self.coverage, self.method)
+        return predicted_columns(self.regressor, inputs, self.level, self.method)
 
 
 def predict_table(
@@ -132,7 +132,7 @@ def predict_table(
     source: Path,
     out: Path,
     *,
-    coverage: float,
+    level: float,
     prefix: str,
     drop_missing: bool,
     csv: CsvOptions = AS_FOUND,
@@ -152,7 +152,7 @@ def predict_table(
         schema: How the columns of the table become numbers.
         source: The table: a file, or a folder of Parquet or CSV files.
         out: The folder to write, empty or missing; or the file to write.
-        coverage: Nominal coverage of the intervals from lower to upper.
+        level: Probability of the intervals from lower to upper.
         prefix: Prefix of the names of the new columns.
         drop_missing: Whether to leave out rows with missing values; else these are imputed.
         csv: How CSV files are read.
@@ -161,9 +161,9 @@ def predict_table(
         processes: The processes that call this together; each predicts some of the files.
         say: Prints a line of progress; called in the first process only.
     """
-    require_coverage(coverage)
+    require_level(level)
     prediction = TablePrediction(
-        regressor, schema, coverage, prefix, drop_missing, no_formulas, method
+        regressor, schema, level, prefix, drop_missing, no_formulas, method
     )
     jobs: list[Job] = []
     processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))

@@ -266,7 +266,7 @@ def evaluate_blocks(
     *,
     n_folds: int = 5,
     coordinates: Sequence[Name] | None = None,
-    coverage: float = 0.9,
+    level: float = 0.9,
     random_state: int = 0,
     say: Callable[[str], object] | None = None,
 ) -> BlockEvaluation:
@@ -279,7 +279,7 @@ def evaluate_blocks(
         spacing: Side of a block; in degrees for a model on the sphere.
         n_folds: Number of folds of each sort.
         coordinates: The two columns of the map. By default those that the model has on the sphere.
-        coverage: Nominal coverage of the intervals.
+        level: Probability of the intervals.
         random_state: Seed of the folds.
         say: Prints a line after each fit.
     """
@@ -300,8 +300,8 @@ def evaluate_blocks(
     at_random = KFold(n_folds, shuffle=True, random_state=random_state)
     n_blocks = len(np.unique(by_blocks.blocks(X)))
     return BlockEvaluation(
-        _cross_validate(regressor, X, y, by_blocks, coverage, "blocks", say),
-        _cross_validate(regressor, X, y, at_random, coverage, "random", say),
+        _cross_validate(regressor, X, y, by_blocks, level, "blocks", say),
+        _cross_validate(regressor, X, y, at_random, level, "random", say),
         n_blocks,
     )
 
@@ -314,7 +314,7 @@ def evaluate_table_blocks(
     *,
     n_folds: int = 5,
     coordinates: Sequence[Name] | None = None,
-    coverage: float = 0.9,
+    level: float = 0.9,
     left_out: LeftOut = KEEP_ALL,
     csv: CsvOptions = AS_FOUND,
     say: Callable[[str], object] | None = None,
@@ -328,7 +328,7 @@ def evaluate_table_blocks(
         spacing: Side of a block.
         n_folds: Number of folds of each sort.
         coordinates: The two columns of the map.
-        coverage: Nominal coverage of the intervals.
+        level: Probability of the intervals.
         left_out: Which rows are left out.
         csv: How CSV files are read.
         say: Prints a line after each fit.
@@ -342,7 +342,7 @@ def evaluate_table_blocks(
         spacing,
         n_folds=n_folds,
         coordinates=coordinates,
-        coverage=coverage,
+        level=level,
         say=say,
     )
     n_left_out = sum(part.n_left_out for part in parts)
@@ -358,7 +358,7 @@ def _cross_validate(
     X: Any,
     y: Any,
     folds: BaseCrossValidator,
-    coverage: float,
+    level: float,
     name: str,
     say: Callable[[str], object] | None,
 ) -> Scores:
@@ -368,7 +368,7 @@ def _cross_validate(
         began = perf_counter()
         fitted = clone(regressor).set_params(verbose=False, callback=None)
         fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train))
-        part = sum_scores(fitted, _safe_indexing(X, test), _safe_indexing(y, test), coverage)
+        part = sum_scores(fitted, _safe_indexing(X, test), _safe_indexing(y, test), level)
         sums.append(part)
         if say is not None:
             seconds = in_words(perf_counter() - began)

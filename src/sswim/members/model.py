@@ -130,7 +130,7 @@ class NegativeLogPrior(Record):
 class SSWIM(nn.Module):
     """The parameters of the warps and of the sparse spectrum GP on the warped inputs, in float64.
 
-    Make a new model with :func:`sswim.start`.
+    Make a new model with :func:`sswim.members.start`.
 
     In a batch of members every parameter has the members' axes ``*B`` in front, and so has
     everything that is computed from it; see ``sswim.members.model.stack_models``.

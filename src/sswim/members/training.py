@@ -389,7 +389,7 @@ def train(
     Training is not random: the same start gives the same result.
 
     Args:
-        model: Started by :func:`sswim.start`; moved to the device. Not a batch.
+        model: Started by :func:`sswim.members.start`; moved to the device. Not a batch.
         rows: Rows in memory (moved to the device), or chunks on the device in any iterable that can
             be restarted.
         objective: What to minimise.

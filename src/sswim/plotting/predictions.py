@@ -38,7 +38,7 @@ def plot_prediction(
     X: ArrayLike,
     y: ArrayLike | None = None,
     *,
-    coverage: float = 0.9,
+    level: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
     """Plot the predicted mean and central intervals, for a model of one input and one target.
@@ -50,7 +50,7 @@ def plot_prediction(
         regressor: Model of one input and one target.
         X: Rows, (N, 1), whose range is shown.
         y: Targets of the rows, drawn as points.
-        coverage: Coverage of both intervals: the wide one of new observations and the dark one of
+        level: Probability of both intervals: the wide one of new observations and the dark one of
             the function.
         ax: Axes to draw into; by default those of a new figure.
     """
@@ -59,8 +59,8 @@ def plot_prediction(
     x = curve_points(rows)
     with allow_unnamed_inputs():
         mean = np.asarray(regressor.predict(x[:, None]))
-        lower, upper = regressor.predict_interval(x[:, None], coverage)
-        floor, ceiling = regressor.predict_interval(x[:, None], coverage, include_noise=False)
+        lower, upper = regressor.predict_interval(x[:, None], level)
+        floor, ceiling = regressor.predict_interval(x[:, None], level, include_noise=False)
         warped = regressor._fitted.warps_targets
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
     mean, centre, lower, upper, floor, ceiling = map(
@@ -68,7 +68,7 @@ def plot_prediction(
     )
 
     ax = axes(ax)
-    share = f"{100 * coverage:.3g} %"
+    share = f"{100 * level:.3g} %"
     draw_band(ax, x, lower, upper, alpha=0.2, label=f"{share}, new observation")
     draw_band(ax, x, floor, ceiling, alpha=0.55, label=f"{share}, function")
     if warped:

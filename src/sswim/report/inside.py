@@ -140,9 +140,9 @@ def _noise_choice(content: Content) -> Section:
 def inside_part(content: Content) -> Part:
     """Return the kinds with their weights, training histories and output maps."""
     regressor = content.regressor
-    kinds = sorted(regressor.recipe_, key=lambda kind: -kind.weight)
+    kinds = sorted(regressor.kinds_, key=lambda kind: -kind.weight)
     bars = Bars(tuple(Bar(kind.name, kind.weight, percent(kind.weight)) for kind in kinds))
-    left_out = [kind.name for kind in regressor.recipe_ if not kind.weight]
+    left_out = [kind.name for kind in regressor.kinds_ if not kind.weight]
     caption = f"Left out after weighing: {', '.join(left_out)}." if left_out else ""
     charts: list[Section] = [
         Card("Weights of the kinds of members", (bars,), caption),
@@ -157,7 +157,7 @@ def inside_part(content: Content) -> Part:
         "The model is a mixture of members of a few kinds; each kind has the weight that it earned "
         "on rows that its members had left out."
     )
-    if len(regressor.recipe_) == 1:
+    if len(regressor.kinds_) == 1:
         lead = "The model has members of one kind."
     return Part("inside", "Inside the model", (Grid(tuple(charts), small=True), table), lead)
 
@@ -186,7 +186,7 @@ def _member_kinds(regressor: BaseRegressor) -> list[tuple[str, int]]:
 
     Members stand in the order of their kinds; kinds of no weight have none.
     """
-    kept = [kind for kind in regressor.recipe_ if kind.weight > 0]
+    kept = [kind for kind in regressor.kinds_ if kind.weight > 0]
     kinds = [
         (kind.name, 1 + place % 6) for place, kind in enumerate(kept) for _ in range(kind.n_members)
     ]
