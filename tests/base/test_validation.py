@@ -65,7 +65,7 @@ def test_tails_that_cannot_be_resolved_are_refused() -> None:
 def test_numbers_that_are_not_positive_are_refused(value: object) -> None:
     require_positive("rate", np.float32(0.1))
     require_positive("rate", 2)
-    with pytest.raises(UserError, match=r'rate must be positive and finite, or "auto". Got '):
+    with pytest.raises(UserError, match=r"rate must be positive and finite. Got "):
         require_positive("rate", value)
 
 

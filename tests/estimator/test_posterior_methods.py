@@ -202,7 +202,7 @@ def test_bad_settings(fitted: BaseRegressor) -> None:
         unchecked(type(fitted).posterior, self=fitted, X=make_points(2), include_noise=1)
     for n in (0, 1.5, True):
         with pytest.raises(UserError, match="n must be"):
-            unchecked(type(fitted).sample_paths, self=fitted, n=n)
+            unchecked(type(fitted).sample_paths, self=fitted, n_samples=n)
     with pytest.raises(NotFittedError):
         small().posterior(make_points(2))
     with pytest.raises(NotFittedError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 import math
 import warnings
 from contextlib import nullcontext
@@ -25,6 +26,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sswim import NeighbourGPRegressor, SSWIMRegressor, WarpedGPRegressor
 from sswim.ensemble.ensemble import PendingUpdates
 from sswim.ensemble.plan import KINDS
 from sswim.estimator import fitted as fitted_module
@@ -80,6 +82,13 @@ noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
 
 def test_scikit_learns_own_checks_of_neighbours() -> None:
     run_checks("depth=0, n_neighbors=8, max_iter=2")
+
+
+@pytest.mark.parametrize("kind", [SSWIMRegressor, WarpedGPRegressor, NeighbourGPRegressor])
+def test_the_example_of_every_estimator_runs(kind: type) -> None:
+    [example] = doctest.DocTestFinder(recurse=False).find(kind, globs={})
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 @pytest.mark.slow
