@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sswim.ensemble import noise_learning as noise_fit
+from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
 from sswim.estimator import BaseRegressor, make_estimator
+from sswim.members import Predictor
+from sswim.rows import Rows
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +35,13 @@ def small(**changes: Any) -> BaseRegressor:
     return make_estimator(
         **{name: settings[name] for name in settings if settings[name] is not None}
     )
+
+
+def condition_on(regressor: BaseRegressor, *members: Predictor, rows: Rows | None = None) -> None:
+    """Replace the members of a fitted estimator."""
+    old = regressor._ensemble
+    ensemble = make_ensemble(old.scaling, members, old.weights, rows)
+    regressor._fitted = replace(regressor._fitted, updates=PendingUpdates(ensemble))
 
 
 def make_rows(n: int = 60, d: int = 2, seed: int = 0) -> tuple[Array, Array]:

@@ -45,7 +45,7 @@ BY_FEATURES = Recipe(kinds=("features-1", "features-2"))
 
 
 def test_kinds_by_features_and_by_neighbours_are_combined(fitted: BaseRegressor) -> None:
-    architectures = [model.architecture for model in fitted._models]
+    architectures = [model.architecture for model in fitted._fitted.models]
     assert [each.depth for each in architectures] == [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
     assert [each.n_neighbors > 0 for each in architectures] == [False] * 6 + [True] * 9
     assert fitted.weights_.shape == (15,)
@@ -78,7 +78,7 @@ def test_predictions_of_every_kind(fitted: BaseRegressor, rows: tuple[Array, Arr
     assert fitted.warp(x, member=6) == []
     assert len(fitted.warp(x, member=5)) == 2
     assert len(fitted.warp(x)) == 2
-    assert 3 <= fitted.shown_member_ < 6
+    assert 3 <= fitted._fitted.shown_member < 6
     assert (np.diff(fitted.warp_targets(np.sort(y), member=5)) > 0).all()
     with pytest.raises(AttributeError, match="no evidence of all rows"):
         _ = fitted.log_marginal_likelihood_

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builders.estimators import (
     Array,
+    condition_on,
     few_noise_steps,  # noqa: F401 (for every test here)
     make_rows,
     skewed_rows,
@@ -20,7 +21,6 @@ from builders.neighbours import without
 
 from sswim import load
 from sswim.base.validation import UserError
-from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
 from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
 from sswim.members.checkpoints import Checkpoints
@@ -116,7 +116,7 @@ def test_leaving_one_out_is_conditioning_on_the_others() -> None:
     [member] = model._ensemble.members
     assert isinstance(member, NeighbourPredictor)
     for row in (0, 7):
-        others = condition_on_rows(model._models[0], without(member.rows, row))
+        others = condition_on_rows(model._fitted.models[0], without(member.rows, row))
         less = replace(model._ensemble, members=(others,))
         mixture = less.predict(model._check_inputs(X[row : row + 1], None))
         assert mean[row] == pytest.approx(mixture.mean.item(), rel=1e-8)
@@ -129,11 +129,8 @@ def test_partial_fit_equals_conditioning_on_all_rows(density: dict[str, Any]) ->
     whole, pieces = (near(**density).fit(x, y) for _ in range(2))
     # Condition on the first rows alone, with the same hyper-parameters.
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:20], y[:20], None))
-    members = tuple(condition_on_rows(model, first) for model in pieces._models)
-    whole_ensemble = pieces._ensemble
-    pieces._updates = PendingUpdates(
-        make_ensemble(whole_ensemble.scaling, members, whole_ensemble.weights, first)
-    )
+    members = tuple(condition_on_rows(model, first) for model in pieces._fitted.models)
+    condition_on(pieces, *members, rows=first)
     pieces.partial_fit(x[20:45], y[20:45]).partial_fit(x[45:], y[45:])
     assert pieces.n_samples_seen_ == 60
     for ask in (

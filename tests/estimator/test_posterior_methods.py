@@ -201,7 +201,7 @@ def test_bad_settings(fitted: BaseRegressor) -> None:
     with pytest.raises(UserError, match="include_noise"):
         unchecked(type(fitted).posterior, self=fitted, X=make_points(2), include_noise=1)
     for n in (0, 1.5, True):
-        with pytest.raises(UserError, match="n must be"):
+        with pytest.raises(UserError, match="n_samples must be"):
             unchecked(type(fitted).sample_paths, self=fitted, n_samples=n)
     with pytest.raises(NotFittedError):
         small().posterior(make_points(2))

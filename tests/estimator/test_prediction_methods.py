@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from builders.commands import run_python
 from builders.estimators import (
     Array,
+    condition_on,
     few_noise_steps,  # noqa: F401 (for every test here)
     make_rows,
     skewed_rows,
@@ -19,7 +19,6 @@ from builders.estimators import (
 from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
-from sswim.ensemble.ensemble import PendingUpdates
 from sswim.estimator import BaseRegressor
 from sswim.members.feature_predictor import condition
 from sswim.rows.rows import as_measure
@@ -269,9 +268,7 @@ def test_leave_one_out_with_warped_targets_against_models_of_the_others(
         others = np.arange(30) != row
         kept = scaling.rows(regressor._check_rows(x[others], y[others], None))
         refitted = copy.copy(regressor)
-        refitted._updates = PendingUpdates(
-            replace(regressor._ensemble, members=(condition(regressor._models[0], kept),))
-        )
+        condition_on(refitted, condition(regressor._fitted.models[0], kept))
         expected = refitted.predict(x[row : row + 1], return_std=True)
         assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
 

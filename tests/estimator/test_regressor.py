@@ -4,7 +4,6 @@ import doctest
 import math
 import warnings
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from builders.clock import Clock
 from builders.commands import run_python
 from builders.estimators import (
     Array,
+    condition_on,
     few_noise_steps,  # noqa: F401 (for every test here)
     make_rows,
     small,
@@ -27,7 +27,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sswim import NeighbourGPRegressor, SSWIMRegressor, WarpedGPRegressor
-from sswim.ensemble.ensemble import PendingUpdates
 from sswim.ensemble.plan import KINDS
 from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
@@ -247,8 +246,8 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     # Condition on the first piece alone, with the same hyper-parameters.
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:6], y[:6], None))
-    start = condition_on_statistics(pieces._models[0], statistics(observe(member.factors, first)))
-    pieces._updates = PendingUpdates(replace(pieces._ensemble, members=(start,)))
+    sums = statistics(observe(member.factors, first))
+    condition_on(pieces, condition_on_statistics(pieces._fitted.models[0], sums))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])
     ours, theirs = (m.predict(x, return_std=True) for m in (pieces, whole))

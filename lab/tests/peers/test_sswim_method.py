@@ -50,7 +50,7 @@ def test_crps_against_integrals(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = method.fit(x, y, 0, "cpu")
     assert isinstance(fitted, FittedSSWIM)
     assert len(fitted.regressor.members_) == 3
-    assert fitted.regressor.warps_targets_
+    assert fitted.regressor._fitted.warps_targets
     test_x, test_y = x[:3], y[:3]
     cdf = cdf_of_rows(fitted.regressor.predict_distribution(test_x))
     spread = 6 * y.std()

@@ -80,7 +80,7 @@ def _show_model(model: Path) -> None:
         facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
     facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
     facts["rows inside"] = "none"
-    if regressor._fitted.keeps_rows:
+    if regressor.keeps_rows_:
         facts["rows inside"] = "yes: the model predicts from the rows it was trained on"
         if not regressor.n_samples_seen_:
             facts["rows inside"] = "none: saved without them; partial_fit gives it rows"

@@ -643,6 +643,11 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         return (ensemble.members[0].count * ensemble.scaling.weight_unit).item()
 
     @property
+    def keeps_rows_(self) -> bool:
+        """Whether the model and its file hold the rows it was trained on."""
+        return self._require_fitted().keeps_rows
+
+    @property
     def n_held_out_(self) -> float:
         """Number of rows whose errors set the sizes of conformal intervals, each by its weight."""
         return self._require_fitted().conformal.n_rows()

@@ -249,7 +249,7 @@ def about_part(content: Content, facts: Mapping[str, str]) -> Part:
         "target": rows.target,
         "rows of this report": used,
         "rows of the fit": f"{regressor.n_samples_seen_:,.10g}",
-        "rows inside the model": "yes" if regressor._fitted.keeps_rows else "no",
+        "rows inside the model": "yes" if regressor.keeps_rows_ else "no",
         "members": str(len(regressor.members_)),
         "training steps": str(regressor.n_iter_),
         "settings": _settings(content),
