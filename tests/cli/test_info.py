@@ -28,7 +28,8 @@ def facts(model: Path) -> dict[str, str]:
 def test_settings_hide_no_facts(tmp_path: Path) -> None:
     found = facts(write_price_model(tmp_path))
     assert found["number of inputs"] == "4"
-    assert found["inputs"] == "auto"
+    assert found["inputs"] == "standardised"
+    assert found["estimator"] == "WarpedGPRegressor"
 
 
 def test_info_says_that_a_model_of_features_holds_no_rows(tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_info_shows_the_kinds_of_the_default(rows_kept: bool, tmp_path: Path) ->
     assert kinds["features-2"].startswith(("weight 0.", "left out;"))
     assert found["rows inside"].startswith("yes: the model" if rows_kept else "none")
     assert found["rows seen"] == "60"
+    assert found["recipe: max_iter"] == "3"
     assert ("log evidence" in found) == (not rows_kept)
     assert invoke("evaluate", model, table).exit_code == 0
 

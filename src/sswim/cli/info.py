@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +74,7 @@ def _show_model(model: Path) -> None:
 
     regressor = load(model)
     n_inputs = len(getattr(regressor, "input_names_", range(regressor.n_features_in_)))
-    facts: dict[str, object] = {"number of inputs": n_inputs}
+    facts: dict[str, object] = {"estimator": type(regressor).__name__, "number of inputs": n_inputs}
     if hasattr(regressor, "table_schema_"):
         schema = table_schema(regressor)
         facts["target"] = schema.target
@@ -90,6 +91,11 @@ def _show_model(model: Path) -> None:
     for kind in regressor.kinds_:
         facts[f"kind {kind.name}"] = _describe(kind)
     settings = regressor.get_params()
+    if (recipe := settings.pop("recipe", None)) is not None:
+        changed = (
+            field for field in fields(recipe) if getattr(recipe, field.name) != field.default
+        )
+        settings |= {f"recipe: {field.name}": getattr(recipe, field.name) for field in changed}
     facts |= {name: settings[name] for name in settings if name not in ("callback", "verbose")}
     print_facts(output, str(model), facts)
 
