@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from sswim.ensemble.plan import FEW_ROWS, Recipe, choose_size
-from sswim.files import from_json, to_json
+from sswim.files.records import from_json, to_json
 
 
 def test_more_rows_allow_for_more() -> None:

@@ -11,7 +11,7 @@ from builders.forgeries import forged_tensors
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from sswim.files import (
+from sswim.files.records import (
     Between,
     from_json,
     from_tensors,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from sswim.files import Between
+from sswim.files.records import Between
 from sswim.members.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.neighbourhood import MAP_INPUTS

@@ -23,18 +23,20 @@ from sswim.base.validation import UserError, require_flag, require_integer
 from sswim.conformal import Calibration, ConformityScores
 from sswim.ensemble.ensemble import Ensemble, HeldOutFolds
 from sswim.ensemble.plan import FittedKind, Recipe
-from sswim.files import (
-    SealedFormat,
+from sswim.files.records import (
     from_json,
     from_tensors,
     require_all_taken,
+    take_part,
+    take_tensor,
+    to_tensors,
+)
+from sswim.files.sealed_files import (
+    SealedFormat,
     require_form,
     require_moderate,
     require_ordered,
     require_that,
-    take_part,
-    take_tensor,
-    to_tensors,
 )
 from sswim.members.architecture import Architecture
 from sswim.members.feature_predictor import (

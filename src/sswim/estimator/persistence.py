@@ -29,7 +29,8 @@ from sswim.estimator.model_file import (
     stored_members,
     unpack,
 )
-from sswim.files import UNREADABLE, from_json, to_json
+from sswim.files.records import from_json, to_json
+from sswim.files.sealed_files import UNREADABLE
 
 if TYPE_CHECKING:
     from sswim.estimator.base import BaseRegressor
