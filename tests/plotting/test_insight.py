@@ -1,3 +1,5 @@
+"""Figures of relevance, effects and local length-scales."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from sswim.plotting import plot_effect, plot_local_metric, plot_relevance
 
 
 @pytest.fixture(autouse=True)
-def _close_figures() -> Iterator[None]:
+def _close_figures(matplotlib_left_alone: None) -> Iterator[None]:
     yield
     plt.close("all")
 

@@ -1,13 +1,12 @@
+"""The four panels of a monitor's report."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
 import torch
-from builders.figures import (
-    legend_labels,
-    matplotlib_left_alone,  # noqa: F401 (for every test here)
-)
+from builders.figures import legend_labels
 from builders.scores import draw_scores
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

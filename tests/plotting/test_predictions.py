@@ -1,20 +1,36 @@
+"""Figures of predictions and of input warps."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from builders.figures import (
     draw_rows,
     legend_labels,
-    matplotlib_left_alone,  # noqa: F401 (for every test here)
     new_axes,
     one_input_model,
     plain_model,
     predicted_mean,
+    small_regressor,
     two_input_model,
 )
 from builders.models import unchecked
+from matplotlib.collections import PathCollection
 
-from sswim.plotting import plot_map, plot_prediction
+from sswim import SSWIMRegressor
+from sswim.plotting import plot_map, plot_prediction, plot_warped_data, plot_warps
+
+SQUARE = ((0.0, 1.0), (0.0, 1.0))
+
+
+def check_bands(ax: Any, model: SSWIMRegressor, x: np.ndarray, coverage: float) -> None:
+    """Check the ends of the bands of a new observation and of the function."""
+    for band, include_noise in zip(ax.collections, (True, False), strict=True):
+        ends = band.get_datalim(ax.transData)
+        lower, upper = model.predict_interval(x, coverage, include_noise=include_noise)
+        np.testing.assert_allclose([ends.y0, ends.y1], [lower.min(), upper.max()])
 
 
 def test_the_prediction_is_the_mean_within_its_bands() -> None:
@@ -28,12 +44,9 @@ def test_the_prediction_is_the_mean_within_its_bands() -> None:
         np.asarray(mean.get_ydata()), predicted_mean(plain_model(), x[:, None])
     )
     np.testing.assert_array_equal(points.get_xydata(), np.column_stack([X, y]))
-    outer, inner = (band.get_datalim(ax.transData) for band in ax.collections)
-    lower, upper = plain_model().predict_interval(x[:, None], 0.8)
-    np.testing.assert_allclose([outer.y0, outer.y1], [lower.min(), upper.max()])
-    lower, upper = plain_model().predict_interval(x[:, None], 0.8, include_noise=False)
-    np.testing.assert_allclose([inner.y0, inner.y1], [lower.min(), upper.max()])
+    check_bands(ax, plain_model(), x[:, None], 0.8)
     assert legend_labels(ax) == ["80 %, new observation", "80 %, function", "mean", "rows"]
+    assert len(plot_prediction(plain_model(), X, ax=new_axes()).get_lines()) == 1
 
 
 def test_under_an_output_warp_the_function_lies_around_the_median() -> None:
@@ -44,23 +57,20 @@ def test_under_an_output_warp_the_function_lies_around_the_median() -> None:
     np.testing.assert_allclose(np.asarray(median.get_ydata()), quantile)
     np.testing.assert_allclose(np.asarray(mean.get_ydata()), predicted_mean(one_input_model(), x))
     assert np.abs(quantile - predicted_mean(one_input_model(), x)).max() > 0
-    outer, inner = (band.get_datalim(ax.transData) for band in ax.collections)
-    lower, upper = one_input_model().predict_interval(x, 0.9)
-    np.testing.assert_allclose([outer.y0, outer.y1], [lower.min(), upper.max()])
+    check_bands(ax, one_input_model(), x, 0.9)
     lower, upper = one_input_model().predict_interval(x, 0.9, include_noise=False)
-    np.testing.assert_allclose([inner.y0, inner.y1], [lower.min(), upper.max()])
     assert (lower < quantile).all()
     assert (quantile < upper).all()
     assert legend_labels(ax) == ["90 %, new observation", "90 %, function", "median", "mean"]
 
 
-def test_a_prediction_needs_no_targets() -> None:
-    assert len(plot_prediction(plain_model(), draw_rows(1)[0], ax=new_axes()).get_lines()) == 1
-
-
-def test_two_inputs_where_one_can_be_drawn_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"needs a model with 1 input\. Got a model with 2"):
-        plot_prediction(two_input_model(), *draw_rows(2))
+def test_a_curve_over_many_rows_keeps_both_ends() -> None:
+    many = np.random.default_rng(0).normal(size=20_000)
+    line, _ = plot_warps(one_input_model(), many[:, None], ax=new_axes()).get_lines()[-2:]
+    x = np.asarray(line.get_xdata())
+    assert len(x) < 3000
+    assert (x[0], x[-1]) == (many.min(), many.max())
+    np.testing.assert_allclose(np.median(x), np.median(many), atol=0.1)
 
 
 def test_a_map_has_the_values_of_its_cells_middles() -> None:
@@ -89,23 +99,66 @@ def test_a_map_spans_its_rows() -> None:
     np.testing.assert_array_equal(np.asarray(points.get_offsets()), X)
 
 
-def test_one_input_where_two_can_be_drawn_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "neither bounds nor X; give one of them"),
+        ({"bounds": ((1.0, 1.0), (0.0, 1.0))}, "x0 < x1"),
+        ({"X": [[0.0, 1.0], [0.0, 2.0]]}, "x0 < x1"),
+        ({"bounds": SQUARE, "quantity": "median"}, "quantity must be one of .* Got 'median'"),
+        ({"bounds": SQUARE, "resolution": 0}, r"resolution must be at least 1\. Got 0"),
+    ],
+)
+def test_impossible_maps_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        unchecked(plot_map, regressor=two_input_model(), **settings)
+
+
+def test_a_map_of_one_input_is_refused() -> None:
     with pytest.raises(ValueError, match=r"needs a model with 2 inputs\. Got a model with 1"):
-        plot_map(one_input_model(), ((0.0, 1.0), (0.0, 1.0)))
+        plot_map(one_input_model(), SQUARE)
 
 
-def test_a_map_without_rectangle_is_refused() -> None:
-    with pytest.raises(ValueError, match="neither bounds nor X; give one of them"):
-        plot_map(two_input_model())
-    with pytest.raises(ValueError, match="x0 < x1"):
-        plot_map(two_input_model(), ((1.0, 1.0), (0.0, 1.0)))
-    with pytest.raises(ValueError, match="x0 < x1"):
-        plot_map(two_input_model(), X=[[0.0, 1.0], [0.0, 2.0]])
+@pytest.mark.parametrize("member", [0, 1])
+def test_warps_are_those_of_the_member_layer_by_layer(member: int) -> None:
+    ax = plot_warps(one_input_model(), draw_rows(1)[0], member=member, ax=new_axes())
+    *layers, identity = ax.get_lines()
+    x = np.asarray(layers[0].get_xdata())
+    warps = one_input_model().warp(x[:, None], member=member)
+    for line, (mean, _) in zip(layers, warps, strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), mean[:, 0])
+    assert identity.get_linestyle() == "--"
+    np.testing.assert_array_equal(identity.get_xdata(), identity.get_ydata())
 
 
-def test_impossible_choices_are_refused_by_name() -> None:
-    square = ((0.0, 1.0), (0.0, 1.0))
-    with pytest.raises(ValueError, match=r"quantity must be one of .* Got 'median'"):
-        unchecked(plot_map, regressor=two_input_model(), bounds=square, quantity="median")
-    with pytest.raises(ValueError, match=r"resolution must be at least 1\. Got 0"):
-        plot_map(two_input_model(), square, resolution=0)
+def test_warps_of_several_inputs_are_points() -> None:
+    X, _ = draw_rows(2)
+    ax = plot_warps(two_input_model(), X, column=1, ax=new_axes())
+    points, _ = ax.get_lines()
+    ((mean, _),) = two_input_model().warp(X)
+    expected = np.column_stack([X[:, 1], mean[:, 1]])
+    np.testing.assert_allclose(np.asarray(points.get_xydata()), expected)
+    assert ax.get_xlabel() == "input 2"
+
+
+def test_warped_data_stand_where_the_last_warp_moves_them() -> None:
+    X, y = draw_rows(1)
+    ax = plot_warped_data(one_input_model(), X, y, ax=new_axes())
+    (points,) = ax.collections
+    assert isinstance(points, PathCollection)
+    expected = np.column_stack([one_input_model().warp(X)[-1][0], y])
+    np.testing.assert_allclose(np.asarray(points.get_offsets()), expected)
+    np.testing.assert_array_equal(np.asarray(points.get_array()), X[:, 0])
+    assert len(ax.figure.axes) == 2
+    ax = plot_warped_data(one_input_model(), X, y, colour_bar=False, ax=new_axes())
+    assert ax.figure.axes == [ax]
+
+
+def test_models_without_warps_of_columns_have_none_to_draw() -> None:
+    X, y = draw_rows(2)
+    with pytest.raises(ValueError, match="fit one with depth=1"):
+        plot_warps(small_regressor(depth=0).fit(X, y), X)
+    with pytest.raises(ValueError, match="fit one with depth=1"):
+        plot_warped_data(small_regressor(depth=0).fit(X[:, :1], y), X[:, :1], y)
+    with pytest.raises(ValueError, match="warp_matrix='full'; plot the coordinates that warp"):
+        plot_warps(small_regressor(warp_matrix="full").fit(X, y), X)
