@@ -15,7 +15,7 @@ from sswim.estimator.progress import prediction_progress
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns
 from sswim.maps.grid_files import import_extra
 from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
 
 if TYPE_CHECKING:
     import xarray
@@ -233,7 +233,7 @@ def _seen_region(regressor: BaseRegressor, columns: GridColumns) -> Region:
     if columns.geographic:
         assert schema is not None
         assert schema.sphere is not None
-        longitude, latitude = schema.sphere.decode(inputs[:, :3])
+        longitude, latitude = _degrees(schema.sphere, inputs[:, :3])
         return *_arc(longitude), float(latitude.min()), float(latitude.max())
     x, y = (inputs[:, _place(schema, name)] for name in columns.coordinates)
     return float(x.min()), float(x.max()), float(y.min()), float(y.max())
@@ -254,6 +254,16 @@ def _kept_inputs(regressor: BaseRegressor) -> Float64[np.ndarray, "N D"] | None:
             original = inputs.double() * scaling.input_spread + scaling.input_mean
             return original.cpu().numpy()
     return None
+
+
+def _degrees(
+    sphere: SphereColumn, encoded: Float64[np.ndarray, "N 3"]
+) -> tuple[Float64[np.ndarray, " N"], Float64[np.ndarray, " N"]]:
+    """Return longitude and latitude of points on the sphere that a model sees."""
+    # The rows of this matrix are the images of the three axes, and it is orthogonal.
+    axes = sphere.encode(np.array([0.0, 90.0, 0.0]), np.array([0.0, 0.0, 90.0]))
+    x, y, z = (encoded @ axes.T).T
+    return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
 
 
 def _arc(longitude: Float64[np.ndarray, " N"]) -> tuple[float, float]:
