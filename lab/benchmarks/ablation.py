@@ -29,11 +29,11 @@ from sswim_lab.bench.runner import SETS
 from sswim_lab.datasets import Split
 
 from sswim import SSWIMRegressor
-from sswim.ensemble.draws import draw_members
 from sswim.ensemble.ensemble import make_ensemble
-from sswim.ensemble.fit import TrainedMembers, combine_members, train_members
+from sswim.ensemble.fit import TrainedMembers, combine_members, draw_members, train_members
 from sswim.ensemble.mixture import Mixture
-from sswim.ensemble.plan import KINDS, KindName, Plan
+from sswim.ensemble.plan import KINDS, KindName
+from sswim.members.kinds import Plan
 from sswim.rows.rows import Measure, as_rows
 from sswim.rows.source import MemorySource
 from sswim.rows.summary import summarise
@@ -98,11 +98,11 @@ def ablate(rows: Split, seed: int) -> Iterator[dict[str, Any]]:
             changed, training, copy.deepcopy(members), check_random_state(seed)
         )
         sample = training.sample if training.complete else None
-        ensemble = make_ensemble(summary.scaling, combined.predictors, combined.weights, sample)
+        ensemble = make_ensemble(summary.scaling, combined.members, combined.weights, sample)
         mixture = ensemble.predict(Measure(torch.tensor(np.asarray(rows.test_x, dtype=float))))
         yield {
             "variant": name,
-            "members": len(combined.models),
+            "members": len(combined.members),
             **scores(mixture, targets, spread),
         }
 

@@ -24,8 +24,7 @@ from markdown_tables import scores_cell, table_line
 from sswim_lab.datasets import FOLDER_VARIABLE, split
 
 from sswim.base.devices import resolve_device
-from sswim.members import MAP, Adam, Architecture, start, train
-from sswim.members.feature_predictor import condition
+from sswim.members import MAP, Adam, Architecture, condition, start, train
 from sswim.rows import as_rows
 from sswim.rows.scaling import learn_scaling
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from builders.models import normal, small_model, small_rows
 from builders.neighbours import neighbour_model
 from sswim.ensemble.ensemble import Ensemble
-from sswim.members.feature_predictor import condition
+from sswim.members import condition
 from sswim.members.model import SSWIM
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import learn_scaling

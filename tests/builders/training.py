@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from sswim.ensemble.plan import Kind
 from sswim.members.architecture import Architecture
+from sswim.members.kinds import Kind
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import MAP, Objective
 from sswim.members.training import Adam
@@ -27,6 +27,7 @@ def kind_of(
 ) -> Kind:
     """Make a kind with the optimiser of the way it predicts."""
     by_neighbours = architecture.n_neighbors > 0
-    name = f"{'neighbours' if by_neighbours else 'features'}-{architecture.depth}"
+    way = "neighbours" if by_neighbours else "features"
     optimiser = MiniBatches(steps) if by_neighbours else Adam(steps)
-    return Kind(name, architecture, objective, optimiser, n_members)
+    name = f"{way}-{architecture.depth}"
+    return Kind(name, way, architecture, objective, optimiser, n_members)

@@ -2,25 +2,28 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
 from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
-from builders.training import training_rows
+from builders.training import kind_of, training_rows
 from torch import Tensor
 
 from sswim.base.record import concatenate
 from sswim.ensemble import fit as cross_fitting
-from sswim.ensemble.fit import NoiseStart, TrainedKind, combine_kinds, condition_members
-from sswim.ensemble.folds import OutOfFold, draw_folds
+from sswim.ensemble.fit import NoiseStart, combine_kinds
 from sswim.ensemble.stacking import Stacking, learn_stacking
+from sswim.members import WAYS, condition
 from sswim.members.density import Density
-from sswim.members.feature_predictor import condition
 from sswim.members.history import Step, Training
+from sswim.members.kinds import TrainedKind, draw_folds
+from sswim.members.left_out import OutOfFold
+from sswim.members.member import LeftOut
 from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
 
@@ -39,7 +42,8 @@ def folds(rows: Rows, generator: torch.Generator) -> list[Tensor]:
 
 def trained(number: int, models: list[SSWIM]) -> TrainedKind:
     step = Step(0, float(number), 0.0, 0.0)
-    return TrainedKind(number, models, [Training((step,), step, "steps") for _ in models])
+    kind = kind_of(models[0].architecture, len(models))
+    return TrainedKind(kind, number, models, [Training((step,), step, "steps") for _ in models])
 
 
 @pytest.fixture
@@ -71,7 +75,7 @@ def by_hand(kind: TrainedKind, rows: Rows, folds: list[Tensor]) -> OutOfFold:
         targets, log_slope = output.forward(held.targets)
         noise = prediction.observation_variance - prediction.latent_variance
         rounding = None
-        if isinstance(predictor, NeighbourPredictor):
+        if isinstance(predictor, NeighbourMember):
             rounding = predictor.rounding_variance(prediction)
             noise = noise - rounding
         parts.append(
@@ -138,20 +142,10 @@ def test_members_are_conditioned_on_all_rows(
 ) -> None:
     combined = combine_kinds(kinds, training_rows(rows), folds)
     assert [training.best.value for training in combined.trainings] == [0, 0, 1, 1, 2, 3, 3]
-    for model, ours in zip(combined.models, combined.predictors, strict=True):
-        expected = condition(model, rows)
+    for ours in combined.members:
+        expected = condition(ours.model, rows)
         for mine, theirs in zip(ours.tensors(), expected.tensors(), strict=True):
             assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
-
-
-def test_members_without_folds_are_conditioned_on_all_rows(
-    kinds: list[TrainedKind], rows: Rows
-) -> None:
-    models = [kinds[2].models[0], *kinds[0].models, kinds[3].models[0], kinds[1].models[0]]
-    predictors = condition_members(models, training_rows(rows))
-    for model, ours in zip(models, predictors, strict=True):
-        expected = condition(model, rows).predict(rows.inputs)
-        assert torch.allclose(ours.predict(rows.inputs).mean, expected.mean, rtol=1e-8)
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -166,25 +160,24 @@ def test_a_kind_whose_predictions_are_not_finite_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its members are not there at all, and the others are combined as if it had not been."""
-    name = "predict_folds_by_neighbours" if kinds[place].by_neighbours else "predict_fold"
-    original = getattr(cross_fitting, name)
+    way = WAYS[kinds[place].kind.way]
+    original = way.leave_out
     others = [kind for kind in kinds if kind.number != place]
     expected = combine_kinds(copy.deepcopy(others), training_rows(rows), folds)
-    calls = iter([True] + [False] * 10)  # the first call is that of the first kind of its sort
 
-    def broken(*arguments: object) -> OutOfFold:
-        found: OutOfFold = original(*arguments)
-        if next(calls):
-            found.latent_variance[3] = value
-        return found
+    def broken(models: list[SSWIM], *arguments: Any) -> LeftOut:
+        left_out = original(models, *arguments)
+        if models is kinds[place].models:
+            left_out.prediction.latent_variance[3] = value
+        return left_out
 
-    monkeypatch.setattr(cross_fitting, name, broken)
+    monkeypatch.setattr(way, "leave_out", broken)
     start = NoiseStart(rows.inputs.mean, generator)
     combined = combine_kinds(kinds, training_rows(rows), folds, noise=start)
     assert torch.allclose(combined.weights, expected.weights)
     assert set(combined.kind_weights) == {0, 1, 2, 3} - {place}
-    assert len(combined.models) == len(combined.predictors) == len(combined.trainings)
-    for ours, theirs in zip(combined.predictors, expected.predictors, strict=True):
+    assert len(combined.members) == len(combined.trainings)
+    for ours, theirs in zip(combined.members, expected.members, strict=True):
         assert torch.allclose(ours.predict(rows.inputs).mean, theirs.predict(rows.inputs).mean)
 
 
@@ -195,7 +188,7 @@ def test_a_pruned_kind_is_left_out(
     monkeypatch.setattr("sswim.ensemble.stacking.PRUNING_ROWS", 1)
     monkeypatch.setattr("sswim.ensemble.stacking.pruned_weights", lambda *_: chosen)
     combined = combine_kinds(kinds, training_rows(rows), folds)
-    assert combined.models == [*kinds[1].models, *kinds[2].models]
+    assert [member.model for member in combined.members] == [*kinds[1].models, *kinds[2].models]
     assert combined.weights.tolist() == pytest.approx([0.2, 0.2, 0.6])
     assert combined.kind_weights == pytest.approx({1: 0.4, 2: 0.6})
     assert [training.best.value for training in combined.trainings] == [1, 1, 2]
@@ -205,11 +198,12 @@ def test_calibration_changes_the_variances_alone(
     kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
 ) -> None:
     data = training_rows(rows)
-    for model in (model for kind in kinds for model in kind.models if kind.by_neighbours):
+    for model in (*kinds[2].models, *kinds[3].models):
         model.resolution.zero_()  # rounding is not calibrated
-    as_learnt = combine_kinds(kinds, data, folds, calibrate=False).predictors
+    as_learnt = combine_kinds(kinds, data, folds, calibrate=False).members
     combined = combine_kinds(kinds, data, folds)
-    for model, before, after in zip(combined.models, as_learnt, combined.predictors, strict=True):
+    for before, after in zip(as_learnt, combined.members, strict=True):
+        model = after.model
         first, second = before.predict(rows.inputs), after.predict(rows.inputs)
         assert torch.allclose(first.mean, second.mean)
         latent = second.latent_variance / first.latent_variance
@@ -237,10 +231,8 @@ def test_noise_that_varies_leaves_the_means_as_they_were(
     start = NoiseStart(rows.inputs.mean, generator)
     varying = combine_kinds(kinds, data, folds, noise=start)
     assert torch.equal(varying.weights, constant.weights)
-    for model, before, after in zip(
-        varying.models, constant.predictors, varying.predictors, strict=True
-    ):
-        assert model.architecture.noise == "input-dependent"
+    for before, after in zip(constant.members, varying.members, strict=True):
+        assert after.model.architecture.noise == "input-dependent"
         first, second = before.predict(rows.inputs), after.predict(rows.inputs)
         assert torch.allclose(first.mean, second.mean)
         assert torch.allclose(first.latent_variance, second.latent_variance)
@@ -268,6 +260,6 @@ def test_rows_outside_the_sample_are_conditioned_on(
     assert list(combined.kind_weights.values()) == pytest.approx(
         expected.weights.tolist(), rel=1e-3
     )
-    for model, ours in zip(combined.models, combined.predictors, strict=True):
-        mean = condition(model, everything).predict(rows.inputs).mean
+    for ours in combined.members:
+        mean = condition(ours.model, everything).predict(rows.inputs).mean
         assert torch.allclose(ours.predict(rows.inputs).mean, mean, rtol=1e-6, atol=1e-8)

@@ -45,7 +45,7 @@ BY_FEATURES = Recipe(kinds=("features-1", "features-2"))
 
 
 def test_kinds_by_features_and_by_neighbours_are_combined(fitted: BaseRegressor) -> None:
-    architectures = [model.architecture for model in fitted._fitted.models]
+    architectures = [member.model.architecture for member in fitted.members_]
     assert [each.depth for each in architectures] == [1] * 3 + [2] * 3 + [0] * 6 + [1] * 3
     assert [each.n_neighbors > 0 for each in architectures] == [False] * 6 + [True] * 9
     assert fitted.weights_.shape == (15,)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from sswim.base.record import Record, map_chunks
 from sswim.ensemble import ensemble as ensemble_module
 from sswim.ensemble.ensemble import Ensemble, make_ensemble
 from sswim.ensemble.mixture import equal_weights
-from sswim.members import feature_predictor as feature_module
-from sswim.members import predictor as predictor_module
-from sswim.members.feature_predictor import FeaturePredictor, condition
+from sswim.members import condition
+from sswim.members import feature_member as feature_module
+from sswim.members import member as predictor_module
+from sswim.members.feature_member import FeatureMember
 from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.observations import log_precision, row_features
 from sswim.rows.rows import Measure, Rows, as_rows
 from sswim.rows.scaling import learn_scaling
@@ -143,8 +145,8 @@ def test_the_joint_covariance_has_the_mixtures_variances(
     assert torch.linalg.eigvalsh(covariance).min() > -1e-8
 
 
-def _by_features(ensemble: Ensemble) -> list[FeaturePredictor]:
-    return [member for member in ensemble.members if isinstance(member, FeaturePredictor)]
+def _by_features(ensemble: Ensemble) -> list[FeatureMember]:
+    return [member for member in ensemble.members if isinstance(member, FeatureMember)]
 
 
 def test_each_function_comes_from_one_member_in_the_order_drawn(
@@ -154,14 +156,7 @@ def test_each_function_comes_from_one_member_in_the_order_drawn(
     certain = Ensemble(
         ensemble.scaling,
         tuple(
-            type(member)(
-                member.factors,
-                member.signal,
-                member.statistics,
-                type(member.posterior)(
-                    member.posterior.mean, member.posterior.factor, 0 * member.posterior.noise
-                ),
-            )
+            replace(member, posterior=replace(member.posterior, noise=0 * member.posterior.noise))
             for member in _by_features(ensemble)
         ),
         ensemble.weights,
@@ -296,7 +291,7 @@ def test_rows_are_kept_where_they_are_smaller_than_statistics(
 
 def test_rows_are_kept_for_neighbours_and_shared(rows: Rows, generator: torch.Generator) -> None:
     ensemble = mixed(rows, generator, rows)
-    by_neighbours = [each for each in ensemble.members if isinstance(each, NeighbourPredictor)]
+    by_neighbours = [each for each in ensemble.members if isinstance(each, NeighbourMember)]
     assert len(by_neighbours) == 2
     assert all(each.rows is ensemble.rows for each in by_neighbours)
 
@@ -312,9 +307,7 @@ def test_updating_keeps_the_rows_up_to_date(
         assert torch.equal(ours, theirs)  # joined rows are conditioned on as if at once
     assert updated.rows is not None
     assert all(
-        each.rows is updated.rows
-        for each in updated.members
-        if isinstance(each, NeighbourPredictor)
+        each.rows is updated.rows for each in updated.members if isinstance(each, NeighbourMember)
     )
 
 

@@ -4,9 +4,16 @@ import pytest
 import torch
 from builders.models import small_rows
 
-from sswim.ensemble import folds as folds_module
-from sswim.ensemble.folds import MIN_ROWS, PARTS, PARTS_OF_FEW, draw_folds, leave_out, outside
-from sswim.ensemble.plan import FEW_ROWS
+from sswim.members import kinds as folds_module
+from sswim.members.kinds import (
+    FEW_ROWS,
+    MIN_ROWS,
+    PARTS,
+    PARTS_OF_FEW,
+    draw_folds,
+    leave_out,
+    outside,
+)
 from sswim.rows.rows import Rows, as_rows
 
 

@@ -13,8 +13,8 @@ from sswim.ensemble import ensemble as ensemble_module
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.joint_posterior import JointPosterior
 from sswim.members import pathwise
-from sswim.members.feature_predictor import FeaturePredictor
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.feature_member import FeatureMember
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.observations import row_features
 from sswim.rows.rows import Measure, Rows
 
@@ -144,7 +144,7 @@ def test_equal_points_and_rows_of_the_fit_have_finite_gradients(
 def test_depth_zero_is_the_exact_gp_of_its_features(rows: Rows, generator: torch.Generator) -> None:
     ensemble = small_ensemble(rows, KINDS["depth 0"], generator)
     [member] = ensemble.members
-    assert isinstance(member, FeaturePredictor)
+    assert isinstance(member, FeatureMember)
     points = far_points(generator, 4)
     scaling = ensemble.scaling
     known = row_features(member.factors, scaling.inputs(rows.inputs))
@@ -236,5 +236,5 @@ def test_threads_record_gradients(
 def test_tensors_of_conditioned_models_have_no_gradients(mixture: Ensemble) -> None:
     assert not any(tensor.requires_grad for tensor in mixture.tensors())
     for member in mixture.members:
-        if isinstance(member, NeighbourPredictor):
+        if isinstance(member, NeighbourMember):
             assert not any(tensor.requires_grad for tensor in member.known.tensors())

@@ -10,9 +10,8 @@ from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
 
 from sswim.distributed.processes import Processes
-from sswim.ensemble import draws as member_draws
-from sswim.ensemble.draws import deals_members, draw_members, members_per_process, start_sample
-from sswim.ensemble.plan import Kind, Plan, Precision
+from sswim.ensemble.fit import draw_members
+from sswim.members.kinds import START_SAMPLE_ROWS, Kind, Plan, Precision, start_sample
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import EVIDENCE, MAP
 from sswim.members.training import Adam
@@ -32,9 +31,9 @@ def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator)
 
 
 def test_the_start_uses_some_of_many_rows(generator: torch.Generator) -> None:
-    n = member_draws.START_SAMPLE_ROWS + 100
+    n = START_SAMPLE_ROWS + 100
     x = normal(generator, n, 1)
-    assert len(start_sample(as_rows(x, x), generator)) == member_draws.START_SAMPLE_ROWS
+    assert len(start_sample(as_rows(x, x), generator)) == START_SAMPLE_ROWS
 
 
 def plan_of(n_members: int, **changes: Any) -> Plan:
@@ -50,14 +49,14 @@ def by_neighbours(n_members: int, depth: int = 0) -> Kind:
 def test_members_are_drawn_in_batches_of_their_kind(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_draws, "members_together", lambda *_: 2)
+    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
     rows = training_rows(small_rows(generator))
     drawn = draw_members(plan_of(3), rows, np.random.RandomState(0))
     assert drawn.folds is None
     assert [batch.model.batch for batch in drawn.batches] == [(2,), (), (2,), ()]
     assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 1, 2, 2]
-    assert [batch.objective for batch in drawn.batches] == [MAP, MAP, EVIDENCE, EVIDENCE]
-    assert [batch.optimiser.steps for batch in drawn.batches] == [5, 5, 7, 7]
+    assert [batch.kind.objective for batch in drawn.batches] == [MAP, MAP, EVIDENCE, EVIDENCE]
+    assert [batch.kind.optimiser.steps for batch in drawn.batches] == [5, 5, 7, 7]
     assert [batch.first for batch in drawn.batches] == [0, 2, 3, 5]
     for batch in drawn.batches:
         assert isinstance(batch.rows, Rows)
@@ -97,7 +96,7 @@ def test_kinds_by_features_and_by_neighbours_are_drawn_side_by_side(
     drawn = draw_members(Plan(kinds), training_rows(rows), np.random.RandomState(0))
     assert [batch.first for batch in drawn.batches] == [0, 2, 3, 4]
     assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 0, 1, 1]
-    assert [type(batch.optimiser) for batch in drawn.batches] == [Adam] + [MiniBatches] * 3
+    assert [type(batch.kind.optimiser) for batch in drawn.batches] == [Adam] + [MiniBatches] * 3
     assert len({batch.seed for batch in drawn.batches}) == 4
     for batch in drawn.batches[1:]:
         assert isinstance(batch.rows, Rows)
@@ -201,5 +200,5 @@ def test_members_are_dealt_to_processes_that_all_have_their_rows(
     rows = training_rows(small_rows(generator))
     rows = replace(rows, n_rows=len(rows.sample) + (not complete), processes=Processes(0, size))
     plan = plan_of(n_members, cross_fitting=cross_fitting)
-    assert deals_members(plan, rows) == dealt
-    assert members_per_process(plan, rows) == (2 if dealt else 6)
+    assert plan.deals_members(rows) == dealt
+    assert plan.members_per_process(rows) == (2 if dealt else 6)

@@ -12,14 +12,11 @@ from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
 
 from sswim.base.validation import draw_generator
-from sswim.ensemble import draws as member_draws
-from sswim.ensemble.draws import start_sample
 from sswim.ensemble.fit import fit_members
-from sswim.ensemble.folds import draw_folds
-from sswim.ensemble.plan import Kind, Plan
 from sswim.members.architecture import NoiseName
 from sswim.members.history import Step
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.kinds import Kind, Plan, draw_folds, start_sample
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.objective import MAP
 from sswim.members.start import start
 from sswim.members.training import Adam, train
@@ -34,22 +31,21 @@ def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:
 def test_members_are_trained_as_one_by_one(
     n_members: int, together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_draws, "members_together", lambda *_: together)
+    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: together)
     rows, plan = small_rows(generator, n=60), plan_of(n_members, 10)
     seen: list[tuple[int, int]] = []
 
     def callback(member: int, step: Step) -> None:
         seen.append((member, step.index))
 
-    members = fit_members(plan, training_rows(rows), 5, callback)
+    combined, _ = fit_members(plan, training_rows(rows), 5, callback)
     batches = [range(n_members)[i : i + together] for i in range(0, n_members, together)]
     expected_calls = [(m, step) for batch in batches for step in range(11) for m in batch]
     assert sorted(seen) == sorted(expected_calls)
-    assert torch.allclose(
-        members.combined.weights, torch.tensor(1 / n_members, dtype=torch.float64)
-    )
+    assert torch.allclose(combined.weights, torch.tensor(1 / n_members, dtype=torch.float64))
     random = np.random.RandomState(5)
-    for model, training in zip(members.combined.models, members.combined.trainings, strict=True):
+    for member, training in zip(combined.members, combined.trainings, strict=True):
+        model = member.model
         own = draw_generator(random)
         expected = start(SMALL, start_sample(rows, own), 1, own)
         alone = train(expected, rows, MAP, Adam(steps=10), device="cpu")
@@ -64,34 +60,36 @@ def test_cross_fitted_members_do_not_see_their_fold(
     together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The targets of a member's fold have no influence on its hyper-parameters."""
-    monkeypatch.setattr(member_draws, "members_together", lambda *_: together)
+    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: together)
     rows = small_rows(generator, n=60)
     plan = plan_of(3, 5, cross_fitting=True)
     folds = draw_folds(rows, 3, draw_generator(np.random.RandomState(5)))
     assert folds is not None
-    expected = fit_members(plan, training_rows(rows), 5, lambda member, step: None)
+    expected, _ = fit_members(plan, training_rows(rows), 5, lambda member, step: None)
     for number, fold in enumerate(folds):
         other = rows.targets.clone()
         other[fold] += 1
-        changed = fit_members(
+        changed, _ = fit_members(
             plan, training_rows(Rows(rows.inputs, other)), 5, lambda member, step: None
         )
         for member, (ours, theirs) in enumerate(
-            zip(changed.combined.models, expected.combined.models, strict=True)
+            zip(changed.members, expected.members, strict=True)
         ):
-            same = torch.equal(ours.log_noise, theirs.log_noise)
+            same = torch.equal(ours.model.log_noise, theirs.model.log_noise)
             assert same == (member == number)
 
 
 def test_no_member_is_begun_after_a_callback_ends_the_training(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_draws, "members_together", lambda *_: 2)
+    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    members = fit_members(plan_of(6, 5), training_rows(rows), 0, lambda member, step: member == 3)
-    assert len(members.combined.models) == 4
-    assert [len(training.history) for training in members.combined.trainings] == [6, 6, 1, 1]
+    combined, _ = fit_members(
+        plan_of(6, 5), training_rows(rows), 0, lambda member, step: member == 3
+    )
+    assert len(combined.members) == 4
+    assert [len(training.history) for training in combined.trainings] == [6, 6, 1, 1]
 
 
 def test_kinds_that_were_not_begun_are_left_out(
@@ -101,58 +99,58 @@ def test_kinds_that_were_not_begun_are_left_out(
     rows = small_rows(generator, n=60)
     kinds = [kind_of(replace(SMALL, depth=depth), 2, steps=3) for depth in (1, 2)]
     plan = Plan(tuple(kinds), cross_fitting=True, shortest_first=True)
-    members = fit_members(plan, training_rows(rows), 0, lambda member, step: member == 1)
-    assert [model.architecture.depth for model in members.combined.models] == [1, 1]
-    assert members.combined.weights.sum() == pytest.approx(1)
+    combined, _ = fit_members(plan, training_rows(rows), 0, lambda member, step: member == 1)
+    assert [member.model.architecture.depth for member in combined.members] == [1, 1]
+    assert combined.weights.sum() == pytest.approx(1)
 
 
 def test_kinds_by_features_and_by_neighbours_are_fitted_together(
     generator: torch.Generator,
 ) -> None:
     rows = small_rows(generator, n=60)
-    kinds = (
+    planned = (
         kind_of(replace(SMALL, depth=2), 3, steps=4),
         kind_of(replace(SMALL, depth=0, n_neighbors=8), steps=6),
         kind_of(replace(SMALL, n_neighbors=8), 3, steps=6),
     )
-    plan = Plan(kinds, cross_fitting=True, stacking=True, calibration=True)
-    members = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
-    combined = members.combined
-    neighbours = [isinstance(each, NeighbourPredictor) for each in combined.predictors]
+    plan = Plan(planned, cross_fitting=True, stacking=True, calibration=True)
+    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    neighbours = [isinstance(each, NeighbourMember) for each in combined.members]
     assert neighbours == [False] * 3 + [True] * 4
     assert [len(training.history) for training in combined.trainings] == [5] * 3 + [7] * 4
     assert combined.weights.sum() == pytest.approx(1)
-    assert [kind.name for kind in members.kinds] == ["features-2", "neighbours-0", "neighbours-1"]
-    assert [kind.n_members for kind in members.kinds] == [3, 1, 3]
-    assert [kind.n_steps for kind in members.kinds] == [4, 6, 6]
-    assert [kind.weight for kind in members.kinds] == pytest.approx(
+    assert [kind.name for kind in kinds] == ["features-2", "neighbours-0", "neighbours-1"]
+    assert [kind.n_members for kind in kinds] == [3, 1, 3]
+    assert [kind.n_steps for kind in kinds] == [4, 6, 6]
+    assert [kind.weight for kind in kinds] == pytest.approx(
         [part.sum().item() for part in combined.weights.split([3, 1, 3])]
     )
 
 
 def test_too_few_rows_for_folds_give_members_of_equal_weight(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=12)
-    kinds = (kind_of(SMALL, 2), kind_of(replace(SMALL, depth=0, n_neighbors=8)))
-    plan = Plan(kinds, cross_fitting=True, stacking=True, calibration=True)
-    members = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
-    assert members.combined.weights.tolist() == pytest.approx([1 / 3] * 3)
-    assert [kind.weight for kind in members.kinds] == pytest.approx([2 / 3, 1 / 3])
-    prediction = members.combined.predictors[2].predict(rows.inputs)
+    planned = (kind_of(SMALL, 2), kind_of(replace(SMALL, depth=0, n_neighbors=8)))
+    plan = Plan(planned, cross_fitting=True, stacking=True, calibration=True)
+    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    assert combined.weights.tolist() == pytest.approx([1 / 3] * 3)
+    assert [kind.weight for kind in kinds] == pytest.approx([2 / 3, 1 / 3])
+    prediction = combined.members[2].predict(rows.inputs)
     assert prediction.mean.isfinite().all()
 
 
 def test_screened_and_enriched(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     plan = Plan((replace(kind_of(SMALL, 2, steps=0), n_more=4),), screening=True)
-    members = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
-    for model in members.combined.models:
+    combined, _ = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    for member in combined.members:
+        model = member.model
         assert model.architecture.n_frequencies == SMALL.n_frequencies + 4
         assert model.log_noise.item() != pytest.approx(math.log(0.1))
 
 
 def mean_kind(noise: NoiseName = "constant") -> Kind:
     architecture = replace(SMALL, depth=0, n_frequencies=1, noise=noise)
-    return replace(kind_of(architecture, steps=0), is_mean=True)
+    return replace(kind_of(architecture, steps=0), way="mean")
 
 
 def test_the_mean_of_all_rows_is_a_kind(generator: torch.Generator) -> None:
@@ -161,12 +159,12 @@ def test_the_mean_of_all_rows_is_a_kind(generator: torch.Generator) -> None:
     y = normal(generator, 60, 2)
     rows = as_rows(x, (y - y.mean(0)) / y.std(0, correction=0))
     plan = Plan((mean_kind(), kind_of(SMALL, 2)), cross_fitting=True, stacking=True)
-    members = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
-    prediction = members.combined.predictors[0].predict(rows.inputs)
+    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    prediction = combined.members[0].predict(rows.inputs)
     assert prediction.mean.abs().max() < 1e-6
     assert prediction.latent_variance.max() < 1e-8
     assert torch.allclose(prediction.observation_variance, torch.ones(2, dtype=torch.float64))
-    assert members.kinds[0].weight > 0.5  # there is only noise
+    assert kinds[0].weight > 0.5  # there is only noise
 
 
 @pytest.mark.parametrize("noise", ["constant", "input-dependent"])
@@ -177,5 +175,5 @@ def test_the_noise_is_that_of_the_kinds_that_are_trained(
     rows = training_rows(small_rows(generator, n=60))
     kinds = (mean_kind(of_mean), kind_of(replace(SMALL, noise=noise), 2))
     plan = Plan(kinds, cross_fitting=True, stacking=True)
-    combined = fit_members(plan, rows, 0, lambda member, step: None).combined
-    assert {model.architecture.noise for model in combined.models} == {noise}
+    combined, _ = fit_members(plan, rows, 0, lambda member, step: None)
+    assert {member.model.architecture.noise for member in combined.members} == {noise}

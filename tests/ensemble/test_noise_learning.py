@@ -6,9 +6,9 @@ from builders.models import normal, small_model, small_rows
 
 from sswim.ensemble import noise_learning
 from sswim.ensemble.noise_learning import learn_noise
+from sswim.members import condition
 from sswim.members.architecture import Architecture
 from sswim.members.density import Density
-from sswim.members.feature_predictor import condition
 from sswim.members.model import SSWIM
 from sswim.members.objective import MAP
 from sswim.members.start import start

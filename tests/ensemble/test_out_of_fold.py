@@ -7,16 +7,18 @@ import pytest
 import torch
 from builders.models import normal, small_model, small_rows
 from builders.neighbours import neighbour_model
+from builders.training import training_rows
 from torch import Tensor
 
 from sswim.base import record
-from sswim.ensemble.folds import Calibration, OutOfFold, predict_fold, predict_folds_by_neighbours
 from sswim.ensemble.noise_learning import start_noise_field, with_noise_field
+from sswim.members import condition
 from sswim.members.density import Density
-from sswim.members.feature_predictor import condition
-from sswim.members.linear_regression import Prediction, posterior
+from sswim.members.feature_member import FeatureMember
+from sswim.members.left_out import Calibration, OutOfFold
+from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
-from sswim.members.statistics import total_statistics
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import no_scaling
 from sswim.warps.noise_field import log_noise_ratio
@@ -111,11 +113,8 @@ def others(rows: Rows, fold: Tensor) -> Rows:
 @torch.no_grad()
 def predict(model: SSWIM, rows: Rows, fold: Tensor) -> OutOfFold:
     """Predict a fold in the way of the model."""
-    if model.architecture.n_neighbors:
-        return predict_folds_by_neighbours([model], rows, rows, [fold])
-    factors, _ = model.condition()
-    known = total_statistics(factors, others(rows, fold))
-    return predict_fold(factors, posterior(known, model.noise(), model.signal()), rows.take(fold))
+    way = NeighbourMember if model.architecture.n_neighbors else FeatureMember
+    return way.leave_out([model], training_rows(rows), [fold], []).prediction
 
 
 def by_hand(model: SSWIM, rows: Rows, fold: Tensor) -> Density:
@@ -172,14 +171,15 @@ def test_a_noise_field_means_the_same_for_predictors(
 def test_folds_are_predicted_each_by_its_model(rows: Rows, generator: torch.Generator) -> None:
     folds = list(torch.randperm(40, generator=generator)[:33].split(11))
     models = [neighbour_model(rows, generator, 9) for _ in folds]
-    each = predict_folds_by_neighbours(models, rows, rows, folds)
+    data = training_rows(rows)
+    own = NeighbourMember.leave_out(models, data, folds, []).prediction
     alone = [predict(model, rows, fold) for model, fold in zip(models, folds, strict=True)]
     joined = record.concatenate(alone)
-    for ours, theirs in zip(each.tensors(), joined.tensors(), strict=True):
+    for ours, theirs in zip(own.tensors(), joined.tensors(), strict=True):
         assert torch.equal(ours, theirs)
-    shared = predict_folds_by_neighbours(models[:1], rows, rows, folds)
-    assert torch.equal(shared.residual[:11], each.residual[:11])
-    assert not torch.equal(shared.residual[11:], each.residual[11:])
+    shared = NeighbourMember.leave_out(models[:1], data, folds, []).prediction
+    assert torch.equal(shared.residual[:11], own.residual[:11])
+    assert not torch.equal(shared.residual[11:], own.residual[11:])
 
 
 def test_neighbours_may_be_rows_that_are_kept_but_not_in_the_sample(
@@ -188,7 +188,8 @@ def test_neighbours_may_be_rows_that_are_kept_but_not_in_the_sample(
     model = neighbour_model(rows, generator, 9)
     places = torch.randperm(40, generator=generator)
     sample = rows.take(torch.cat((fold, others_of(fold)[:5])))  # the fold first
-    found = predict_folds_by_neighbours([model], rows.take(places), sample, [torch.arange(11)])
+    data = replace(training_rows(sample), kept=rows.take(places), n_rows=len(rows))
+    found = NeighbourMember.leave_out([model], data, [torch.arange(11)], []).prediction
     expected = predict(model, rows, fold)
     assert torch.allclose(found.residual, expected.residual)
     assert torch.allclose(found.latent_variance, expected.latent_variance)
@@ -203,6 +204,6 @@ def test_chunks_of_a_fold_change_nothing(
 ) -> None:
     model = small_model(rows, generator)
     whole = predict(model, rows, fold)
-    monkeypatch.setattr("sswim.ensemble.folds.rows_at_once", lambda _: 4)
+    monkeypatch.setattr("sswim.members.feature_member.rows_at_once", lambda _: 4)
     for ours, theirs in zip(predict(model, rows, fold).tensors(), whole.tensors(), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-10)

@@ -10,8 +10,8 @@ from builders.neighbours import neighbour_model
 from sswim.base import record
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.mixture import equal_weights
-from sswim.members.feature_predictor import condition
-from sswim.members.predictor import join_rows
+from sswim.members import condition
+from sswim.members.member import join_rows
 from sswim.rows.rows import Rows
 from sswim.rows.scaling import learn_scaling
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.ensemble.plan import KINDS, Kind, Recipe, choose_size, make_plan
+from sswim.ensemble.plan import KINDS, Recipe, choose_size, make_plan
+from sswim.members.kinds import Kind
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.training import Adam
 
@@ -16,10 +17,9 @@ def test_kinds_are_what_their_names_say() -> None:
     kinds = kinds_of(Recipe())
     assert [kind.name for kind in kinds.values()] == list(KINDS)
     for name, kind in kinds.items():
-        assert kind.by_neighbours == name.startswith("neighbours")
-        assert kind.is_mean == (name == "mean")
+        assert kind.way == name.split("-")[0]
         assert kind.architecture.depth == int(name.split("-")[1] if "-" in name else 0)
-    kernels = [kind.architecture.kernel for kind in kinds.values() if not kind.is_mean]
+    kernels = [kind.architecture.kernel for kind in kinds.values() if kind.way != "mean"]
     assert kernels == ["rbf", "matern32", "rbf", "matern12", "matern32"]
 
 
@@ -33,7 +33,7 @@ def test_the_mean_of_all_rows_is_not_trained() -> None:
 
 def test_every_kind_has_the_optimiser_of_the_way_it_predicts() -> None:
     for kind in kinds_of(Recipe()).values():
-        assert isinstance(kind.optimiser, MiniBatches if kind.by_neighbours else Adam)
+        assert isinstance(kind.optimiser, MiniBatches if (kind.way == "neighbours") else Adam)
 
 
 def test_kinds_without_warps_have_no_output_warp_and_the_smooth_one_sees_inputs_as_they_are() -> (
@@ -54,7 +54,7 @@ def test_kinds_without_random_draws_have_one_member_unless_rows_are_few(
     plan = make_plan(Recipe(), size)
     for name, kind in kinds_of(Recipe(), n_rows).items():
         stationary = name.startswith("neighbours-0")
-        if not kind.is_mean:
+        if kind.way != "mean":
             assert kind.n_members == (expected if stationary else size.n_members)
     assert plan.n_folds == size.n_members
     assert plan.total_members == 1 + 3 * size.n_members + 2 * expected
@@ -77,19 +77,13 @@ def test_an_ingredient_can_be_left_out(recipe: Recipe, name: str, expected: set[
     assert {getattr(kind.architecture, name) for kind in plan.kinds} == expected
 
 
-def test_rows_are_kept_for_neighbours_alone() -> None:
-    size = choose_size(1000, 5)
-    assert make_plan(Recipe(), size).keeps_rows
-    assert not make_plan(Recipe(kinds=("features-1", "features-2")), size).keeps_rows
-
-
 def test_the_size_of_the_data_decides_how_much_is_trained() -> None:
     size = choose_size(1000, 5)
     for kind in make_plan(Recipe(), size).kinds:
-        if kind.by_neighbours:
+        if kind.way == "neighbours":
             assert kind.optimiser.steps == size.neighbour_steps
             assert kind.n_more == 0
-        elif not kind.is_mean:
+        elif kind.way != "mean":
             assert kind.optimiser.steps == size.steps
             assert kind.architecture.n_frequencies == size.n_frequencies
             assert kind.architecture.n_pseudo == size.n_pseudo

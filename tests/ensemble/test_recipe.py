@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 
-from sswim.ensemble.plan import FEW_ROWS, Recipe, choose_size
+from sswim.ensemble.plan import Recipe, choose_size
 from sswim.files.records import from_json, to_json
+from sswim.members.kinds import FEW_ROWS
 
 
 def test_more_rows_allow_for_more() -> None:

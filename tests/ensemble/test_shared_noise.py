@@ -5,13 +5,13 @@ from dataclasses import replace
 import torch
 from builders.models import SMALL, normal
 
-from sswim.ensemble.folds import OutOfFold
 from sswim.ensemble.stacking import (
     Stacking,
     equal_stacking,
     learn_shared_noise,
     mixture_log_density,
 )
+from sswim.members.left_out import OutOfFold
 from sswim.rows.rows import Measure
 from sswim.warps.noise_field import log_noise_ratio
 

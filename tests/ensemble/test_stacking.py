@@ -10,7 +10,6 @@ from scipy.stats import norm, t
 from torch import Tensor
 
 from sswim.ensemble import stacking as stacking_module
-from sswim.ensemble.folds import Calibration, OutOfFold
 from sswim.ensemble.stacking import (
     PRUNING_LOSS,
     PRUNING_ROWS,
@@ -21,6 +20,7 @@ from sswim.ensemble.stacking import (
     mixture_log_density,
     pruned_weights,
 )
+from sswim.members.left_out import Calibration, OutOfFold
 
 
 def gaussian(residual: Tensor, deviation: float | Tensor) -> OutOfFold:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ from sswim.estimator.model_file import (
     stored_members,
     unpack,
 )
-from sswim.members.feature_predictor import FeaturePredictor, condition
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members import condition
+from sswim.members.feature_member import FeatureMember
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.imputer import learn_imputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import learn_scaling
@@ -260,11 +261,10 @@ def test_a_full_disk_leaves_the_old_file(
     assert list(path.parent.iterdir()) == [path]
 
 
-Fitted = tuple[list[SSWIM], Ensemble]
 CPU = torch.device("cpu")
 
 
-def fitted(rows: Rows, generator: torch.Generator, *kinds: str) -> Fitted:
+def fitted(rows: Rows, generator: torch.Generator, *kinds: str) -> Ensemble:
     """Make an ensemble of models with random parameters, of given kinds."""
     scaling = learn_scaling(rows)
     standardised = scaling.rows(rows)
@@ -277,17 +277,19 @@ def fitted(rows: Rows, generator: torch.Generator, *kinds: str) -> Fitted:
     models = [make[kind]() for kind in kinds]
     weights = torch.arange(1, len(models) + 1, dtype=torch.float64)
     members = [condition(model, standardised) for model in models]
-    return models, make_ensemble(scaling, members, weights / weights.sum(), standardised)
+    return make_ensemble(scaling, members, weights / weights.sum(), standardised)
 
 
-def packed(fit: Fitted, *, include_rows: bool = True) -> dict[str, torch.Tensor]:
+def packed(fit: Ensemble, *, include_rows: bool = True) -> dict[str, torch.Tensor]:
     imputer = learn_imputer(np.random.default_rng(0).normal(size=(50, 3)))
-    return pack(*fit, imputer, include_rows=include_rows)[0]
+    return pack(fit, imputer, include_rows=include_rows)[0]
 
 
-def restored(fit: Fitted, tensors: dict[str, torch.Tensor], stored: list[int]) -> Ensemble:
-    models, _ = fit
-    return unpack(tensors, [models[number].architecture for number in stored], None, CPU).ensemble
+def restored(fit: Ensemble, tensors: dict[str, torch.Tensor], stored: Sequence[int]) -> Ensemble:
+    members = [fit.members[number] for number in stored]
+    architectures = [member.model.architecture for member in members]
+    ways = [member.way for member in members]
+    return unpack(tensors, architectures, ways, None, CPU).ensemble
 
 
 def assert_same_predictions(ours: Ensemble, theirs: Ensemble, rows: Rows) -> None:
@@ -316,12 +318,12 @@ def test_every_kind_of_ensemble_predicts_the_same_to_the_last_bit(
     fit = fitted(rows, generator, *kinds)
     tensors = packed(fit)
     loaded = restored(fit, tensors, [*range(len(kinds))])
-    assert_same_predictions(loaded, fit[1], rows)
-    again = packed((fit[0], loaded))
+    assert_same_predictions(loaded, fit, rows)
+    again = packed(loaded)
     assert again.keys() == tensors.keys()
     assert all(torch.equal(again[name], tensors[name]) for name in tensors)
     more = small_rows(generator, 5, n_targets=2)
-    assert_same_predictions(loaded.update(more), fit[1].update(more), rows)
+    assert_same_predictions(loaded.update(more), fit.update(more), rows)
 
 
 def test_statistics_are_stored_only_where_rows_are_larger(generator: torch.Generator) -> None:
@@ -332,8 +334,8 @@ def test_statistics_are_stored_only_where_rows_are_larger(generator: torch.Gener
     assert not any(name.startswith("rows.") for name in few_names)
     assert not any("statistics" in name for name in many_names)
     assert "rows.inputs" in many_names
-    member = few[1].members[0]
-    assert isinstance(member, FeaturePredictor)
+    member = few.members[0]
+    assert isinstance(member, FeatureMember)
     n_targets, n_features, _ = member.statistics.gram.shape
     triangle = packed(few)["members.0.statistics.gram"]
     assert triangle.shape == (n_targets, n_features * (n_features + 1) // 2)
@@ -348,14 +350,14 @@ def test_rows_are_stored_once(generator: torch.Generator) -> None:
         "rows.targets",
     ]
     members = restored(fit, tensors, [0, 1, 2]).members
-    first, second = (each for each in members if isinstance(each, NeighbourPredictor))
+    first, second = (each for each in members if isinstance(each, NeighbourMember))
     assert first.rows is second.rows
 
 
 def test_without_rows_members_by_neighbours_are_left_out(generator: torch.Generator) -> None:
     rows = small_rows(generator, n_targets=2)
     fit = fitted(rows, generator, "neighbours", "many features", "few features")
-    stored = stored_members(fit[1], include_rows=False)
+    stored = stored_members(fit, include_rows=False)
     assert stored == [1, 2]
     tensors = packed(fit, include_rows=False)
     assert not any(name.startswith("rows.") for name in tensors)
@@ -363,17 +365,17 @@ def test_without_rows_members_by_neighbours_are_left_out(generator: torch.Genera
     assert torch.allclose(tensors["weights"], torch.tensor([0.4, 0.6], dtype=torch.float64))
     loaded = restored(fit, tensors, stored)
     assert loaded.rows is None
-    expected = replace(fit[1], members=fit[1].members[1:], weights=tensors["weights"], rows=None)
+    expected = replace(fit, members=fit.members[1:], weights=tensors["weights"], rows=None)
     assert_same_predictions(loaded, expected, rows)
 
 
 def test_without_rows_neighbours_alone_are_kept(generator: torch.Generator) -> None:
     rows = small_rows(generator, n_targets=2)
     fit = fitted(rows, generator, "neighbours", "neighbours")
-    assert stored_members(fit[1], include_rows=False) == [0, 1]
+    assert stored_members(fit, include_rows=False) == [0, 1]
     loaded = restored(fit, packed(fit, include_rows=False), [0, 1])
     assert [each.count for each in loaded.members] == [0, 0]
-    assert_same_predictions(loaded.update(rows), fit[1], rows)
+    assert_same_predictions(loaded.update(rows), fit, rows)
 
 
 def test_members_without_statistics_need_rows(generator: torch.Generator) -> None:

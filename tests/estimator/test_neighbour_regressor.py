@@ -25,7 +25,7 @@ from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
 from sswim.members.checkpoints import Checkpoints
 from sswim.members.history import Step
-from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows import ArraySource, summary
 
 X, Y = make_rows(20)
@@ -114,9 +114,9 @@ def test_leaving_one_out_is_conditioning_on_the_others() -> None:
     model = near(n_neighbors=11, max_iter=3).fit(X[:12], Y[:12])
     mean, std = model.loo_predict(return_std=True)
     [member] = model._ensemble.members
-    assert isinstance(member, NeighbourPredictor)
+    assert isinstance(member, NeighbourMember)
     for row in (0, 7):
-        others = condition_on_rows(model._fitted.models[0], without(member.rows, row))
+        others = NeighbourMember.condition_on(model.members_[0].model, without(member.rows, row))
         less = replace(model._ensemble, members=(others,))
         mixture = less.predict(model._check_inputs(X[row : row + 1], None))
         assert mean[row] == pytest.approx(mixture.mean.item(), rel=1e-8)
@@ -129,7 +129,7 @@ def test_partial_fit_equals_conditioning_on_all_rows(density: dict[str, Any]) ->
     whole, pieces = (near(**density).fit(x, y) for _ in range(2))
     # Condition on the first rows alone, with the same hyper-parameters.
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:20], y[:20], None))
-    members = tuple(condition_on_rows(model, first) for model in pieces._fitted.models)
+    members = tuple(NeighbourMember.condition_on(member.model, first) for member in pieces.members_)
     condition_on(pieces, *members, rows=first)
     pieces.partial_fit(x[20:45], y[20:45]).partial_fit(x[45:], y[45:])
     assert pieces.n_samples_seen_ == 60

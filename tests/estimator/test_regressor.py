@@ -31,7 +31,7 @@ from sswim.ensemble.plan import KINDS
 from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
 from sswim.members.architecture import NoiseName
-from sswim.members.feature_predictor import condition_on_statistics
+from sswim.members.feature_member import FeatureMember
 from sswim.members.history import Step
 from sswim.members.observations import observe
 from sswim.members.statistics import statistics
@@ -247,7 +247,7 @@ def test_partial_fit_in_ten_pieces_equals_one_fit(
     member = pieces._ensemble.members[0]
     first = pieces._ensemble.scaling.rows(pieces._check_rows(x[:6], y[:6], None))
     sums = statistics(observe(member.factors, first))
-    condition_on(pieces, condition_on_statistics(pieces._fitted.models[0], sums))
+    condition_on(pieces, FeatureMember.from_statistics(member.model, sums))
     for piece in range(1, 10):
         pieces.partial_fit(x[6 * piece : 6 * piece + 6], y[6 * piece : 6 * piece + 6])
     ours, theirs = (m.predict(x, return_std=True) for m in (pieces, whole))

@@ -8,8 +8,10 @@ from builders.estimators import make_rows
 from builders.models import unchecked
 
 from sswim import NeighbourGPRegressor, Recipe, SSWIMRegressor, WarpedGPRegressor
-from sswim.ensemble.plan import KINDS, Kind, Plan, choose_size, make_plan
+from sswim.ensemble.plan import KINDS, choose_size, make_plan
 from sswim.estimator import make_estimator
+from sswim.members import WAYS
+from sswim.members.kinds import Kind, Plan
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import MAP
 from sswim.members.training import Adam
@@ -33,7 +35,7 @@ def test_the_default_is_the_recipe() -> None:
     assert plan.stacking
     assert plan.calibration
     assert plan.pruning
-    assert plan.keeps_rows
+    assert any(WAYS[kind.way].needs_rows for kind in plan.kinds)
 
 
 def test_one_model_by_features_is_trained_on_all_rows() -> None:
@@ -47,26 +49,26 @@ def test_one_model_by_features_is_trained_on_all_rows() -> None:
     assert plan.total_members == 1
     assert not plan.cross_fitting
     assert not plan.screening
-    assert not plan.keeps_rows
+    assert not any(WAYS[kind.way].needs_rows for kind in plan.kinds)
 
 
 def test_one_model_may_predict_by_neighbours() -> None:
     plan = make_fit_plan(n_neighbors=32, max_iter=9)
     [kind] = plan.kinds
-    assert kind.by_neighbours
+    assert kind.way == "neighbours"
     assert kind.architecture.depth == 1
     assert kind.architecture.n_neighbors == 32
     assert kind.optimiser == MiniBatches(steps=9)
     assert plan.precision == "float32"
-    assert plan.keeps_rows
+    assert any(WAYS[kind.way].needs_rows for kind in plan.kinds)
 
 
 def trained(plan: Plan) -> list[Kind]:
-    return [kind for kind in plan.kinds if not kind.is_mean]
+    return [kind for kind in plan.kinds if kind.way != "mean"]
 
 
 def by_features(plan: Plan) -> list[Kind]:
-    return [kind for kind in trained(plan) if not kind.by_neighbours]
+    return [kind for kind in trained(plan) if kind.way != "neighbours"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_a_setting_changes_its_part_of_every_kind_that_is_trained(name: str, val
     settings: dict[str, Any] = {name: value}
     usual, plan = make_fit_plan(), make_fit_plan(**settings)
     assert {getattr(kind.architecture, name) for kind in trained(plan)} == {value}
-    assert plan.kinds[0].is_mean
+    assert plan.kinds[0].way == "mean"
     assert plan.kinds[0] == usual.kinds[0]
     assert len(plan.kinds) == len(KINDS)
 
@@ -104,7 +106,7 @@ def test_sizes_are_those_of_the_kinds_that_predict_by_features(
     usual, plan = make_fit_plan(), make_fit_plan(**settings)
     assert {getattr(kind.architecture, name) for kind in by_features(plan)} == {expected}
     for ours, theirs in zip(plan.kinds, usual.kinds, strict=True):
-        assert not ours.by_neighbours or ours == theirs
+        assert ours.way != "neighbours" or ours == theirs
 
 
 def test_training_can_be_changed() -> None:
@@ -123,7 +125,7 @@ def test_one_member_of_each_kind() -> None:
 def test_a_recipe_of_ones_own() -> None:
     recipe = Recipe(kinds=("features-1", "neighbours-1"), cross_fitting=False)
     plan = make_fit_plan(recipe=recipe)
-    assert [kind.by_neighbours for kind in plan.kinds] == [False, True]
+    assert [kind.way for kind in plan.kinds] == ["features", "neighbours"]
     assert not plan.cross_fitting
 
 

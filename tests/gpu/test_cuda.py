@@ -25,9 +25,9 @@ from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import equal_weights
 from sswim.estimator import make_estimator
 from sswim.kernels.features import features_and_norm
+from sswim.members import condition
 from sswim.members import training as cuda_graph
 from sswim.members.architecture import Architecture, WarpsName
-from sswim.members.feature_predictor import condition
 from sswim.members.model import stack_models
 from sswim.members.objective import (
     EVIDENCE,

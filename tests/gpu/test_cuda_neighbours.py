@@ -15,7 +15,7 @@ from builders.neighbours import neighbour_model
 
 from sswim import load
 from sswim.estimator import make_estimator
-from sswim.members.neighbour_predictor import condition_on_rows
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.neighbour_training import PoolSource, neighbour_objective
 from sswim.rows.rows import Measure
 
@@ -42,7 +42,9 @@ def test_predictions(changes: dict[str, Any], uncertain: bool, generator: torch.
     first, second = rows.map(lambda t: t[:9]), rows.map(lambda t: t[9:])
     found = []
     for device in (torch.device("cpu"), CUDA):
-        predictor = condition_on_rows(copy.deepcopy(model).to(device), first.to(device=device))
+        predictor = NeighbourMember.condition_on(
+            copy.deepcopy(model).to(device), first.to(device=device)
+        )
         predictor = predictor.update(second.to(device=device))
         at, around = inputs.to(device=device), blurred.to(device=device)
         draws = predictor.sample(3, torch.Generator().manual_seed(0))

@@ -12,7 +12,7 @@ from builders.estimators import skewed_rows, small
 
 from sswim.base.validation import UserError
 from sswim.insight import InputColumn, NumberInput, average_function, common_levels, spaced_grid
-from sswim.members.feature_predictor import FeaturePredictor
+from sswim.members.feature_member import FeatureMember
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "features": {"depth": 1},
@@ -58,7 +58,7 @@ def test_a_far_member_of_little_weight_hardly_widens_bands() -> None:
     """The bands are quantiles of the mixture, not multiples of its deviation."""
     near = small(max_iter=30, depth=0).fit(*skewed_rows(80))._ensemble
     member = near.members[0]
-    assert isinstance(member, FeaturePredictor)
+    assert isinstance(member, FeatureMember)
     far = replace(member, posterior=replace(member.posterior, mean=100 * member.posterior.mean))
     weights = torch.tensor([0.99, 0.01], dtype=torch.float64)
     both = replace(near, members=(member, far), weights=weights)

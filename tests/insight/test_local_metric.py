@@ -46,7 +46,7 @@ def test_metric_measures_small_steps(fitted: BaseRegressor) -> None:
 
     def warped(inputs: np.ndarray) -> torch.Tensor:
         standardised = scaling.inputs(Measure(torch.from_numpy(inputs)))
-        return member.predictor.warp(standardised)[-1].mean / scales
+        return member.warp(standardised)[-1].mean / scales
 
     expected = (warped(x + steps) - warped(x - steps)).square().sum(-1).numpy() / 4
     squared = np.einsum("nd,nde,ne->n", steps, found.metric, steps)

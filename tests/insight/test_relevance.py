@@ -11,7 +11,7 @@ from builders.estimators import make_rows, skewed_rows, small
 
 from sswim.estimator import BaseRegressor
 from sswim.insight import relevance_of
-from sswim.members.feature_predictor import FeaturePredictor
+from sswim.members.feature_member import FeatureMember
 
 
 def jansen(values: np.ndarray, changed: list[np.ndarray]) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_no_signal_has_no_relevance() -> None:
     x, y = make_rows(40, 2)
     ensemble = small(depth=0).fit(x, y)._ensemble
     member = ensemble.members[0]
-    assert isinstance(member, FeaturePredictor)
+    assert isinstance(member, FeatureMember)
     silent = replace(member.posterior, mean=0 * member.posterior.mean)
     changed = replace(ensemble, members=(replace(member, posterior=silent),))
     assert (relevance_of(changed, torch.from_numpy(x), [[0], [1]]) == 0).all()

@@ -5,19 +5,20 @@ import torch
 from builders.models import normal, small_rows
 from builders.neighbours import assert_close, neighbour_model
 
-from sswim.members.feature_predictor import FeaturePredictor, condition
-from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
+from sswim.members import condition
+from sswim.members.feature_member import FeatureMember
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.rows import Measure
 
 
 def test_the_architecture_decides_how_a_model_is_conditioned(generator: torch.Generator) -> None:
     rows, inputs = small_rows(generator), Measure(normal(generator, 5, 3))
     model = neighbour_model(rows, generator, n_neighbors=5)
-    expected = condition_on_rows(model, rows)
+    expected = NeighbourMember.condition_on(model, rows)
     for given in (rows, [rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])]):
         found = condition(model, given)
-        assert isinstance(found, NeighbourPredictor)
+        assert isinstance(found, NeighbourMember)
         assert_close(found.predict(inputs), expected.predict(inputs), 1e-14)
-    assert isinstance(condition(neighbour_model(rows, generator, 0), rows), FeaturePredictor)
+    assert isinstance(condition(neighbour_model(rows, generator, 0), rows), FeatureMember)
     with pytest.raises(NotImplementedError):
         expected.log_evidence()

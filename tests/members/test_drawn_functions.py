@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 
-from sswim.members.neighbour_predictor import NeighbourPredictor
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.rows import Measure, Rows
 
 GAUSSIAN = [
@@ -57,6 +57,6 @@ def test_many_functions_have_the_moments_of_the_posterior(
     products = centred[..., :, None] * centred[..., None, :]
     errors = (products.mean(0) - found.covariance).abs()
     # The features of a drawn prior stand for the exact kernel, to about 1/√2048.
-    by_neighbours = any(isinstance(each, NeighbourPredictor) for each in ensemble.members)
+    by_neighbours = any(isinstance(each, NeighbourMember) for each in ensemble.members)
     rounding = 0.02 * found.variance.max() if by_neighbours else 0.0
     assert (errors < 4 * products.std(0) / n**0.5 + rounding).all()

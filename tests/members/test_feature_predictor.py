@@ -7,13 +7,14 @@ import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
 
 from sswim.base import record as record_module
-from sswim.members import feature_predictor as predictor_module
-from sswim.members.feature_predictor import FeaturePredictor
-from sswim.members.feature_predictor import condition_by_features as condition
+from sswim.members import feature_member as predictor_module
+from sswim.members.feature_member import FeatureMember
 from sswim.members.linear_regression import leave_one_out, posterior
 from sswim.members.observations import Observations, log_precision, row_features
 from sswim.members.statistics import statistics
 from sswim.rows.rows import Measure, Rows
+
+condition = FeatureMember.condition_on
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def density(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> FeaturePredictor:
+def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> FeatureMember:
     return condition(small_model(rows, generator, **{"depth": 2, **density}), rows)
 
 
@@ -71,7 +72,7 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     ids=str,
 )
 def test_chunks_change_nothing(
-    predictor: FeaturePredictor,
+    predictor: FeatureMember,
     rows: Rows,
     inputs: Measure,
     monkeypatch: pytest.MonkeyPatch,
@@ -122,7 +123,7 @@ def test_leaving_one_out_equals_conditioning_on_the_others(
 
 
 def test_drawn_observations_have_the_predicted_moments(
-    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
+    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
     draws = predictor.sample(n, generator, include_noise=True)(inputs)
@@ -133,7 +134,7 @@ def test_drawn_observations_have_the_predicted_moments(
 
 
 def test_noise_differs_between_inputs_only_where_it_may(
-    predictor: FeaturePredictor, inputs: Measure, density: dict[str, Any]
+    predictor: FeatureMember, inputs: Measure, density: dict[str, Any]
 ) -> None:
     for measure in (inputs, Measure(inputs.mean, input_variance=inputs.variance)):
         prediction = predictor.predict(measure)
@@ -143,7 +144,7 @@ def test_noise_differs_between_inputs_only_where_it_may(
 
 
 def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
-    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
+    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
 ) -> None:
     functions = predictor.sample(5, generator)
     together = functions(inputs)
@@ -153,7 +154,7 @@ def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
 
 
 def test_drawn_functions_have_the_predicted_moments(
-    predictor: FeaturePredictor, inputs: Measure, generator: torch.Generator
+    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
     draws = predictor.sample(n, generator)(inputs)
@@ -164,15 +165,13 @@ def test_drawn_functions_have_the_predicted_moments(
 
 
 def test_the_joint_covariance_has_the_latent_variances(
-    predictor: FeaturePredictor, inputs: Measure
+    predictor: FeatureMember, inputs: Measure
 ) -> None:
     diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
     assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
 
 
-def test_warp_gives_the_measure_after_each_layer(
-    predictor: FeaturePredictor, inputs: Measure
-) -> None:
+def test_warp_gives_the_measure_after_each_layer(predictor: FeatureMember, inputs: Measure) -> None:
     measures = predictor.warp(inputs)
     assert [measure.mean.shape for measure in measures] == [(11, 3)] * 3
 
@@ -214,7 +213,7 @@ def test_uncertain_inputs_against_perturbed_ones(
 
 
 def test_exact_inputs_with_no_variance_predict_as_points(
-    predictor: FeaturePredictor, inputs: Measure
+    predictor: FeatureMember, inputs: Measure
 ) -> None:
     zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
     ours, theirs = predictor.predict(zero), predictor.predict(Measure(inputs.mean))
@@ -238,23 +237,23 @@ def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(
     assert torch.allclose(draws.mT.cov(), ours, atol=0.03 * ours.max().item())
 
 
-def test_statistics_follow_from_the_same_few_rows(predictor: FeaturePredictor, rows: Rows) -> None:
-    assert predictor.follows_from(rows)
-    assert not predictor.follows_from(rows.map(lambda tensor: tensor[:-1]))  # other rows
+def test_statistics_follow_from_the_same_few_rows(predictor: FeatureMember, rows: Rows) -> None:
+    assert predictor._follows_from(rows)
+    assert not predictor._follows_from(rows.map(lambda tensor: tensor[:-1]))  # other rows
     n_features = len(predictor.posterior.mean)
     many = rows.map(lambda tensor: tensor.repeat(n_features, *(1,) * (tensor.ndim - 1)))
-    assert not predictor.condition_again(many).follows_from(many)
+    assert not predictor._condition_again(many)._follows_from(many)
 
 
 def test_conditioning_again_is_conditioning(
-    predictor: FeaturePredictor, rows: Rows, inputs: Measure
+    predictor: FeatureMember, rows: Rows, inputs: Measure
 ) -> None:
     first, second = rows.map(lambda tensor: tensor[:8]), rows.map(lambda tensor: tensor[8:])
-    updated = predictor.condition_again(first).update(second)
+    updated = predictor._condition_again(first).update(second)
     for ours, theirs in zip(
         updated.predict(inputs).tensors(), predictor.predict(inputs).tensors(), strict=True
     ):
         assert torch.allclose(ours, theirs, rtol=1e-9)
-    again = updated.condition_again(rows)
+    again = updated._condition_again(rows)
     for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
         assert torch.equal(ours, theirs)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from builders.models import small_rows
 
-from sswim.members.predictor import append_rows, count_rows
+from sswim.members.member import append_rows, count_rows
 
 
 def test_rows_count_by_their_weights(generator: torch.Generator) -> None:

@@ -8,14 +8,20 @@ import pytest
 import torch
 from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
+from builders.training import kind_of
 
+from sswim.ensemble.trainer import MemberTrainer, deepest_first
+from sswim.members import WAYS
 from sswim.members.history import Step
-from sswim.members.member_training import Batch, MemberTrainer, deepest_first
-from sswim.members.model import stack_models
+from sswim.members.kinds import Batch
+from sswim.members.model import SSWIM, stack_models
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
-from sswim.members.objective import MAP
-from sswim.members.training import Adam
 from sswim.rows.rows import Rows
+
+
+def batch_of(first: int, model: SSWIM, rows: Rows, steps: int = 5, seed: int = 0) -> Batch:
+    kind = kind_of(model.architecture, steps=steps)
+    return Batch(WAYS[kind.way], first, model, rows, kind, seed)
 
 
 @pytest.fixture
@@ -24,13 +30,13 @@ def batches(generator: torch.Generator) -> list[Batch]:
     models = [small_model(rows, generator, depth=depth) for depth in (0, 0, 1, 2)]
     together = stack_models(models[:2])
     return [
-        Batch(0, together, rows, MAP, Adam(steps=5)),
-        *(Batch(number, models[number], rows, MAP, Adam(steps=5)) for number in (2, 3)),
+        batch_of(0, together, rows),
+        *(batch_of(number, models[number], rows) for number in (2, 3)),
     ]
 
 
 def with_steps(batches: list[Batch], steps: int) -> list[Batch]:
-    return [replace(batch, optimiser=Adam(steps=steps)) for batch in batches]
+    return [batch_of(b.first, b.model, b.rows, steps) for b in batches if isinstance(b.rows, Rows)]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -61,7 +67,7 @@ def test_members_are_the_same_side_by_side_or_in_turn(
         monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
         copies = [stack_models([model]) for model in states]
         results = MemberTrainer().train(
-            [Batch(number, m, rows, MAP, Adam(steps=5)) for number, m in enumerate(copies)],
+            [batch_of(number, m, rows) for number, m in enumerate(copies)],
             lambda member, step: None,
         )
         values.append([result[0].best.value for result in results])
@@ -100,15 +106,14 @@ def test_every_batch_has_its_own_optimiser(
     assert isinstance(rows, Rows)
     model = neighbour_model(rows, generator, 8)
     alone = copy.deepcopy(model)
-    settings = MiniBatches(steps=7)
     mixed = [
-        Batch(0, model, rows, MAP, settings, seed=3),
+        batch_of(0, model, rows, 7, seed=3),
         replace(batches[1], first=1),
-        replace(batches[2], first=2, optimiser=Adam(steps=2)),
+        replace(with_steps(batches, 2)[2], first=2),
     ]
     results = MemberTrainer().train(mixed, lambda member, step: None)
     assert [len(result[0].history) for result in results] == [8, 6, 3]
-    train_by_neighbours(alone, rows, settings, seed=3)
+    train_by_neighbours(alone, rows, MiniBatches(steps=7), seed=3)
     for name, tensor in alone.state_dict().items():
         assert torch.allclose(model.state_dict()[name], tensor, rtol=1e-10), name
 
@@ -120,7 +125,7 @@ def test_members_that_take_longest_come_first(
     rows = batches[0].rows
     assert isinstance(rows, Rows)
     model = neighbour_model(rows, generator, 8, depth=1)
-    neighbours = Batch(4, model, rows, MAP, MiniBatches())
+    neighbours = batch_of(4, model, rows)
     assert deepest_first([*batches, neighbours]) == [2, 3, 1, 0]
 
 

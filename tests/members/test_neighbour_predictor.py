@@ -20,11 +20,11 @@ from builders.neighbours import (
 
 from sswim.base import record as record_module
 from sswim.base.validation import UserError
-from sswim.members import neighbour_predictor as predictor_module
+from sswim.members import neighbour_member as predictor_module
 from sswim.members import neighbourhood as local_prediction
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows.rows import Measure, Rows
 
 N_ROWS = 23
@@ -62,14 +62,12 @@ def inputs(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 11, 3))
 
 
-def make(
-    rows: Rows, generator: torch.Generator, **changes: Any
-) -> tuple[SSWIM, NeighbourPredictor]:
+def make(rows: Rows, generator: torch.Generator, **changes: Any) -> tuple[SSWIM, NeighbourMember]:
     """Make a model whose targets are rounded and whose noise is calibrated, and its predictor."""
     model = neighbour_model(rows, generator, **changes)
     model.resolution.copy_(torch.tensor([0.1, 0.0]))
     model.calibration.copy_(torch.tensor([0.2, -0.1]))
-    return model, condition_on_rows(model, rows)
+    return model, NeighbourMember.condition_on(model, rows)
 
 
 def chosen(rows: Rows, changes: dict[str, Any]) -> tuple[Rows, dict[str, Any]]:
@@ -117,7 +115,7 @@ def test_single_precision_is_that_of_the_inputs_alone(
     model, predictor = make(rows, generator, depth=depth)
     assert_close(predictor.predict(inputs), exact_prediction(model, rows, inputs))
     double = replace(rows, inputs=rows.inputs.to(dtype=torch.float64))
-    exact = condition_on_rows(model, double).predict(inputs.to(dtype=torch.float64))
+    exact = NeighbourMember.condition_on(model, double).predict(inputs.to(dtype=torch.float64))
     assert_close(predictor.predict(inputs), exact, 1e-4 if depth else 1e-9)
     assert predictor.predict(inputs).mean.dtype == torch.float64
 
@@ -178,8 +176,8 @@ def test_a_row_of_weight_two_is_the_row_twice(
     weight = torch.tensor([1.0, 2.0, 3.0] * 4, dtype=torch.float64)
     twice = rows.take(torch.arange(12).repeat_interleave(weight.long()))
     model = neighbour_model(rows, generator, n_neighbors=30, local_amplitude=local)
-    ours = condition_on_rows(model, replace(rows, weight=weight)).predict(inputs)
-    theirs = condition_on_rows(model, twice).predict(inputs)
+    ours = NeighbourMember.condition_on(model, replace(rows, weight=weight)).predict(inputs)
+    theirs = NeighbourMember.condition_on(model, twice).predict(inputs)
     assert torch.allclose(ours.mean, theirs.mean, rtol=1e-9)
     if ours.degrees is None or theirs.degrees is None:
         assert_close(ours, theirs)
@@ -197,7 +195,7 @@ def test_a_row_that_counts_several_times_is_left_out_as_often_as_it_is_given(
     weight = torch.tensor([1.0, 2.0, 3.0] * 4, dtype=torch.float64)
     weighted = replace(rows, weight=weight)
     model = neighbour_model(rows, generator, local_amplitude=False)
-    predictor = condition_on_rows(model, weighted)
+    predictor = NeighbourMember.condition_on(model, weighted)
     entirely, once = predictor.leave_one_out(weighted), predictor.leave_one_out(rows)
     for row in (0, 1, 2):
         at = row_of(rows.inputs, row)
@@ -216,7 +214,7 @@ def test_one_of_two_copies_is_left_out(generator: torch.Generator) -> None:
     rows.inputs.mean[3:6] = rows.inputs.mean[3]
     rows.targets[4] = rows.targets[3]
     model = neighbour_model(rows, generator, n_neighbors=11)
-    ours = condition_on_rows(model, rows).leave_one_out(rows)
+    ours = NeighbourMember.condition_on(model, rows).leave_one_out(rows)
     for row in (3, 5, 7):
         at = row_of(rows.inputs, row)
         expected = exact_prediction(model, without(rows, row), at)
@@ -228,7 +226,7 @@ def test_rows_that_it_does_not_hold_are_predicted_from_as_many_neighbours(
 ) -> None:
     rows = small_rows(generator, 40)
     known, other = rows.map(lambda t: t[:30]), rows.map(lambda t: t[30:])
-    predictor = condition_on_rows(neighbour_model(rows, generator, n_neighbors=6), known)
+    predictor = NeighbourMember.condition_on(neighbour_model(rows, generator, n_neighbors=6), known)
     ours, theirs = predictor.leave_one_out(other).degrees, predictor.predict(other.inputs).degrees
     assert ours is not None
     assert theirs is not None
@@ -274,7 +272,7 @@ def test_updating_equals_conditioning_on_all_rows(
     rows, changes = chosen(rows, changes)
     model, whole = make(rows, generator, n_neighbors=9, **changes)
     first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = condition_on_rows(model, first).update(second)
+    updated = NeighbourMember.condition_on(model, first).update(second)
     assert_close(updated.predict(inputs), whole.predict(inputs))
     assert torch.allclose(updated.count, whole.count)
 
@@ -285,7 +283,7 @@ def test_updating_merges_copies_and_joins_what_only_some_rows_have(
     rows = small_rows(generator, 12, weighted=True, uncertain=True)
     plain = Rows(Measure(rows.inputs.mean), rows.targets)
     model = neighbour_model(rows, generator, n_neighbors=30)
-    doubled = condition_on_rows(model, plain).update(plain)
+    doubled = NeighbourMember.condition_on(model, plain).update(plain)
     assert len(doubled.rows) == 12
     assert doubled.rows.weight is not None
     assert torch.equal(doubled.rows.weight, torch.full((12,), 2.0, dtype=torch.float64))
@@ -295,25 +293,25 @@ def test_updating_merges_copies_and_joins_what_only_some_rows_have(
     assert rows.inputs.input_variance is not None
     for parts in ((rows, plain), (plain, rows)):
         first, second = (each.map(itemgetter(s)) for each, s in zip(parts, HALVES, strict=True))
-        joined = condition_on_rows(model, first).update(second).predict(inputs)
+        joined = NeighbourMember.condition_on(model, first).update(second).predict(inputs)
         weight, variance = rows.weight.clone(), rows.inputs.input_variance.clone()
         exact = HALVES[1 if parts[1] is plain else 0]
         weight[exact], variance[exact] = 1, 0
         both = Rows(Measure(rows.inputs.mean, input_variance=variance), rows.targets, weight)
-        assert_close(joined, condition_on_rows(model, both).predict(inputs))
+        assert_close(joined, NeighbourMember.condition_on(model, both).predict(inputs))
 
 
 def test_a_model_without_rows_asks_for_them(inputs: Measure, generator: torch.Generator) -> None:
     rows = small_rows(generator, 12)
     model = neighbour_model(rows, generator)
-    empty = condition_on_rows(model, rows.no_rows())
+    empty = NeighbourMember.condition_on(model, rows.no_rows())
     assert empty.count == 0
     for method in (empty.predict, empty.covariance, empty.predict_mean_chunk):
         with pytest.raises(UserError, match=r"saved without them.*partial_fit"):
             method(inputs)
     with pytest.raises(UserError, match=r"saved without them.*partial_fit"):
         empty.sample(2, generator)(inputs)
-    expected = condition_on_rows(model, rows).predict(inputs)
+    expected = NeighbourMember.condition_on(model, rows).predict(inputs)
     assert_close(empty.update(rows).predict(inputs), expected, 1e-12)
 
 
@@ -348,7 +346,7 @@ def test_duplicates_with_different_targets_and_no_noise(generator: torch.Generat
     model = neighbour_model(rows, generator)
     with torch.no_grad():
         model.log_noise.fill_(-60)
-    predictor = condition_on_rows(model, rows)
+    predictor = NeighbourMember.condition_on(model, rows)
     prediction = predictor.predict(rows.inputs)
     for tensor in (*prediction.tensors(), *predictor.leave_one_out(rows).tensors()):
         assert tensor.isfinite().all()
@@ -361,7 +359,9 @@ def test_far_from_all_rows_the_prediction_is_the_mean_of_its_neighbours(
 ) -> None:
     rows = small_rows(generator, 20, n_targets=2)
     model = neighbour_model(rows, generator, n_neighbors=6, local_amplitude=False)
-    far = condition_on_rows(model, rows).predict(Measure(torch.full((1, 3), 1e6).double()))
+    far = NeighbourMember.condition_on(model, rows).predict(
+        Measure(torch.full((1, 3), 1e6).double())
+    )
     assert (far.mean > rows.targets.amin(0)).all()
     assert (far.mean < rows.targets.amax(0)).all()
     assert (far.latent_variance > model.signal()).all()
@@ -374,7 +374,7 @@ def test_uncertain_inputs_against_draws_of_them(
 ) -> None:
     """The nodes are few, so the moments are right to a few percent of the spread."""
     rows = small_rows(generator, 24)
-    predictor = condition_on_rows(neighbour_model(rows, generator, depth=depth), rows)
+    predictor = NeighbourMember.condition_on(neighbour_model(rows, generator, depth=depth), rows)
     x = normal(generator, 4, 3)
     # One input is known exactly: the first, one in the middle, the last, none.
     deviation = spread * (0.5 + torch.rand(4, 3, generator=generator, dtype=torch.float64))
@@ -392,7 +392,7 @@ def test_uncertain_inputs_against_draws_of_them(
 
 def test_correlated_inputs_against_draws_of_them(generator: torch.Generator) -> None:
     rows = small_rows(generator, 24)
-    predictor = condition_on_rows(neighbour_model(rows, generator), rows)
+    predictor = NeighbourMember.condition_on(neighbour_model(rows, generator), rows)
     x = normal(generator, 1, 3)
     root = 0.2 * normal(generator, 3, 2)  # of rank two
     ours = predictor.predict(Measure(x, input_variance=(root @ root.T)[None]))
@@ -415,7 +415,7 @@ def test_rows_whose_inputs_have_no_variance_are_points(
 ) -> None:
     model, predictor = make(rows, generator, depth=1)
     zero = replace(rows.inputs, input_variance=torch.zeros_like(rows.inputs.mean))
-    certain = condition_on_rows(model, replace(rows, inputs=zero))
+    certain = NeighbourMember.condition_on(model, replace(rows, inputs=zero))
     assert_close(certain.predict(inputs), predictor.predict(inputs), 1e-6)
     assert_close(certain.leave_one_out(rows), predictor.leave_one_out(rows), 1e-6)
 
@@ -425,12 +425,12 @@ def test_rows_whose_inputs_are_nearly_unknown_say_little(
 ) -> None:
     rows = small_rows(generator, 30)
     model = neighbour_model(rows, generator, local_amplitude=False)
-    exact = condition_on_rows(model, rows).predict(inputs)
+    exact = NeighbourMember.condition_on(model, rows).predict(inputs)
     before = exact.latent_variance
     for spread in (0.1, 1.0, 100.0):
         variance = torch.full_like(rows.inputs.mean, spread)
         blurred = replace(rows, inputs=replace(rows.inputs, input_variance=variance))
-        prediction = condition_on_rows(model, blurred).predict(inputs)
+        prediction = NeighbourMember.condition_on(model, blurred).predict(inputs)
         assert (prediction.latent_variance > before).all()
         before = prediction.latent_variance
     assert torch.allclose(prediction.mean, rows.targets.mean(0), atol=0.05)
@@ -441,6 +441,6 @@ def test_a_row_left_without_neighbours_has_a_finite_prediction(
     n_rows: int, n_neighbors: int, generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n_rows)
-    predictor = condition_on_rows(neighbour_model(rows, generator, n_neighbors), rows)
+    predictor = NeighbourMember.condition_on(neighbour_model(rows, generator, n_neighbors), rows)
     for tensor in predictor.leave_one_out(rows).tensors():
         assert tensor.isfinite().all()

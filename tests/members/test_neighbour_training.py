@@ -15,7 +15,7 @@ from sswim.members import neighbour_training
 from sswim.members.checkpoints import Checkpoints
 from sswim.members.history import Step, Training
 from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import condition_on_rows
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.neighbour_training import MiniBatches, neighbour_objective, train_by_neighbours
 from sswim.rows.rows import Rows
 
@@ -51,7 +51,7 @@ def test_training_makes_predictions_of_other_rows_better(generator: torch.Genera
     model = neighbour_model(known, generator, n_neighbors=16, depth=1, perturb=0.0)
     scores = []
     for _ in range(2):
-        prediction = condition_on_rows(model, known).predict(other.inputs)
+        prediction = NeighbourMember.condition_on(model, known).predict(other.inputs)
         scores.append(prediction.log_density(other.targets).mean().item())
         result = train_by_neighbours(model, known, MiniBatches(steps=40, batch_rows=32))
     assert scores[1] > scores[0] + 0.2

@@ -10,8 +10,8 @@ from builders.models import DENSITIES, gradients, relative_error, small_model, s
 from scipy.stats import multivariate_normal
 
 from sswim.base.record import chunks
+from sswim.members import condition
 from sswim.members.architecture import NoiseName
-from sswim.members.feature_predictor import condition
 from sswim.members.model import SSWIM
 from sswim.members.objective import (
     EVIDENCE,

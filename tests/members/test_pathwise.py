@@ -9,7 +9,7 @@ from builders.models import normal, small_rows
 from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model, row_of
 
 from sswim.kernels.spectrum import Kernel
-from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.pathwise import BLOCK_ROWS, draw_prior
 from sswim.rows.rows import Measure, Rows
 
@@ -38,21 +38,21 @@ def inputs(generator: torch.Generator) -> Measure:
 @pytest.fixture(params=[*CASES.values()], ids=[*CASES.keys()])
 def predictor(
     rows: Rows, generator: torch.Generator, request: pytest.FixtureRequest
-) -> NeighbourPredictor:
-    return condition_on_rows(neighbour_model(rows, generator, **request.param), rows)
+) -> NeighbourMember:
+    return NeighbourMember.condition_on(neighbour_model(rows, generator, **request.param), rows)
 
 
 @pytest.fixture
-def uncertain(rows: Rows, generator: torch.Generator) -> NeighbourPredictor:
+def uncertain(rows: Rows, generator: torch.Generator) -> NeighbourMember:
     """A predictor from rows whose inputs are uncertain, some of them hardly."""
     variance = 0.3 * normal(generator, *rows.inputs.mean.shape).square()
     variance[::3] = 0
     blurred = replace(rows, inputs=replace(rows.inputs, input_variance=variance))
-    return condition_on_rows(neighbour_model(rows, generator), blurred)
+    return NeighbourMember.condition_on(neighbour_model(rows, generator), blurred)
 
 
 def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
-    predictor: NeighbourPredictor, inputs: Measure, generator: torch.Generator
+    predictor: NeighbourMember, inputs: Measure, generator: torch.Generator
 ) -> None:
     functions = predictor.sample(5, generator)
     together = functions(inputs)
@@ -68,7 +68,7 @@ def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
 def test_many_inputs_are_cut_into_chunks(
     rows: Rows, inputs: Measure, generator: torch.Generator
 ) -> None:
-    predictor = condition_on_rows(neighbour_model(rows, generator, n_neighbors=4), rows)
+    predictor = NeighbourMember.condition_on(neighbour_model(rows, generator, n_neighbors=4), rows)
     functions = predictor.sample(2, generator)
     many = functions(inputs.map(lambda t: t.repeat(100, 1)))
     assert torch.allclose(many[:, -11:], functions(inputs), rtol=1e-9, atol=1e-12)
@@ -80,7 +80,7 @@ def errors_of(draws: torch.Tensor) -> torch.Tensor:
     return torch.einsum("nit,njt->tij", centred, centred) / (len(draws) - 1)
 
 
-def assert_moments(predictor: NeighbourPredictor, inputs: Measure, n: int = 1000) -> None:
+def assert_moments(predictor: NeighbourMember, inputs: Measure, n: int = 1000) -> None:
     """Compare draws with predictions, up to chance and the error of the draws' kernel."""
     draws = predictor.sample(n, torch.Generator().manual_seed(1))(inputs)
     prediction = predictor.predict(inputs)
@@ -97,13 +97,13 @@ def assert_moments(predictor: NeighbourPredictor, inputs: Measure, n: int = 1000
 
 
 def test_drawn_functions_have_the_predicted_moments(
-    predictor: NeighbourPredictor, inputs: Measure
+    predictor: NeighbourMember, inputs: Measure
 ) -> None:
     assert_moments(predictor, inputs)
 
 
 def test_draws_from_rows_with_uncertain_inputs_have_the_predicted_moments(
-    uncertain: NeighbourPredictor, inputs: Measure
+    uncertain: NeighbourMember, inputs: Measure
 ) -> None:
     assert_moments(uncertain, inputs)
 
@@ -112,11 +112,13 @@ def test_draws_from_rows_with_uncertain_inputs_have_the_predicted_moments(
 def test_every_kernel_is_drawn_from(
     kernel: Kernel, rows: Rows, inputs: Measure, generator: torch.Generator
 ) -> None:
-    assert_moments(condition_on_rows(neighbour_model(rows, generator, kernel=kernel), rows), inputs)
+    assert_moments(
+        NeighbourMember.condition_on(neighbour_model(rows, generator, kernel=kernel), rows), inputs
+    )
 
 
 def test_drawn_observations_have_the_predicted_moments(
-    predictor: NeighbourPredictor, inputs: Measure
+    predictor: NeighbourMember, inputs: Measure
 ) -> None:
     n = 1000
     functions = predictor.sample(n, torch.Generator().manual_seed(2), include_noise=True)
@@ -133,7 +135,7 @@ def test_draws_have_the_tails_of_a_student_t(rows: Rows, inputs: Measure) -> Non
     """Each draw has one amplitude, with as many degrees of freedom as the prediction."""
     generator = torch.Generator().manual_seed(0)
     few = rows.map(lambda t: t[:4])
-    predictor = condition_on_rows(neighbour_model(few, generator), few)
+    predictor = NeighbourMember.condition_on(neighbour_model(few, generator), few)
     prediction = predictor.predict(inputs)
     assert prediction.degrees is not None
     assert prediction.degrees.max() < 10
@@ -148,7 +150,7 @@ def test_draws_have_the_tails_of_a_student_t(rows: Rows, inputs: Measure) -> Non
 
 
 def test_the_joint_covariance_has_the_latent_variances_and_is_one(
-    predictor: NeighbourPredictor, inputs: Measure
+    predictor: NeighbourMember, inputs: Measure
 ) -> None:
     covariance = predictor.covariance(inputs)
     assert covariance.shape == (2, 11, 11)
@@ -161,7 +163,7 @@ def test_the_joint_covariance_has_the_latent_variances_and_is_one(
 
 
 def test_the_joint_covariance_from_rows_with_uncertain_inputs_is_one(
-    uncertain: NeighbourPredictor, inputs: Measure
+    uncertain: NeighbourMember, inputs: Measure
 ) -> None:
     covariance = uncertain.covariance(inputs)
     values = torch.linalg.eigvalsh(covariance)
@@ -175,7 +177,7 @@ def test_the_joint_covariance_is_that_of_the_exact_gp(
 ) -> None:
     """It is, if all rows are neighbours: here from a posterior with an unknown constant."""
     model = neighbour_model(rows, generator, kernel=kernel, local_amplitude=False)
-    ours = condition_on_rows(model, rows).covariance(inputs)
+    ours = NeighbourMember.condition_on(model, rows).covariance(inputs)
     known, points = (
         each.mean / model.spectrum.length_scales().detach() for each in (rows.inputs, inputs)
     )
@@ -196,8 +198,8 @@ def test_the_joint_covariance_is_that_of_the_exact_gp(
 
 
 def test_blocks_of_rows_change_nothing(
-    predictor: NeighbourPredictor,
-    uncertain: NeighbourPredictor,
+    predictor: NeighbourMember,
+    uncertain: NeighbourMember,
     inputs: Measure,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -210,7 +212,7 @@ def test_blocks_of_rows_change_nothing(
 
 
 def test_uncertain_inputs_widen_the_diagonal_alone(
-    predictor: NeighbourPredictor, inputs: Measure
+    predictor: NeighbourMember, inputs: Measure
 ) -> None:
     exact = predictor.covariance(inputs)
     blurred = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 0.1))

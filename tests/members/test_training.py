@@ -8,7 +8,7 @@ from builders.models import SMALL, small_rows
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.record import stack_records
-from sswim.members.feature_predictor import condition
+from sswim.members import condition
 from sswim.members.history import Step, Training
 from sswim.members.model import SSWIM, stack_models, unstack_models
 from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, one_pass

@@ -27,9 +27,6 @@ from torch import Tensor
 from sswim.base.validation import UserError
 from sswim.conformal.conformity_scores import ConformityScores, Spreads, score_conformity, spreads
 from sswim.ensemble.ensemble import Ensemble
-from sswim.members.feature_predictor import FeaturePredictor
-from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.members.predictor import Predictor
 from sswim.rows.rows import Measure, Rows, row_keys
 
 _ROUNDING = 1e-9
@@ -152,20 +149,11 @@ def fold_ensembles(ensemble: Ensemble) -> tuple[Ensemble, ...]:
         inside = fold_of == number
         fold, known = (rows.take(mask.nonzero()[:, 0]) for mask in (inside, ~inside))
         members = tuple(
-            _without(ensemble.members[member], rows, fold, known)
+            ensemble.members[member].without(fold, rows, known)
             for member in weights.nonzero()[:, 0].tolist()
         )
         ensembles.append(Ensemble(ensemble.scaling, members, weights[weights > 0], known))
     return tuple(ensembles)
-
-
-def _without(member: Predictor, rows: Rows, fold: Rows, known: Rows) -> Predictor:
-    """Condition a member on the known rows, which are all rows outside a fold."""
-    if isinstance(member, NeighbourPredictor):
-        return replace(member, rows=known)
-    assert isinstance(member, FeaturePredictor)
-    # A difference of statistics loses what is below the rounding of the total.
-    return member.condition_again(known) if member.follows_from(rows) else member.without(fold)
 
 
 def _in_folds(ensemble: Ensemble, rows: Rows) -> tuple[Int64[Tensor, " n"], Int64[Tensor, " n"]]:

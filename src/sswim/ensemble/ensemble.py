@@ -19,10 +19,8 @@ from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_o
 from sswim.ensemble.joint_posterior import JointPosterior, mix_jointly
 from sswim.ensemble.mixture import Mixture
 from sswim.members.density import Density
-from sswim.members.feature_predictor import FeaturePredictor
 from sswim.members.linear_regression import MeanPrediction, Prediction
-from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.members.predictor import Predictor, append_rows, join_rows
+from sswim.members.member import Member, append_rows, join_rows
 from sswim.rows.rows import Measure, Rows, row_keys
 from sswim.rows.scaling import Scaling
 from sswim.warps.output_warp import OutputMap
@@ -78,7 +76,7 @@ class Ensemble(Record):
 
     scaling: Scaling
     """Means and spreads that standardise the data."""
-    members: tuple[Predictor, ...]
+    members: tuple[Member, ...]
     """Members, conditioned on standardised rows."""
     weights: Float64[Tensor, " members"]
     """Weights of the members in the mixture; they add up to one."""
@@ -110,7 +108,7 @@ class Ensemble(Record):
         means = torch.stack([member.predict_mean_chunk(standardised) for member in self.members])
         return MeanPrediction(torch.einsum("m,mnt->nt", self.weights, means))
 
-    def _predict_member(self, member: Predictor, inputs: Measure) -> Prediction:
+    def _predict_member(self, member: Member, inputs: Measure) -> Prediction:
         """Predict by one member; inputs are standardised by chunks, without a copy of them all."""
         return map_chunks(
             lambda chunk: member.predict_chunk(self.scaling.inputs(chunk)),
@@ -128,19 +126,8 @@ class Ensemble(Record):
         """Condition the members on more rows: exactly, with the same parameters."""
         more = self.scaling.rows(rows)
         joined = None if self.rows is None else append_rows(self.rows, more)
-        members = tuple(self._update_member(member, more, joined) for member in self.members)
+        members = tuple(member.update(more, self.rows, joined) for member in self.members)
         return replace(self, members=members, rows=_rows_to_keep(members, joined))
-
-    def _update_member(self, member: Predictor, more: Rows, joined: Rows | None) -> Predictor:
-        """Condition a member on more rows, or on these joined to the others where they are kept."""
-        if self.rows is None or joined is None:
-            return member.update(more)
-        if isinstance(member, NeighbourPredictor):
-            return replace(member, rows=joined)  # shared, and joined only once
-        assert isinstance(member, FeaturePredictor)
-        if member.follows_from(self.rows) and member.is_quick(joined):
-            return member.condition_again(joined)
-        return member.update(more)
 
     def covariance(self, inputs: Measure, *, include_noise: bool) -> Float64[Tensor, "T N N"]:
         """Return the joint covariance of the function at inputs, or of observations.
@@ -256,7 +243,7 @@ class Ensemble(Record):
 
 def make_ensemble(
     scaling: Scaling,
-    members: Sequence[Predictor],
+    members: Sequence[Member],
     weights: Float64[Tensor, " members"],
     rows: Rows | None,
     folds: HeldOutFolds | None = None,
@@ -275,26 +262,18 @@ def make_ensemble(
     """
     rows = _rows_to_keep(members, rows)
     if rows is not None:
-        members = [
-            # To the last bit what is computed from the rows of a file.
-            member.condition_again(rows)
-            if isinstance(member, FeaturePredictor) and member.follows_from(rows)
-            else member
-            for member in members
-        ]
+        members = [member.on_held_rows(rows) for member in members]
     return Ensemble(scaling, tuple(members), weights, rows, folds)
 
 
-def _rows_to_keep(members: Sequence[Predictor], rows: Rows | None) -> Rows | None:
+def _rows_to_keep(members: Sequence[Member], rows: Rows | None) -> Rows | None:
     """Return the rows that an ensemble keeps; see :func:`make_ensemble`."""
     for member in members:
-        if isinstance(member, NeighbourPredictor):
-            return member.rows
+        if member.held_rows is not None:
+            return member.held_rows
     if rows is None:
         return None
-    by_features = [each for each in members if isinstance(each, FeaturePredictor)]
-    following = [each for each in by_features if each.follows_from(rows)]
-    n_bytes = sum(each.statistics.packed_bytes() for each in following)
+    n_bytes = sum(member.bytes_spared_by(rows) for member in members)
     return rows if sum(tensor.nbytes for tensor in rows.tensors()) < n_bytes else None
 
 

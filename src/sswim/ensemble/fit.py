@@ -1,11 +1,13 @@
-"""Cross-fitting: members that left rows out in training are weighted, then given all rows.
+"""Fitting an ensemble: its members are drawn, trained, weighted, and conditioned on all rows.
 
-Fitting the members of an ensemble: draw them, train them, combine them.
+Members that left rows out in training are cross-fitted: their predictions of these rows give the
+weights of their kinds, the corrections of their variances and the shape of the noise; then they are
+given all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,28 +16,56 @@ from jaxtyping import Float, Float64, Int64
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from sswim.base.record import concatenate
 from sswim.base.validation import RandomState, draw_generator
-from sswim.ensemble.draws import DrawnMembers, deals_members, draw_members, start_sample
 from sswim.ensemble.ensemble import HeldOutFolds, held_out_folds
-from sswim.ensemble.folds import Calibration, OutOfFold, predict_fold, predict_folds_by_neighbours
 from sswim.ensemble.mixture import equal_weights
 from sswim.ensemble.noise_learning import learn_noise, with_noise_field
-from sswim.ensemble.plan import FittedKind, Plan, describe_kind
+from sswim.ensemble.plan import FittedKind
 from sswim.ensemble.stacking import learn_shared_noise, learn_stacking
+from sswim.ensemble.trainer import MemberTrainer
+from sswim.members import WAYS
 from sswim.members.checkpoints import Checkpoints
-from sswim.members.feature_predictor import condition_on_statistics
 from sswim.members.history import MemberCallback, Training
-from sswim.members.linear_regression import posterior
-from sswim.members.member_training import Batch, MemberTrainer
-from sswim.members.model import SSWIM, Factors, unstack_models
-from sswim.members.neighbour_predictor import condition_on_rows
-from sswim.members.predictor import Predictor
-from sswim.members.start import enrich
-from sswim.members.statistics import Statistics, member_statistics, total_statistics
-from sswim.rows.rows import Rows
+from sswim.members.kinds import Batch, Draw, Plan, TrainedKind, draw_folds, start_sample
+from sswim.members.left_out import Calibration
+from sswim.members.member import LeftOut, Member
+from sswim.members.model import SSWIM, unstack_models
+from sswim.members.screening import StartingPoint, starting_points
+from sswim.members.statistics import Statistics, member_statistics
 from sswim.rows.training_rows import TrainingRows
-from sswim.warps.noise_field import NoiseField
+
+
+@dataclass(frozen=True)
+class DrawnMembers:
+    """Members before training."""
+
+    batches: list[Batch]
+    folds: list[Int64[Tensor, " _"]] | None
+    """Rows of the sample that the members of each kind leave out; None for none."""
+
+
+@dataclass(frozen=True)
+class TrainedMembers:
+    """Members after training, before they are combined."""
+
+    kinds: list[TrainedKind]
+    """The kinds whose members have all begun; if there is none, those that have."""
+    folds: list[Int64[Tensor, " _"]] | None
+    """Rows that the members left out; None if they left out none, or if no kind is complete."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The members of an ensemble."""
+
+    members: tuple[Member, ...]
+    """The members, conditioned on all rows."""
+    weights: Float64[Tensor, " members"]
+    trainings: list[Training]
+    kind_weights: dict[int, float]
+    """Weights of the kinds by their numbers in the plan; a kind that was left out has none."""
+    folds: HeldOutFolds | None = None
+    """Rows that members left out; None if they left out none."""
 
 
 @dataclass(frozen=True)
@@ -47,36 +77,172 @@ class NoiseStart:
     generator: torch.Generator
 
 
-@dataclass(frozen=True)
-class TrainedKind:
-    """The trained members of a kind."""
+def fit_members(
+    plan: Plan,
+    rows: TrainingRows,
+    random_state: RandomState,
+    callback: MemberCallback,
+    checkpoints: Checkpoints | None = None,
+) -> tuple[Combined, tuple[FittedKind, ...]]:
+    """Train the members of a plan, each from its own random draws, and combine them.
 
-    number: int
-    """Number of the kind in the plan."""
-    models: list[SSWIM]
-    trainings: list[Training]
-    is_mean: bool = False
-    """Whether it predicts the mean of all rows everywhere."""
+    A callback that returns True ends the training; members that have not begun are left out.
 
-    @property
-    def by_neighbours(self) -> bool:
-        """Whether its members predict by neighbours."""
-        return self.models[0].architecture.n_neighbors > 0
+    Args:
+        plan: Which members to train, and how.
+        rows: The standardised rows.
+        random_state: Seeds everything random.
+        callback: Called with the number of a member and each of its steps.
+        checkpoints: Where the training is saved, if it is.
+
+    Returns:
+        The members, and what became of every kind.
+    """
+    random = check_random_state(random_state)
+    drawn = draw_members(plan, rows, random)
+    trained = train_members(plan, rows, drawn, callback, checkpoints)
+    combined = combine_members(plan, rows, trained, random)
+    kinds = tuple(
+        _describe(trained_kind, combined.kind_weights.get(trained_kind.number, 0.0))
+        for trained_kind in trained.kinds
+    )
+    return combined, kinds
 
 
-@dataclass(frozen=True)
-class Combined:
-    """The members of an ensemble."""
+def _describe(trained: TrainedKind, weight: float) -> FittedKind:
+    """Describe what became of a kind."""
+    kind, architecture = trained.kind, trained.kind.architecture
+    return FittedKind(
+        name=kind.name,
+        n_members=len(trained.models),
+        weight=weight,
+        depth=architecture.depth,
+        kernel=architecture.kernel,
+        inputs=architecture.inputs,
+        output_warp=architecture.output_warp,
+        n_features=0 if architecture.n_neighbors else 2 * architecture.n_frequencies,
+        n_neighbors=architecture.n_neighbors,
+        n_steps=max(len(training.history) - 1 for training in trained.trainings),
+    )
 
-    models: list[SSWIM]
-    predictors: tuple[Predictor, ...]
-    """The members conditioned on all rows."""
-    weights: Float64[Tensor, " members"]
-    trainings: list[Training]
-    kind_weights: dict[int, float]
-    """Weights of the kinds by their numbers in the plan; a kind that was left out has none."""
-    folds: HeldOutFolds | None = None
-    """Rows that members left out; None if they left out none."""
+
+def draw_members(plan: Plan, rows: TrainingRows, random: np.random.RandomState) -> DrawnMembers:
+    """Draw all members of a plan: their folds, frequencies and pseudo-points."""
+    folds = None
+    if plan.cross_fitting:
+        folds = draw_folds(rows.sample, plan.n_folds, draw_generator(random))
+        if folds is not None:
+            folds = [fold.to(rows.device) for fold in folds]
+    starts: Mapping[str, StartingPoint] = {}
+    if plan.screening:
+        generator = draw_generator(random)
+        architectures = [kind.architecture for kind in plan.kinds if WAYS[kind.way].is_screened]
+        sample = start_sample(rows.sample, generator)
+        starts = starting_points(architectures, rows.sample, sample, generator)
+    draw = Draw(plan, rows, folds, starts, random)
+    batches: list[Batch] = []
+    first = 0
+    for kind in plan.kinds:
+        batches += WAYS[kind.way].start(kind, first, draw)
+        first += kind.n_members
+    return DrawnMembers(batches, folds)
+
+
+def train_members(
+    plan: Plan,
+    rows: TrainingRows,
+    drawn: DrawnMembers,
+    callback: MemberCallback,
+    checkpoints: Checkpoints | None = None,
+) -> TrainedMembers:
+    """Train drawn members in place; see :func:`fit_members`."""
+    trainer = MemberTrainer(
+        rows.processes, plan.deals_members(rows), checkpoints, plan.shortest_first
+    )
+    results = trainer.train(drawn.batches, callback)
+    members = {
+        batch.first + place: (model, training)
+        for batch, result in zip(drawn.batches, results, strict=True)
+        if result
+        for place, (model, training) in enumerate(zip(_models(batch), result, strict=True))
+    }
+    kinds, first = [], 0
+    for number, kind in enumerate(plan.kinds):
+        begun = [members[n] for n in range(first, first + kind.n_members) if n in members]
+        first += kind.n_members
+        if begun:
+            models, trainings = zip(*begun, strict=True)
+            kinds.append(TrainedKind(kind, number, list(models), list(trainings)))
+    complete = [trained for trained in kinds if len(trained.models) == trained.kind.n_members]
+    if drawn.folds is None or not complete:
+        return TrainedMembers(kinds, None)
+    return TrainedMembers(complete, drawn.folds)
+
+
+def _models(batch: Batch) -> list[SSWIM]:
+    return unstack_models(batch.model) if batch.model.batch else [batch.model]
+
+
+def combine_members(
+    plan: Plan, rows: TrainingRows, trained: TrainedMembers, random: np.random.RandomState
+) -> Combined:
+    """Enrich trained members, learn their noise and weights, and condition them on all rows."""
+    kinds = trained.kinds
+    for kind in kinds:
+        way = WAYS[kind.kind.way]
+        kind.models[:] = way.enrich(kind.kind, kind.models, lambda: draw_generator(random))
+    noise = None
+    if any(
+        kind.architecture.noise == "input-dependent" and not WAYS[kind.way].is_mean
+        for kind in plan.kinds
+    ):
+        generator = draw_generator(random)
+        noise = NoiseStart(start_sample(rows.sample, generator), generator)
+    if trained.folds is not None:
+        return combine_kinds(
+            kinds,
+            rows,
+            trained.folds,
+            stack=plan.stacking,
+            calibrate=plan.calibration,
+            prune=plan.pruning,
+            noise=noise,
+        )
+    if noise is not None and not plan.cross_fitting:  # too few rows for folds: constant noise
+        noisy = iter(
+            learn_noise(
+                [model for kind in kinds for model in kind.models],
+                rows.device_sample,
+                noise.sample,
+                noise.generator,
+                rows.everything,
+                rows.processes,
+                rows.kept,
+            )
+        )
+        for kind in kinds:
+            kind.models[:] = [next(noisy) for _ in kind.models]
+    totals = _sum_over_rows(kinds, rows)
+    members = [
+        member
+        for kind in kinds
+        for member in WAYS[kind.kind.way].condition(kind.models, rows, totals[kind.number])
+    ]
+    return Combined(
+        tuple(members),
+        equal_weights(len(members)).to(rows.device),
+        [training for kind in kinds for training in kind.trainings],
+        {kind.number: len(kind.models) / len(members) for kind in kinds},
+    )
+
+
+def _sum_over_rows(kinds: Sequence[TrainedKind], rows: TrainingRows) -> dict[int, list[Statistics]]:
+    """Return sums over all rows for the members of every kind that needs them, in one pass."""
+    summed = [kind for kind in kinds if WAYS[kind.kind.way].sums_rows]
+    factors = [model.condition()[0] for kind in summed for model in kind.models]
+    totals = iter(member_statistics(factors, rows.everything, rows.processes) if factors else ())
+    by_number: dict[int, list[Statistics]] = {kind.number: [] for kind in kinds}
+    return by_number | {kind.number: [next(totals) for _ in kind.models] for kind in summed}
 
 
 @torch.no_grad()
@@ -102,16 +268,20 @@ def combine_kinds(
         prune: Whether kinds that do not pay are left out.
         noise: Start of input-dependent noise; None for constant noise.
     """
-    totals = _totals_of_many(kinds, rows)
-    judged = [_judge(kind, rows, folds, totals.get(kind.number, [])) for kind in kinds]
+    # Where the sample has all rows, sums over folds add up to those over all rows.
+    totals = {} if rows.complete else _sum_over_rows(kinds, rows)
+    judged: list[tuple[TrainedKind, LeftOut]] = [
+        (kind, WAYS[kind.kind.way].leave_out(kind.models, rows, folds, totals.get(kind.number, ())))
+        for kind in kinds
+    ]
     # Predictions that are not finite rule a kind out, unless all are like that.
-    judged = [each for each in judged if each.prediction.is_finite] or judged
-    predictions = [each.prediction for each in judged]
+    judged = [pair for pair in judged if pair[1].prediction.is_finite] or judged
+    predictions = [left_out.prediction for _, left_out in judged]
     sample = rows.device_sample
     weight = None
     if sample.weight is not None:
         weight = torch.cat([sample.weight[fold] for fold in folds])
-    means = [number for number, each in enumerate(judged) if each.kind.is_mean]
+    means = [number for number, (kind, _) in enumerate(judged) if WAYS[kind.kind.way].is_mean]
     stacking = learn_stacking(
         predictions,
         weight,
@@ -127,31 +297,40 @@ def combine_kinds(
         field = learn_shared_noise(
             inputs, predictions, weight, stacking, architecture, noise.sample, noise.generator
         )
+    members: list[Member] = []
+    weights: list[float] = []
+    paying: list[tuple[TrainedKind, float]] = []
     shares = stacking.weights.tolist()
-    paying = [
-        (each, share, calibration)
-        for each, share, calibration in zip(judged, shares, stacking.calibrations, strict=True)
-        if share > 0
-    ]
-    members = [
-        (*_member(each, place, calibration, field, rows), share / len(each.kind.models))
-        for each, share, calibration in paying
-        for place in range(len(each.kind.models))
-    ]
-    models, predictors, weights = zip(*members, strict=True)
+    for (kind, left_out), share, calibration in zip(
+        judged, shares, stacking.calibrations, strict=True
+    ):
+        if share <= 0:
+            continue
+        models = [_corrected(model, calibration) for model in kind.models]
+        if field is not None:
+            models = [with_noise_field(model, field) for model in models]
+        members += WAYS[kind.kind.way].condition(models, rows, left_out.totals)
+        weights += [share / len(models)] * len(models)
+        paying.append((kind, share))
     return Combined(
-        list(models),
-        tuple(predictors),
+        tuple(members),
         stacking.weights.new_tensor(weights),
-        [training for each, _, _ in paying for training in each.kind.trainings],
-        {each.kind.number: share for each, share, _ in paying},
+        [training for kind, _ in paying for training in kind.trainings],
+        {kind.number: share for kind, share in paying},
         held_out_folds(
             [sample.inputs.mean[fold] for fold in folds],
-            _fold_weights(
-                [(len(each.kind.models), share) for each, share, _ in paying], len(folds)
-            ).to(sample.targets.device),
+            _fold_weights([(len(kind.models), share) for kind, share in paying], len(folds)).to(
+                sample.targets.device
+            ),
         ),
     )
+
+
+def _corrected(model: SSWIM, calibration: Calibration) -> SSWIM:
+    """Correct the variances of a model, in place."""
+    model.calibration.copy_(calibration.noise)
+    model.latent_calibration.copy_(calibration.latent)
+    return model
 
 
 def _fold_weights(kinds: Sequence[tuple[int, float]], n_folds: int) -> Float64[Tensor, "K members"]:
@@ -167,252 +346,3 @@ def _fold_weights(kinds: Sequence[tuple[int, float]], n_folds: int) -> Float64[T
         for place in range(n_members)
     ]
     return torch.tensor(columns, dtype=torch.float64).mT.contiguous()
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """A kind with its predictions of the rows that it left out."""
-
-    kind: TrainedKind
-    prediction: OutOfFold
-    totals: list[Statistics]
-    """Statistics of all rows for every member; none for members that predict by neighbours."""
-
-
-def _totals_of_many(
-    kinds: Sequence[TrainedKind], rows: TrainingRows
-) -> dict[int, list[Statistics]]:
-    """Return the statistics of all rows for the members of every kind by features, in one pass.
-
-    There are none if the sample has all rows: the statistics of folds then add up to them.
-    """
-    by_features = [kind for kind in kinds if not kind.by_neighbours]
-    if rows.complete or not by_features:
-        return {}
-    factors = [model.condition()[0] for kind in by_features for model in kind.models]
-    found = iter(member_statistics(factors, rows.everything, rows.processes))
-    return {kind.number: [next(found) for _ in kind.models] for kind in by_features}
-
-
-def _judge(
-    kind: TrainedKind,
-    rows: TrainingRows,
-    folds: Sequence[Int64[Tensor, " _"]],
-    totals: list[Statistics],
-) -> _Judged:
-    """Predict the rows that a kind left out."""
-    if not kind.by_neighbours:
-        return _Judged(kind, *_predict_folds(kind.models, rows, folds, totals))
-    assert rows.kept is not None
-    sample = rows.device_sample
-    return _Judged(kind, predict_folds_by_neighbours(kind.models, rows.kept, sample, folds), [])
-
-
-def _member(
-    judged: _Judged,
-    place: int,
-    calibration: Calibration,
-    field: NoiseField | None,
-    rows: TrainingRows,
-) -> tuple[SSWIM, Predictor]:
-    """Correct the variances of a member, give it its noise, and condition it on all rows."""
-    model = judged.kind.models[place]
-    model.calibration.copy_(calibration.noise)
-    model.latent_calibration.copy_(calibration.latent)
-    if field is not None:
-        model = with_noise_field(model, field)
-    if judged.kind.by_neighbours:
-        assert rows.kept is not None
-        return model, condition_on_rows(model, rows.kept)
-    return model, condition_on_statistics(model, judged.totals[place])
-
-
-def _predict_folds(
-    models: Sequence[SSWIM],
-    rows: TrainingRows,
-    folds: Sequence[Int64[Tensor, " _"]],
-    known_totals: list[Statistics],
-) -> tuple[OutOfFold, list[Statistics]]:
-    """Predict folds by features; also return the statistics of all rows for every member."""
-    sample = rows.device_sample
-    member_factors = [model.condition()[0] for model in models]
-    totals = dict(enumerate(known_totals))
-    parts = []
-    for place, fold in enumerate(folds):
-        number = place % len(models)
-        model, factors = models[number], member_factors[number]
-        inside = sample.take(fold)
-        of_fold = total_statistics(factors, inside)
-        if rows.complete:
-            known = _statistics_outside(factors, sample, fold)
-            totals.setdefault(number, known + of_fold)
-        else:
-            known = totals[number] - of_fold
-        given = posterior(known, model.noise(), model.signal())
-        parts.append(predict_fold(factors, given, inside))
-    for number in range(len(folds), len(models)):  # members beyond the folds
-        if number not in totals:
-            totals[number] = total_statistics(member_factors[number], sample)
-    return concatenate(parts), [totals[number] for number in range(len(models))]
-
-
-def condition_members(models: Sequence[SSWIM], rows: TrainingRows) -> tuple[Predictor, ...]:
-    """Condition members on all rows."""
-    by_features = [model for model in models if not model.architecture.n_neighbors]
-    factors = [model.condition()[0] for model in by_features]
-    totals = iter(member_statistics(factors, rows.everything, rows.processes) if factors else ())
-    predictors: list[Predictor] = []
-    for model in models:
-        if model.architecture.n_neighbors:
-            assert rows.kept is not None
-            predictors.append(condition_on_rows(model, rows.kept))
-        else:
-            predictors.append(condition_on_statistics(model, next(totals)))
-    return tuple(predictors)
-
-
-def _statistics_outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"]) -> Statistics:
-    """Return the statistics of the rows outside a fold.
-
-    They are summed rather than computed as a difference of statistics, which would lose what is
-    below the rounding of the total.
-    """
-    known = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
-    known[fold] = False
-    return total_statistics(factors, rows.take(known.nonzero()[:, 0]))
-
-
-@dataclass(frozen=True)
-class Members:
-    """The members of a fitted ensemble, and what became of every kind."""
-
-    combined: Combined
-    kinds: tuple[FittedKind, ...]
-
-
-@dataclass(frozen=True)
-class TrainedMembers:
-    """Members after training, before they are combined."""
-
-    kinds: list[TrainedKind]
-    """The kinds whose members have all begun; if there is none, those that have."""
-    folds: list[Int64[Tensor, " _"]] | None
-    """Rows that the members left out; None if they left out none, or if no kind is complete."""
-
-    @property
-    def models(self) -> list[SSWIM]:
-        """All members."""
-        return [model for kind in self.kinds for model in kind.models]
-
-
-def fit_members(
-    plan: Plan,
-    rows: TrainingRows,
-    random_state: RandomState,
-    callback: MemberCallback,
-    checkpoints: Checkpoints | None = None,
-) -> Members:
-    """Train the members of a plan, each from its own random draws, and combine them.
-
-    A callback that returns True ends the training; members that have not begun are left out.
-
-    Args:
-        plan: Which members to train, and how.
-        rows: The standardised rows.
-        random_state: Seeds everything random.
-        callback: Called with the number of a member and each of its steps.
-        checkpoints: Where the training is saved, if it is.
-    """
-    random = check_random_state(random_state)
-    drawn = draw_members(plan, rows, random)
-    trained = train_members(plan, rows, drawn, callback, checkpoints)
-    combined = combine_members(plan, rows, trained, random)
-    kinds = tuple(
-        describe_kind(
-            plan.kinds[kind.number],
-            len(kind.models),
-            max(len(training.history) - 1 for training in kind.trainings),
-            combined.kind_weights.get(kind.number, 0.0),
-        )
-        for kind in trained.kinds
-    )
-    return Members(combined, kinds)
-
-
-def train_members(
-    plan: Plan,
-    rows: TrainingRows,
-    drawn: DrawnMembers,
-    callback: MemberCallback,
-    checkpoints: Checkpoints | None = None,
-) -> TrainedMembers:
-    """Train drawn members in place; see :func:`fit_members`."""
-    trainer = MemberTrainer(
-        rows.processes, deals_members(plan, rows), checkpoints, plan.shortest_first
-    )
-    results = trainer.train(drawn.batches, callback)
-    members = {
-        batch.first + place: (model, training)
-        for batch, result in zip(drawn.batches, results, strict=True)
-        if result
-        for place, (model, training) in enumerate(zip(_models(batch), result, strict=True))
-    }
-    kinds, first = [], 0
-    for number, kind in enumerate(plan.kinds):
-        found = [members[n] for n in range(first, first + kind.n_members) if n in members]
-        first += kind.n_members
-        if found:
-            models, trainings = zip(*found, strict=True)
-            kinds.append(TrainedKind(number, list(models), list(trainings), kind.is_mean))
-    complete = [kind for kind in kinds if len(kind.models) == plan.kinds[kind.number].n_members]
-    if drawn.folds is None or not complete:
-        return TrainedMembers(kinds, None)
-    return TrainedMembers(complete, drawn.folds)
-
-
-def _models(batch: Batch) -> list[SSWIM]:
-    return unstack_models(batch.model) if batch.model.batch else [batch.model]
-
-
-def combine_members(
-    plan: Plan, rows: TrainingRows, trained: TrainedMembers, random: np.random.RandomState
-) -> Combined:
-    """Enrich trained members, learn their noise and weights, and condition them on all rows."""
-    kinds = trained.kinds
-    for kind in kinds:
-        n_more = plan.kinds[kind.number].n_more
-        if n_more:
-            kind.models[:] = [
-                enrich(model, n_more, draw_generator(random)) for model in kind.models
-            ]
-    noise = None
-    trained_kinds = [kind for kind in plan.kinds if not kind.is_mean]
-    if any(kind.architecture.noise == "input-dependent" for kind in trained_kinds):
-        generator = draw_generator(random)
-        noise = NoiseStart(start_sample(rows.sample, generator), generator)
-    if trained.folds is not None:
-        return combine_kinds(
-            kinds,
-            rows,
-            trained.folds,
-            stack=plan.stacking,
-            calibrate=plan.calibration,
-            prune=plan.pruning,
-            noise=noise,
-        )
-    models = trained.models
-    if noise is not None and not plan.cross_fitting:  # too few rows for folds: constant noise
-        models = learn_noise(
-            models,
-            rows.device_sample,
-            noise.sample,
-            noise.generator,
-            rows.everything,
-            rows.processes,
-            rows.kept,
-        )
-    weights = equal_weights(len(models)).to(rows.device)
-    predictors = condition_members(models, rows)
-    trainings = [training for kind in kinds for training in kind.trainings]
-    kind_weights = {kind.number: len(kind.models) / len(models) for kind in kinds}
-    return Combined(models, predictors, weights, trainings, kind_weights)

@@ -28,9 +28,9 @@ from torch import Tensor
 from sswim.base.record import Record, chunks
 from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble.mixture import Mixture, equal_weights
+from sswim.members import condition
 from sswim.members.architecture import Architecture
 from sswim.members.density import Density
-from sswim.members.feature_predictor import condition
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
 from sswim.members.objective import send_back

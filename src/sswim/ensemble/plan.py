@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 
 from sswim.files.records import Between
 from sswim.members.architecture import Architecture, InputsName, NoiseName, WarpsName
+from sswim.members.kinds import FEW_ROWS, Kind, Plan
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.neighbourhood import MAP_INPUTS
 from sswim.members.objective import Objective
@@ -44,11 +45,6 @@ KINDS: tuple[KindName, ...] = (
     "neighbours-0-rough",
     "neighbours-1",
 )
-
-
-FEW_ROWS = 400
-"""Number of rows below which stationary kinds have a member for every fold: one alone would leave
-too many of the rows out."""
 
 
 @dataclass(frozen=True)
@@ -152,64 +148,6 @@ N_NEIGHBORS = 64
 N_WARP_FREQUENCIES, N_PSEUDO = 128, 64
 """Numbers of frequencies and pseudo-points of the warps of members that predict by neighbours."""
 
-Precision = Literal["float32", "float64", "by noise"]
-"""Precision of features in training; ``"by noise"`` is single unless the noise is too small."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of member: what its members share."""
-
-    name: str
-    """Its name in the recipe, or how it predicts and its number of warps."""
-    architecture: Architecture
-    objective: Objective
-    optimiser: Adam | MiniBatches
-    """Mini-batches for members that predict by neighbours."""
-    n_members: int = 1
-    n_more: int = 0
-    """Number of frequencies that its members get after training."""
-    is_mean: bool = False
-    """Whether it predicts the mean of all rows everywhere, and is not trained."""
-
-    @property
-    def by_neighbours(self) -> bool:
-        """Whether its members predict by neighbours."""
-        return self.architecture.n_neighbors > 0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that a fit needs to know besides the rows."""
-
-    kinds: tuple[Kind, ...]
-    length_scale: float | None = None
-    """Start of all length-scales; None for the square root of the number of inputs."""
-    screening: bool = False
-    precision: Precision = "float64"
-    """Precision of the features of members that predict by features."""
-    cross_fitting: bool = False
-    stacking: bool = False
-    calibration: bool = False
-    pruning: bool = False
-    shortest_first: bool = False
-    """Whether members that take least time are trained first: for a limited time."""
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether some members predict by neighbours, and so keep the rows."""
-        return any(kind.by_neighbours for kind in self.kinds)
-
-    @property
-    def total_members(self) -> int:
-        """Number of members of all kinds."""
-        return sum(kind.n_members for kind in self.kinds)
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds that members leave out, if they do."""
-        return max(kind.n_members for kind in self.kinds)
-
 
 def make_plan(recipe: Recipe, size: Size) -> Plan:
     """Make the plan of a recipe."""
@@ -228,7 +166,7 @@ def _make_kind(name: KindName, recipe: Recipe, size: Size) -> Kind:
     """Make a kind of the default by its name."""
     if name == "mean":
         architecture = Architecture(depth=0, n_frequencies=1, noise=recipe.noise)
-        return Kind(name, architecture, Objective(), Adam(0, LEARNING_RATE), is_mean=True)
+        return Kind(name, "mean", architecture, Objective(), Adam(0, LEARNING_RATE))
     scored = recipe.normal_scores and not size.is_map
     scores: InputsName = "normal-scores" if scored else "standardised"
     by_features = Architecture(
@@ -260,15 +198,16 @@ def _make_kind(name: KindName, recipe: Recipe, size: Size) -> Kind:
     if architecture.n_neighbors:
         # Exact kernels have no random draws: members without warps would be nearly the same.
         n_members = size.n_members if architecture.depth else size.n_stationary
-        return Kind(name, architecture, Objective(), MiniBatches(size.neighbour_steps), n_members)
+        steps = MiniBatches(size.neighbour_steps)
+        return Kind(name, "neighbours", architecture, Objective(), steps, n_members)
     optimiser = Adam(size.steps, LEARNING_RATE, noise_rate=4.0)
     n_more = size.n_more if recipe.enrichment else 0
-    return Kind(name, architecture, Objective(), optimiser, size.n_members, n_more)
+    return Kind(name, "features", architecture, Objective(), optimiser, size.n_members, n_more)
 
 
 @dataclass(frozen=True)
 class FittedKind:
-    """A kind of members after a fit; see :class:`sswim.ensemble.plan.Kind`."""
+    """A kind of members after a fit; see :class:`sswim.members.kinds.Kind`."""
 
     name: str
     n_members: int
@@ -284,20 +223,3 @@ class FittedKind:
     n_neighbors: int
     n_steps: int
     """Number of training steps of the member that took most."""
-
-
-def describe_kind(kind: Kind, n_members: int, n_steps: int, weight: float) -> FittedKind:
-    """Describe what became of a kind."""
-    architecture = kind.architecture
-    return FittedKind(
-        name=kind.name,
-        n_members=n_members,
-        weight=weight,
-        depth=architecture.depth,
-        kernel=architecture.kernel,
-        inputs=architecture.inputs,
-        output_warp=architecture.output_warp,
-        n_features=0 if kind.by_neighbours else 2 * architecture.n_frequencies,
-        n_neighbors=architecture.n_neighbors,
-        n_steps=n_steps,
-    )

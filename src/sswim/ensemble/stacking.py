@@ -33,9 +33,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.ensemble.folds import Calibration, OutOfFold
 from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field
 from sswim.members.architecture import Architecture
+from sswim.members.left_out import Calibration, OutOfFold
 from sswim.rows.rows import Measure
 from sswim.warps.noise_field import NoiseField, log_noise_ratio
 

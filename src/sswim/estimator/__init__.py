@@ -1,6 +1,6 @@
 """The scikit-learn estimators, their model files and their evaluation."""
 
-from sswim.estimator.base import BaseRegressor, Member, SamplePaths
+from sswim.estimator.base import BaseRegressor, SamplePaths
 from sswim.estimator.intervals import IntervalMethod
 from sswim.estimator.model_file import ModelFileError
 from sswim.estimator.persistence import load
@@ -11,7 +11,6 @@ from sswim.estimator.warped_gp import NeighbourGPRegressor, WarpedGPRegressor
 __all__ = [
     "BaseRegressor",
     "IntervalMethod",
-    "Member",
     "ModelFileError",
     "NeighbourGPRegressor",
     "SSWIMRegressor",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -36,7 +36,7 @@ from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.joint_posterior import JointPosterior
 from sswim.ensemble.mixture import Mixture
-from sswim.ensemble.plan import FittedKind, Plan
+from sswim.ensemble.plan import FittedKind
 from sswim.estimator import insight, intervals, persistence
 from sswim.estimator.fitted import Array, Fitted, find_deadline, learn
 from sswim.estimator.inputs import (
@@ -55,8 +55,8 @@ from sswim.insight.local_metric import LocalMetric
 from sswim.insight.relevance import Relevance
 from sswim.members.checkpoints import Checkpoints
 from sswim.members.history import MemberCallback
-from sswim.members.model import SSWIM
-from sswim.members.predictor import Predictor
+from sswim.members.kinds import Plan
+from sswim.members.member import Member
 from sswim.rows.rows import Measure, Rows, as_rows, marginal_variance
 from sswim.rows.scaling import Scaling
 from sswim.rows.summary import Summary, require_like_targets
@@ -69,18 +69,6 @@ RegressorT = TypeVar("RegressorT", bound="BaseRegressor")
 
 SamplePaths = Callable[[Tensor], Tensor]
 """Drawn functions: X (…, q, D) to their values (n_samples, …, q), or (n_samples, …, q, T)."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """One trained model of the ensemble, and its weight."""
-
-    model: SSWIM
-    """Architecture and parameters."""
-    predictor: Predictor
-    """The model conditioned on all rows; it predicts standardised inputs."""
-    weight: float
-    """Weight in the mixture; the weights of all members add up to one."""
 
 
 class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -593,11 +581,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     @property
     def members_(self) -> tuple[Member, ...]:
-        """The members of the ensemble: models, predictors and weights."""
-        fitted = self._require_fitted()
-        weights = fitted.ensemble.weights.tolist()
-        members = zip(fitted.models, fitted.ensemble.members, weights, strict=True)
-        return tuple(Member(*parts) for parts in members)
+        """The members of the ensemble, which predict standardised rows."""
+        return self._require_fitted().ensemble.members
 
     @property
     def weights_(self) -> Array:

@@ -18,15 +18,13 @@ from sswim.base.devices import resolve_device
 from sswim.base.validation import UserError
 from sswim.conformal import Calibration, ConformalPredictor, conformal_predictor
 from sswim.distributed.processes import Processes, local_device
-from sswim.ensemble.draws import members_per_process
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.fit import fit_members
 from sswim.ensemble.plan import FittedKind
 from sswim.estimator.inputs import InputReader, learn_reader
 from sswim.estimator.progress import show_progress
+from sswim.members import WAYS
 from sswim.members.checkpoints import Checkpoints, begin_fit
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_predictor import NeighbourPredictor
 from sswim.rows.rows import Rows
 from sswim.rows.source import MemorySource, Source
 from sswim.rows.summary import describe, summarise, warn_about_targets
@@ -51,8 +49,6 @@ class Fitted:
 
     reader: InputReader
     """Reads the inputs of later rows."""
-    models: list[SSWIM]
-    """Architectures and parameters of the members."""
     updates: PendingUpdates
     """The ensemble, and further rows that wait until it is used."""
     kinds: tuple[FittedKind, ...]
@@ -89,7 +85,7 @@ class Fitted:
     @property
     def predicts_by_neighbours(self) -> bool:
         """Whether a member predicts by neighbours."""
-        return any(isinstance(member, NeighbourPredictor) for member in self.ensemble.members)
+        return any(member.needs_rows for member in self.ensemble.members)
 
     @property
     def keeps_rows(self) -> bool:
@@ -98,12 +94,12 @@ class Fitted:
         They do if a member predicts by neighbours, or if there are so few rows that a file with
         them is smaller than one with sums over them.
         """
-        return self.predicts_by_neighbours or self.ensemble.rows is not None
+        return self.ensemble.rows is not None
 
     @property
     def warps_targets(self) -> bool:
         """Whether a member has an output warp."""
-        return any(model.output_warp is not None for model in self.models)
+        return any(member.model.output_warp is not None for member in self.ensemble.members)
 
     @property
     def shown_member(self) -> int:
@@ -113,11 +109,11 @@ class Fitted:
         """
 
         def rank(number: int) -> tuple[bool, int, float]:
-            architecture = self.models[number].architecture
+            architecture = self.ensemble.members[number].model.architecture
             plain = architecture.inputs == "standardised"
             return plain, architecture.depth, self.ensemble.weights[number].item()
 
-        return max(range(len(self.models)), key=rank)
+        return max(range(len(self.ensemble.members)), key=rank)
 
     def require_member(self, member: int) -> None:
         """Raise unless there is a member of this number."""
@@ -187,31 +183,29 @@ def learn(
         device=device,
         memory=memory,
         one_pass=plan.cross_fitting,
-        keep_rows=plan.keeps_rows,
+        keep_rows=any(WAYS[kind.way].needs_rows for kind in plan.kinds),
         processes=processes,
     )
     with show_progress(
         estimator.verbose and processes.is_first,
-        members_per_process(plan, rows),
+        plan.members_per_process(rows),
         [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
         estimator.callback,
         deadline,
         [number for number, kind in enumerate(plan.kinds) for _ in range(kind.n_members)],
     ) as callback:
-        members = fit_members(plan, rows, random, callback, checkpoints)
-    combined = members.combined
+        combined, kinds = fit_members(plan, rows, random, callback, checkpoints)
     ensemble = make_ensemble(
         summary.scaling.to(device=device),
-        combined.predictors,
+        combined.members,
         combined.weights,
         rows.device_sample if rows.complete else None,
         combined.folds,
     )
     return Fitted(
         learn_reader(source, summary.sample),
-        combined.models,
         PendingUpdates(ensemble),
-        members.kinds,
+        kinds,
         [np.array([step.value for step in training.history]) for training in combined.trainings],
         source.flat_targets,
         source.rows.to(device=device) if isinstance(source, MemorySource) else None,

@@ -52,7 +52,10 @@ def find_relevance(fitted: Fitted, given: Float[Tensor, "n D"] | None) -> Releva
 def find_local_metric(fitted: Fitted, inputs: Float[Tensor, "n D"]) -> LocalMetric:
     """Compute the metric of the warps at inputs."""
     inputs = inputs.to(torch.float64)
-    scales = [model.spectrum.length_scales().detach().to(fitted.device) for model in fitted.models]
+    scales = [
+        member.model.spectrum.length_scales().detach().to(fitted.device)
+        for member in fitted.ensemble.members
+    ]
     metric = local_metric(fitted.ensemble, scales, inputs)
     return LocalMetric(input_names(fitted.reader), inputs.cpu().numpy(), metric.cpu().numpy())
 

@@ -11,7 +11,7 @@ more time and memory than its own size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import torch
@@ -38,18 +38,11 @@ from sswim.files.sealed_files import (
     require_ordered,
     require_that,
 )
+from sswim.members import WAYS
 from sswim.members.architecture import Architecture
-from sswim.members.feature_predictor import (
-    MAX_QUICK_ENTRIES,
-    ROWS_PER_FEATURE,
-    FeaturePredictor,
-    condition_by_features,
-    condition_on_statistics,
-)
+from sswim.members.feature_member import MAX_QUICK_ENTRIES, ROWS_PER_FEATURE
+from sswim.members.member import Member
 from sswim.members.model import SSWIM, check_parameters
-from sswim.members.neighbour_predictor import NeighbourPredictor, condition_on_rows
-from sswim.members.predictor import Predictor
-from sswim.members.statistics import Statistics, unpack_gram
 from sswim.rows.imputer import GaussianImputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import Scaling
@@ -90,6 +83,8 @@ class ModelContent:
     """Arguments of the estimator."""
     architectures: tuple[Architecture, ...]
     """Architectures of the members."""
+    ways: tuple[str, ...]
+    """How each member predicts."""
     flat_targets: bool
     columns: tuple[str, ...] | None
     """Names of the columns."""
@@ -106,6 +101,11 @@ class ModelContent:
         require_that(
             f"there must be a history of each of the {members} members",
             holds=len(self.history) == members and all(self.history),
+        )
+        needs_rows = [WAYS[way].needs_rows if way in WAYS else None for way in self.ways]
+        require_that(
+            "every member must have a way of predicting that suits its architecture",
+            holds=needs_rows == [each.n_neighbors > 0 for each in self.architectures],
         )
 
 
@@ -151,16 +151,14 @@ def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
     Without rows, members that predict by neighbours are left out if there are others that predict
     more than a constant.
     """
-    pairs = list(enumerate(ensemble.members))
-    by_features = [number for number, each in pairs if isinstance(each, FeaturePredictor)]
-    telling = [
-        each for _, each in pairs if isinstance(each, FeaturePredictor) and not each.is_constant
-    ]
-    return by_features if telling and not include_rows else [number for number, _ in pairs]
+    members = ensemble.members
+    others = [number for number, member in enumerate(members) if not member.needs_rows]
+    if include_rows or all(members[number].is_constant for number in others):
+        return list(range(len(members)))
+    return others
 
 
 def pack(
-    models: list[SSWIM],
     ensemble: Ensemble,
     imputer: GaussianImputer,
     calibration: Calibration | None = None,
@@ -175,7 +173,7 @@ def pack(
     stored = stored_members(ensemble, include_rows=include_rows)
     members = [ensemble.members[number] for number in stored]
     weights = ensemble.weights[stored]
-    if len(stored) < len(models):
+    if len(stored) < len(ensemble.members):
         weights = weights / weights.sum()
     tensors = to_tensors(ensemble.scaling, "scaling") | {"weights": weights}
     tensors |= to_tensors(imputer, "imputer")
@@ -187,14 +185,12 @@ def pack(
     has_folds = rows is not None and include_rows and ensemble.folds is not None
     if has_folds:
         tensors |= to_tensors(ensemble.folds, "folds")
-    for number, (old_number, member) in enumerate(zip(stored, members, strict=True)):
-        prefix = f"members.{number}"
-        for name, tensor in models[old_number].state_dict().items():
-            tensors[f"{prefix}.model.{name}"] = tensor
-        if isinstance(member, FeaturePredictor) and (rows is None or not member.follows_from(rows)):
-            tensors |= to_tensors(member.statistics, f"{prefix}.statistics")
-            tensors[f"{prefix}.statistics.gram"] = member.statistics.packed_gram()
-    if calibration is None or len(stored) < len(models):
+    for number, member in enumerate(members):
+        parts = {"model": member.model.state_dict(), "statistics": member.stored(rows)}
+        for part, named in parts.items():
+            for name, tensor in named.items():
+                tensors[f"members.{number}.{part}.{name}"] = tensor
+    if calibration is None or len(stored) < len(ensemble.members):
         return tensors, None
     if calibration.out_of_fold and not has_folds:
         return tensors, None
@@ -202,13 +198,11 @@ def pack(
     return tensors, CalibrationContent(calibration.labels, calibration.out_of_fold)
 
 
-def _held_rows(
-    rows: Rows | None, members: Sequence[Predictor], *, include_rows: bool
-) -> Rows | None:
+def _held_rows(rows: Rows | None, members: Sequence[Member], *, include_rows: bool) -> Rows | None:
     """Return the rows that a file holds; a record of none if neighbours need them but may not."""
     for member in members:
-        if isinstance(member, NeighbourPredictor):
-            return member.rows if include_rows else member.rows.no_rows()
+        if member.held_rows is not None:
+            return member.held_rows if include_rows else member.held_rows.no_rows()
     return rows if include_rows else None
 
 
@@ -216,7 +210,6 @@ def _held_rows(
 class Unpacked:
     """What a model file's tensors hold."""
 
-    models: list[SSWIM]
     ensemble: Ensemble
     imputer: GaussianImputer
     calibration: Calibration | None
@@ -225,10 +218,11 @@ class Unpacked:
 def unpack(
     tensors: dict[str, Tensor],
     architectures: Sequence[Architecture],
+    ways: Sequence[str],
     calibration: CalibrationContent | None,
     device: torch.device,
 ) -> Unpacked:
-    """Restore what :func:`pack` returned, given the architectures of the stored members.
+    """Restore what :func:`pack` returned, given the architectures and ways of the stored members.
 
     Raises:
         ValueError: The tensors are not those of the architectures; no memory is taken before.
@@ -255,8 +249,7 @@ def unpack(
         *astuple(from_tensors(GaussianImputer, tensors, "imputer", {}))
     )
     require_all_taken(tensors)
-    has_statistics = [one is not None for one in statistics]
-    _check_cost(architectures, has_statistics, rows, sizes["D"])
+    _check_cost(architectures, [bool(own) for own in statistics], rows, sizes["D"])
     for number, (architecture, state) in enumerate(zip(architectures, states, strict=True)):
         require_that(
             f"member {number} has more warps than the file has tensors",
@@ -267,14 +260,12 @@ def unpack(
         check_parameters(state, form)
     if rows is not None:
         rows = rows.to(device=device)
-    models: list[SSWIM] = []
-    members: list[Predictor] = []
-    parts = zip(architectures, states, statistics, strict=True)
-    for number, (architecture, state, own) in enumerate(parts):
+    members: list[Member] = []
+    parts = zip(architectures, ways, states, statistics, strict=True)
+    for number, (architecture, way, state, own) in enumerate(parts):
         model = SSWIM(architecture, sizes["D"], sizes["T"])
         model.load_state_dict(state)
-        models.append(model.to(device))
-        members.append(_conditioned(models[-1], own, rows))
+        members.append(WAYS[way].restore(model.to(device), own, rows))
         is_nan = any(one.isnan().any() for one in members[-1].tensors() if one.is_floating_point())
         require_that(  # numbers may be right alone, but not together
             f"the parameters of member {number} must give finite predictions", holds=not is_nan
@@ -282,21 +273,10 @@ def unpack(
     folds = None if folds is None else folds.to(device=device)
     ensemble = Ensemble(scaling.to(device=device), tuple(members), weights.to(device), rows, folds)
     if calibration is None or scores is None:
-        return Unpacked(models, ensemble, imputer, None)
+        return Unpacked(ensemble, imputer, None)
     held_out = scores.to(device=device)
     restored = Calibration(held_out, calibration.labels, calibration.out_of_fold)
-    return Unpacked(models, ensemble, imputer, restored)
-
-
-def _conditioned(model: SSWIM, statistics: Statistics | None, rows: Rows | None) -> Predictor:
-    """Condition a model on statistics if they were stored, else on rows."""
-    if statistics is not None:
-        device = model.log_noise.device
-        return condition_on_statistics(model, statistics.to(device=device))
-    assert rows is not None
-    if model.architecture.n_neighbors:
-        return condition_on_rows(model, rows)
-    return condition_by_features(model, rows)
+    return Unpacked(ensemble, imputer, restored)
 
 
 def _take_scaling(tensors: dict[str, Tensor], sizes: dict[str, int]) -> Scaling:
@@ -327,10 +307,10 @@ def _take_rows(tensors: dict[str, Tensor], sizes: dict[str, int]) -> Rows | None
 
 def _take_statistics(
     tensors: dict[str, Tensor], prefix: str, architecture: Architecture, sizes: dict[str, int]
-) -> Statistics | None:
-    """Read the statistics of a member, if there are any, and unpack its Gram matrix."""
+) -> dict[str, Tensor]:
+    """Read the stored statistics of a member, if there are any."""
     if f"{prefix}.gram" not in tensors:
-        return None
+        return {}
     require_that(
         "members that predict by neighbours have no statistics",
         holds=not architecture.n_neighbors,
@@ -346,8 +326,7 @@ def _take_statistics(
         require_moderate(name, tensor)
     for name in ("energy", "count"):
         _require_not_negative(f"statistics.{name}", getattr(packed, name))
-    gram = unpack_gram(packed.gram, n_features)
-    return Statistics(gram, packed.moment, packed.energy, packed.log_scale, packed.count)
+    return {field.name: getattr(packed, field.name) for field in fields(packed)}
 
 
 def _take_folds(tensors: dict[str, Tensor], n_members: int) -> HeldOutFolds | None:

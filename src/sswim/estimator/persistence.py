@@ -114,12 +114,13 @@ def _pack(
         schema = schema_to_dict(reader.schema)
     names = [kind.__name__ for kind in type(regressor).__mro__]
     tensors, calibration = pack(
-        fitted.models, ensemble, reader.imputer, fitted.calibration, include_rows=include_rows
+        ensemble, reader.imputer, fitted.calibration, include_rows=include_rows
     )
     content = ModelContent(
         estimator=next(name for name in names if name in ESTIMATORS),
         parameters={**stored_settings(regressor), **others},
-        architectures=tuple(fitted.models[number].architecture for number in stored),
+        architectures=tuple(ensemble.members[number].model.architecture for number in stored),
+        ways=tuple(ensemble.members[number].way for number in stored),
         flat_targets=fitted.flat_targets,
         columns=reader.columns,
         inputs=reader.inputs,
@@ -134,7 +135,9 @@ def _pack(
 def _unpack(tensors: dict[str, Tensor], content: ModelContent, device: str) -> Fitted:
     """Restore what a fit has learnt from what :func:`_pack` returned."""
     schema = read_schema(content.table_schema)
-    unpacked = unpack(tensors, content.architectures, content.calibration, available_device(device))
+    unpacked = unpack(
+        tensors, content.architectures, content.ways, content.calibration, available_device(device)
+    )
     reader = InputReader(unpacked.imputer, content.columns, content.inputs, schema)
     scaling = unpacked.ensemble.scaling
     n_inputs, n_targets = len(scaling.input_mean), len(scaling.target_mean)
@@ -147,7 +150,6 @@ def _unpack(tensors: dict[str, Tensor], content: ModelContent, device: str) -> F
         raise ValueError(f"{n_targets} targets cannot be flat")
     return Fitted(
         reader,
-        unpacked.models,
         PendingUpdates(unpacked.ensemble),
         content.kinds,
         [np.array(values) for values in content.history],

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from sswim.base.validation import RandomState
-from sswim.ensemble.plan import Kind, Plan, Recipe, Size, choose_size, make_plan
+from sswim.ensemble.plan import Recipe, Size, choose_size, make_plan
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
 from sswim.estimator.settings import ENSEMBLE, Auto, DType, Rule, n_frequencies
 from sswim.kernels.spectrum import Kernel
+from sswim.members import WAYS
 from sswim.members.architecture import NoiseName, check_warp_matrix
 from sswim.members.history import MemberCallback
+from sswim.members.kinds import Kind, Plan
 from sswim.rows.summary import Summary, has_ties
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.warp import WarpMatrix
@@ -45,7 +47,7 @@ class SSWIMRegressor(BaseRegressor):
             if it returns True, training ends. Members that have not begun are then left out.
 
     Attributes:
-        members_: The members: models, predictors and weights.
+        members_: The members, which predict standardised rows.
         weights_: The weights of the members.
         kinds_: Every kind of members that was trained, with its weight.
         history_: For each member, the objective at every step, in nats per row.
@@ -129,7 +131,7 @@ class SSWIMRegressor(BaseRegressor):
 
     def _changed(self, kind: Kind, recipe: Recipe) -> Kind:
         """Return a kind of the recipe with what the settings say."""
-        if kind.is_mean:
+        if WAYS[kind.way].is_mean:
             return kind
         changes: dict[str, Any] = {
             name: getattr(self, name)

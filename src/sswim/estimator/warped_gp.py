@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sswim.base.validation import RandomState
-from sswim.ensemble.plan import Kind, Plan, Precision
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
 from sswim.estimator.settings import (
@@ -27,6 +26,7 @@ from sswim.members.architecture import (
     check_warp_matrix,
 )
 from sswim.members.history import MemberCallback
+from sswim.members.kinds import Kind, Plan, Precision
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import OBJECTIVES
 from sswim.members.training import Adam
@@ -305,6 +305,6 @@ def _plan_of_one(
         **neighbours,
     )
     name, objective = f"{way}-{settings.depth}", OBJECTIVES[settings.objective]
-    kind = Kind(name, architecture, objective, optimiser, int(settings.n_members))
+    kind = Kind(name, way, architecture, objective, optimiser, int(settings.n_members))
     length_scale = None if length_scale is None else float(length_scale)
     return Plan((kind,), length_scale=length_scale, precision=precision)

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from sswim.base.record import chunks, rows_at_once
 from sswim.ensemble.ensemble import Ensemble
-from sswim.members.feature_predictor import FeaturePredictor
 from sswim.members.model import Factors
 from sswim.members.observations import warped_measures
 from sswim.rows.rows import Measure
@@ -66,7 +65,7 @@ def local_metric(
     total = inputs.new_zeros(*inputs.shape, inputs.shape[1])
     triples = zip(ensemble.members, ensemble.weights.tolist(), length_scales, strict=True)
     for member, weight, scales in triples:
-        if weight == 0 or (isinstance(member, FeaturePredictor) and member.is_constant):
+        if weight == 0 or member.is_constant:
             continue
         parts = []
         for chunk in chunks(Measure(inputs), rows_at_once(Measure(inputs))):

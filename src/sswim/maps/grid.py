@@ -14,8 +14,7 @@ from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns
 from sswim.maps.grid_files import import_extra
-from sswim.members.neighbour_predictor import NeighbourPredictor
-from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema
 
 if TYPE_CHECKING:
     import xarray
@@ -249,8 +248,8 @@ def _place(schema: Schema | None, name: Name) -> int:
 def _kept_inputs(regressor: BaseRegressor) -> Float64[np.ndarray, "N D"] | None:
     """Return the inputs of the rows in a model, in their units; None if there are none."""
     for member in regressor.members_:
-        if isinstance(member.predictor, NeighbourPredictor) and len(member.predictor.rows):
-            scaling, inputs = regressor.scaling_, member.predictor.rows.inputs.mean
+        if member.held_rows is not None and len(member.held_rows):
+            scaling, inputs = regressor.scaling_, member.held_rows.inputs.mean
             original = inputs.double() * scaling.input_spread + scaling.input_mean
             return original.cpu().numpy()
     return None

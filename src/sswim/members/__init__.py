@@ -1,27 +1,39 @@
 """Members of an ensemble: their parameters, training and predictions."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sswim.distributed.processes import ALONE, Processes
 from sswim.members.architecture import Architecture
 from sswim.members.checkpoints import Checkpoints
-from sswim.members.feature_predictor import condition
+from sswim.members.feature_member import FeatureMember
 from sswim.members.history import Step, Training
 from sswim.members.linear_regression import Prediction
+from sswim.members.mean_member import MeanMember
+from sswim.members.member import Member
 from sswim.members.model import SSWIM
+from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
-from sswim.members.predictor import Predictor
 from sswim.members.start import enrich, start
 from sswim.members.training import Adam, train
+from sswim.rows.rows import Rows
 
 __all__ = [
     "EVIDENCE",
     "LEAVE_ONE_OUT",
     "MAP",
     "SSWIM",
+    "WAYS",
     "Adam",
     "Architecture",
     "Checkpoints",
+    "FeatureMember",
+    "MeanMember",
+    "Member",
+    "NeighbourMember",
     "Objective",
     "Prediction",
-    "Predictor",
     "Step",
     "Training",
     "condition",
@@ -29,3 +41,23 @@ __all__ = [
     "start",
     "train",
 ]
+
+WAYS: dict[str, type[Member]] = {
+    member.way: member for member in (FeatureMember, NeighbourMember, MeanMember)
+}
+"""The ways of being a member, by name."""
+
+
+def condition(model: SSWIM, rows: Rows | Iterable[Rows], processes: Processes = ALONE) -> Member:
+    """Condition a model on rows.
+
+    Later changes of the model do not change the member.
+
+    Args:
+        model: A single model, not a batch.
+        rows: Rows in memory, or chunks of rows in an iterable that can be started again.
+        processes: Processes whose rows are added up. For a model that predicts by neighbours, every
+            process has all rows.
+    """
+    member = NeighbourMember if model.architecture.n_neighbors else FeatureMember
+    return member.condition_on(model, rows, processes)

@@ -20,8 +20,9 @@ from torch import Tensor
 from sswim.base.cholesky import FactorisationError
 from sswim.kernels.features import expected_features, feature_slopes
 from sswim.members.architecture import Architecture
-from sswim.members.feature_predictor import condition_by_features
+from sswim.members.linear_regression import posterior
 from sswim.members.start import start
+from sswim.members.statistics import total_statistics
 from sswim.members.training import Adam, train
 from sswim.rows.rows import Measure, Rows
 from sswim.warps.projection import principal_directions, with_random_directions
@@ -84,7 +85,8 @@ def _metric_root(rows: Rows, generator: torch.Generator) -> Float64[Tensor, "D D
     model = start(ARCHITECTURE, rows.inputs.mean, rows.targets.shape[1], generator)
     train(model, rows, optimiser=OPTIMISER, device="cpu")
     with torch.no_grad():
-        weights = condition_by_features(model, rows).posterior.mean
+        totals = total_statistics(model.condition()[0], rows)
+        weights = posterior(totals, model.noise(), model.signal()).mean
         frequencies = model.spectrum.frequencies()
         features = expected_features(frequencies, rows.inputs)
         length_scales = model.spectrum.length_scales()

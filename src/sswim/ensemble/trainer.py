@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event, Lock
 
 import torch
 
-from sswim.base.cholesky import FactorisationError
 from sswim.base.record import begin_worker, flushed_denormals
 from sswim.distributed.processes import ALONE, Processes, run_in_thread
-from sswim.members.checkpoints import CheckpointFile, Checkpoints
+from sswim.members.checkpoints import Checkpoints
 from sswim.members.history import MemberCallback, Step, Training
+from sswim.members.kinds import Batch
+from sswim.members.member import NewStore
 from sswim.members.model import SSWIM, require_converged
-from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
-from sswim.members.objective import Objective
-from sswim.members.training import Adam, train_batch
 from sswim.rows.rows import Rows
-from sswim.rows.training_rows import Stream
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Members that are trained together, with their rows and their objective."""
-
-    first: int
-    """Number of the batch's first member among all members."""
-    model: SSWIM
-    """A batch of members, or a single one, on the training device."""
-    rows: Rows | Stream
-    """The rows, on the training device."""
-    objective: Objective
-    optimiser: Adam | MiniBatches
-    """Mini-batches for a member that predicts by neighbours."""
-    seed: int = 0
-    """Seed of the order of rows in mini-batches."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +52,12 @@ class MemberTrainer:
             ]
 
         gathered = self.processes.all_gather(run_in_thread(self.processes, train))
-        found = {first: (state, result) for results in gathered for first, state, result in results}
+        trained = {
+            first: (state, result) for results in gathered for first, state, result in results
+        }
         for batch in batches:
-            batch.model.load_state_dict(found[batch.first][0])
-        return [found[batch.first][1] for batch in batches]
+            batch.model.load_state_dict(trained[batch.first][0])
+        return [trained[batch.first][1] for batch in batches]
 
     def _train_all(
         self,
@@ -103,7 +83,8 @@ class MemberTrainer:
                 return stop.is_set()
 
             with flushed_denormals():
-                result = self._train_one(batch, after_step, processes)
+                store = self._store(batch, processes)
+                result = batch.member.train(batch, after_step, processes, store)
             require_converged(batch.model)
             if processes.any(stop.is_set()):
                 stop.set()
@@ -132,65 +113,12 @@ class MemberTrainer:
         order = deepest_first(batches)
         return order[::-1] if self.shortest_first else order
 
-    def _train_one(
-        self,
-        batch: Batch,
-        callback: MemberCallback,
-        processes: Processes,
-    ) -> list[Training]:
-        """Train a batch; train it again in double precision if single precision fails."""
-        optimiser = batch.optimiser
-        double = self._checkpoint(f"member-{batch.first:03}", processes)
-        if isinstance(optimiser, MiniBatches):
-            assert isinstance(batch.rows, Rows)
-            training = train_by_neighbours(
-                batch.model,
-                batch.rows,
-                optimiser,
-                prior_weight=batch.objective.prior_weight,
-                seed=batch.seed,
-                callback=callback,
-                processes=processes,
-                checkpoint=double,
-            )
-            return [training]
-
-        def run(rows: Rows | Stream, checkpoint: CheckpointFile | None) -> list[Training]:
-            return train_batch(
-                batch.model,
-                rows,
-                batch.objective,
-                optimiser,
-                callback=callback,
-                device=batch.model.log_noise.device,
-                processes=processes,
-                checkpoint=checkpoint,
-            )
-
-        if precision(batch.rows) == torch.float64:
-            return run(batch.rows, double)
-        if double is None or not double.exists():
-            start = copy.deepcopy(batch.model.state_dict())
-            with suppress(FactorisationError):  # the noise fell below single precision
-                single = self._checkpoint(f"member-{batch.first:03}-single", processes)
-                return run(batch.rows, single)
-            batch.model.load_state_dict(start)
-        return run(in_precision(batch.rows, torch.float64), double)
-
-    def _checkpoint(self, name: str, processes: Processes) -> CheckpointFile | None:
-        return None if self.checkpoints is None else self.checkpoints.file(name, processes)
-
-
-def precision(rows: Rows | Stream) -> torch.dtype:
-    """Return the precision of the features of rows."""
-    return rows.inputs.mean.dtype if isinstance(rows, Rows) else rows.dtype
-
-
-def in_precision(rows: Rows | Stream, dtype: torch.dtype) -> Rows | Stream:
-    """Return the rows with features of another precision."""
-    if isinstance(rows, Rows):
-        return replace(rows, inputs=rows.inputs.to(dtype=dtype))
-    return replace(rows, dtype=dtype)
+    def _store(self, batch: Batch, processes: Processes) -> NewStore:
+        """Return what makes the checkpoint files of a batch."""
+        checkpoints = self.checkpoints
+        if checkpoints is None:
+            return lambda _: None
+        return lambda end: checkpoints.file(f"member-{batch.first:03}{end}", processes)
 
 
 def deepest_first(batches: Sequence[Batch]) -> list[int]:

@@ -1,11 +1,15 @@
-"""The predictor by neighbours: the exact kernel, conditioned on the nearest rows of each point."""
+"""Members by neighbours: the exact kernel, conditioned on the nearest rows of each point.
+
+A model is trained on mini-batches of rows given their neighbours, at the same cost per step
+whatever the number of rows, and keeps the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float64, Int64
@@ -14,9 +18,15 @@ from torch import Tensor
 from sswim.base.numerics import N_NODES, normal_nodes, symmetric_root
 from sswim.base.record import Record, chunks, concatenate, map_chunks, map_in_threads, rows_at_once
 from sswim.base.validation import UserError
+from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.spectrum import Kernel
+from sswim.members.history import MemberCallback, Training
+from sswim.members.kinds import Batch, Draw, Kind, outside
+from sswim.members.left_out import out_of_fold
 from sswim.members.linear_regression import JointPrediction, Prediction
+from sswim.members.member import LeftOut, Member, NewStore, append_rows, count_rows
 from sswim.members.model import SSWIM
+from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.members.neighbourhood import (
     LocalPrediction,
     NeighbourRows,
@@ -25,8 +35,10 @@ from sswim.members.neighbourhood import (
 )
 from sswim.members.observations import kernel_points, log_precision
 from sswim.members.pathwise import Kriging, PriorDraws, draw_prior, joint_covariance, set_covariance
-from sswim.members.predictor import Predictor, append_rows, count_rows
+from sswim.members.statistics import Statistics
 from sswim.rows.rows import Measure, Rows, full_covariance
+from sswim.rows.summary import target_resolution
+from sswim.rows.training_rows import TrainingRows
 
 ENTRIES = {"cpu": 2**17, "cuda": 2**26}
 """Number of entries of all covariances that are factorised together."""
@@ -43,11 +55,14 @@ class _Query(Record):
 
 
 @dataclass(frozen=True)
-class NeighbourPredictor(Predictor):
+class NeighbourMember(Member):
     """A trained model with its exact kernel, which conditions each prediction on nearby rows.
 
     It holds the rows.
     """
+
+    way: ClassVar[str] = "neighbours"
+    needs_rows: ClassVar[bool] = True
 
     kernel: Kernel
     n_neighbors: int
@@ -66,6 +81,111 @@ class NeighbourPredictor(Predictor):
     """a: the variance of the function is multiplied by e^a."""
     rows: Rows
     """The standardised rows."""
+
+    @classmethod
+    def start(cls, kind: Kind, first: int, draw: Draw) -> Iterator[Batch]:
+        """Yield the members of a kind before training, each by itself.
+
+        If there are fewer members than folds, each leaves out several folds; a kind with one member
+        leaves out all, so that it need not be trained again for each.
+        """
+        rows, folds = draw.rows, draw.folds
+        dtype = torch.float64 if draw.plan.precision == "float64" else torch.float32
+        for member in range(kind.n_members):
+            seen, left_out = rows.kept, None
+            assert seen is not None
+            if folds is not None:
+                left_out = torch.cat(folds[member :: kind.n_members])
+                seen = outside(seen, rows.device_sample.take(left_out))
+            seen = replace(seen, inputs=seen.inputs.to(dtype=dtype))
+            model = draw.start(kind, left_out)
+            model.resolution.copy_(target_resolution(rows.sample))
+            if model.output_warp is not None:
+                model.output_warp.set_range(rows.lowest, rows.highest)
+            seed = int(draw.random.randint(2**31))
+            yield Batch(cls, first + member, model.to(rows.device), seen, kind, seed)
+
+    @classmethod
+    def train(
+        cls, batch: Batch, callback: MemberCallback, processes: Processes, store: NewStore
+    ) -> list[Training]:
+        """Train a member in place, on mini-batches of rows given their neighbours."""
+        assert isinstance(batch.rows, Rows)
+        assert isinstance(batch.kind.optimiser, MiniBatches)
+        training = train_by_neighbours(
+            batch.model,
+            batch.rows,
+            batch.kind.optimiser,
+            prior_weight=batch.kind.objective.prior_weight,
+            seed=batch.seed,
+            callback=callback,
+            processes=processes,
+            checkpoint=store(""),
+        )
+        return [training]
+
+    @classmethod
+    def leave_out(
+        cls,
+        models: Sequence[SSWIM],
+        rows: TrainingRows,
+        folds: Sequence[Int64[Tensor, " _"]],
+        totals: Sequence[Statistics],
+    ) -> LeftOut:
+        """Predict the folds of a kind from the nearest rows outside each."""
+        assert rows.kept is not None
+        parts = []
+        for number, fold in enumerate(folds):
+            inside = rows.device_sample.take(fold)
+            member = cls.condition_on(models[number % len(models)], outside(rows.kept, inside))
+            prediction = member.predict(inside.inputs)
+            rounding = member.rounding_variance(prediction)
+            parts.append(out_of_fold(prediction, member.factors.output, inside, rounding))
+        return LeftOut(concatenate(parts))
+
+    @classmethod
+    def condition(
+        cls, models: Sequence[SSWIM], rows: TrainingRows, totals: Sequence[Statistics]
+    ) -> list[Member]:
+        """Condition models on the rows that are kept, which they share."""
+        assert rows.kept is not None
+        return [cls.condition_on(model, rows.kept) for model in models]
+
+    @classmethod
+    @torch.no_grad()
+    def condition_on(
+        cls, model: SSWIM, rows: Rows | Iterable[Rows], processes: Processes = ALONE
+    ) -> NeighbourMember:
+        """Condition a model on rows, which every process has."""
+        return cls(
+            model=model,
+            factors=model.condition()[0].map(torch.clone),
+            kernel=model.architecture.kernel,
+            n_neighbors=model.architecture.n_neighbors,
+            signal=model.signal(),
+            noise=model.noise(),
+            degrees=model.degrees(),
+            resolution=model.resolution.clone(),
+            calibration=model.calibration.clone(),
+            latent_calibration=model.latent_calibration.clone(),
+            rows=rows if isinstance(rows, Rows) else concatenate(rows),
+        )
+
+    @classmethod
+    def restore(
+        cls, model: SSWIM, tensors: Mapping[str, Tensor], rows: Rows | None
+    ) -> NeighbourMember:
+        """Restore a member from the rows."""
+        assert rows is not None
+        return cls.condition_on(model, rows)
+
+    def stored(self, rows: Rows | None) -> dict[str, Tensor]:
+        """Return nothing: the member follows from its model and the rows."""
+        return {}
+
+    def log_evidence(self) -> Float64[Tensor, ""]:
+        """Raise: a member by neighbours is trained on densities of rows given their neighbours."""
+        raise NotImplementedError("Predictions by neighbours have no evidence of all rows.")
 
     @property
     def count(self) -> Float64[Tensor, ""]:
@@ -134,7 +254,7 @@ class NeighbourPredictor(Predictor):
         return covariance
 
     def predict_jointly(self, points: Measure) -> JointPrediction:
-        """Predict z jointly at sets of points; see :meth:`Predictor.predict_jointly`.
+        """Predict z jointly at sets of points; see :meth:`Member.predict_jointly`.
 
         The neighbours of a point are as they are: gradients do not know that they may change.
         """
@@ -159,7 +279,7 @@ class NeighbourPredictor(Predictor):
     def sample(
         self, n: int, generator: torch.Generator, *, include_noise: bool = False
     ) -> Callable[[Measure], Float64[Tensor, "n N T"]]:
-        """Draw n functions by pathwise conditioning; see :meth:`Predictor.sample`."""
+        """Draw n functions by pathwise conditioning; see :meth:`Member.sample`."""
         n_inputs = self.known.points.shape[1]
         draws = draw_prior(
             self.kernel, n, n_inputs, len(self.signal), len(self.rows), generator
@@ -189,9 +309,20 @@ class NeighbourPredictor(Predictor):
         return values + noise.sqrt() * normal.to(values.device)
 
     @torch.no_grad()
-    def update(self, rows: Rows) -> NeighbourPredictor:
-        """Condition the model on more rows: exactly, with the same parameters."""
-        return replace(self, rows=append_rows(self.rows, rows))
+    def update(
+        self, more: Rows, held: Rows | None = None, joined: Rows | None = None
+    ) -> NeighbourMember:
+        """Condition the model on more rows, which members share where the ensemble holds them."""
+        return replace(self, rows=append_rows(self.rows, more) if joined is None else joined)
+
+    def without(self, fold: Rows, held: Rows, others: Rows) -> NeighbourMember:
+        """Condition the model on its rows without some of them."""
+        return replace(self, rows=others)
+
+    @property
+    def held_rows(self) -> Rows:
+        """The rows that it holds."""
+        return self.rows
 
     def _query(self, inputs: Measure) -> _Query:
         if len(self.rows) == 0:
@@ -279,15 +410,15 @@ class NeighbourPredictor(Predictor):
 
 
 def _predict_query(
-    predictor: NeighbourPredictor, known: NeighbourRows, weights: bool, query: _Query
+    member: NeighbourMember, known: NeighbourRows, weights: bool, query: _Query
 ) -> LocalPrediction:
     return predict_locally(
         known,
         query.indices,
         query.points,
-        predictor.kernel,
-        predictor.signal,
-        predictor.degrees,
+        member.kernel,
+        member.signal,
+        member.degrees,
         query.ridge_ratio,
         query.variance,
         weights=weights,
@@ -302,20 +433,3 @@ def _kriging(query: _Query, found: LocalPrediction) -> Kriging:
 def _inflation(degrees: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
     """Return n/(n − 2), the variance of a Student-t over its squared scale."""
     return 1 / (1 - 2 / degrees)
-
-
-def condition_on_rows(model: SSWIM, rows: Rows) -> NeighbourPredictor:
-    """Condition a model that predicts by neighbours on rows; later changes of it have no effect."""
-    with torch.no_grad():
-        return NeighbourPredictor(
-            factors=model.condition()[0].map(torch.clone),
-            kernel=model.architecture.kernel,
-            n_neighbors=model.architecture.n_neighbors,
-            signal=model.signal(),
-            noise=model.noise(),
-            degrees=model.degrees(),
-            resolution=model.resolution.clone(),
-            calibration=model.calibration.clone(),
-            latent_calibration=model.latent_calibration.clone(),
-            rows=rows,
-        )
