@@ -45,7 +45,7 @@ def result(regressor: BaseRegressor) -> Arrays:
     predictions["weights"] = regressor.weights_
     state = {
         f"{number}.{name}": tensor.cpu().numpy()
-        for number, model in enumerate(regressor._fitted.models)
+        for number, model in enumerate(member.model for member in regressor.members_)
         for name, tensor in model.state_dict().items()
     }
     return predictions | state

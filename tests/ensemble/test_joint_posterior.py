@@ -217,12 +217,10 @@ def test_single_precision(rows: Rows, generator: torch.Generator) -> None:
 def test_threads_record_gradients(
     rows: Rows, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sswim.members import neighbour_predictor  # noqa: PLC0415
-
     ensemble = small_ensemble(rows, KINDS["neighbours"], generator)
     points = far_points(generator, 6, 2).requires_grad_()
     (whole,) = torch.autograd.grad(ensemble.posterior(points).covariance.sum(), points)
-    monkeypatch.setattr(neighbour_predictor, "ENTRIES", {"cpu": 1})
+    monkeypatch.setattr("sswim.members.neighbour_member.ENTRIES", {"cpu": 1})
     threads = torch.get_num_threads()
     torch.set_num_threads(4)
     try:

@@ -48,7 +48,7 @@ def small(**changes: Any) -> BaseRegressor:
 def parameters(regressor: BaseRegressor) -> dict[str, torch.Tensor]:
     return {
         f"{number}.{name}": tensor
-        for number, model in enumerate(regressor._fitted.models)
+        for number, model in enumerate(member.model for member in regressor.members_)
         for name, tensor in model.state_dict().items()
     }
 
