@@ -45,7 +45,6 @@ from missing_cells_table import compact_table, line_key, table
 from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
-from sswim.ensemble.scores import mixture_crps
 from sswim.estimator import BaseRegressor, make_estimator
 
 RESULTS = Path("results/missing-cells.jsonl")
@@ -174,7 +173,7 @@ def score(regressor: BaseRegressor, inputs: Inputs, y: Array, std: bool) -> dict
     mean, density = mixture.mean, mixture.log_density(targets)
     seconds = time.perf_counter() - began
     inside = (mixture.cdf(targets) - 0.5).abs() <= 0.45
-    crps = mixture_crps([each.quantile for each in mixture.members], mixture.weights, targets)
+    crps = mixture.crps(targets)
     complete = regressor.predict_distribution(inputs.complete)
     return {
         "predict_seconds": seconds,

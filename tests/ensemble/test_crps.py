@@ -16,11 +16,11 @@ from sswim.ensemble.scores import LEVEL_WEIGHTS, LEVELS, gaussian_crps, mixture_
 def scored(densities: list[tuple[float, Any]], y: Array) -> Array:
     """Return the CRPS of a mixture of distributions of SciPy at several observations."""
 
-    def quantile(density: Any) -> Any:
-        return lambda level: torch.full((len(y), 1), density.ppf(level), dtype=torch.float64)
+    def quantiles(level: float) -> torch.Tensor:
+        values = [density.ppf(level) for _, density in densities]
+        return torch.tensor(values, dtype=torch.float64).expand(len(y), -1)
 
     weights = torch.tensor([weight for weight, _ in densities], dtype=torch.float64)
-    quantiles = [quantile(density) for _, density in densities]
     return mixture_crps(quantiles, weights, torch.tensor(y)[:, None]).numpy()
 
 

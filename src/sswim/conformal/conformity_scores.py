@@ -57,7 +57,7 @@ class Spreads(Record):
 def spreads(mixture: Mixture) -> Spreads:
     """Return median and spreads of predictive densities."""
     lower, median, upper = mixture.quantiles([_ONE_SIDE, 0.5, 1 - _ONE_SIDE]).unbind(-1)
-    smallest = _SMALLEST * mixture.members[0].scaling.target_spread
+    smallest = _SMALLEST * mixture.target_spread
     return Spreads(
         median,
         torch.maximum(median - lower, smallest),

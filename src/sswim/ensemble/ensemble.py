@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.ensemble.joint_posterior import JointPosterior, mix_jointly
-from sswim.ensemble.mixture import Mixture
+from sswim.ensemble.mixture import Mixture, mix
 from sswim.members.density import Density
 from sswim.members.linear_regression import MeanPrediction, Prediction
 from sswim.members.member import Member, append_rows, join_rows
@@ -92,7 +92,14 @@ class Ensemble(Record):
 
     def predict(self, inputs: Measure) -> Mixture:
         """Predict the targets at inputs, which may be uncertain."""
-        return self._mixture([self._predict_member(member, inputs) for member in self.members])
+        return mix(self._densities(inputs), self.weights)
+
+    def _densities(self, inputs: Measure) -> list[Density]:
+        """Return the predictive density of every member."""
+        return [self._density(member, self._predict(member, inputs)) for member in self.members]
+
+    def _density(self, member: Member, prediction: Prediction) -> Density:
+        return Density(prediction, member.factors.output, self.scaling)
 
     def predict_mean(self, inputs: Measure) -> Float64[Tensor, "N T"]:
         """Predict the means alone: cheaper, except with output warps, which need the variances."""
@@ -108,7 +115,7 @@ class Ensemble(Record):
         means = torch.stack([member.predict_mean_chunk(standardised) for member in self.members])
         return MeanPrediction(torch.einsum("m,mnt->nt", self.weights, means))
 
-    def _predict_member(self, member: Member, inputs: Measure) -> Prediction:
+    def _predict(self, member: Member, inputs: Measure) -> Prediction:
         """Predict by one member; inputs are standardised by chunks, without a copy of them all."""
         return map_chunks(
             lambda chunk: member.predict_chunk(self.scaling.inputs(chunk)),
@@ -120,7 +127,10 @@ class Ensemble(Record):
     def leave_one_out(self, rows: Rows) -> Mixture:
         """Predict each row that the members are conditioned on from all other rows."""
         standardised = self.scaling.rows(rows)
-        return self._mixture([member.leave_one_out(standardised) for member in self.members])
+        densities = [
+            self._density(member, member.leave_one_out(standardised)) for member in self.members
+        ]
+        return mix(densities, self.weights)
 
     def update(self, rows: Rows) -> Ensemble:
         """Condition the members on more rows: exactly, with the same parameters."""
@@ -135,8 +145,9 @@ class Ensemble(Record):
         It has a part within the members and a part between their means.
         """
         standardised = self.scaling.inputs(inputs)
-        mixture = self.predict(inputs)
-        densities = (mixture if include_noise else mixture.without_noise()).members
+        densities = self._densities(inputs)
+        if not include_noise:
+            densities = [density.without_noise() for density in densities]
         means = torch.stack([density.mean for density in densities])
         average = torch.einsum("m,mnt->nt", self.weights, means)
         centred = (means - average).permute(2, 1, 0)  # (T, N, members)
@@ -231,14 +242,6 @@ class Ensemble(Record):
         mixture = (torch.stack(evidences) + self.weights.log()).logsumexp(0)
         # log p(y) = log p(z) − Σ log spread for the standardised targets z.
         return mixture - self.members[0].count * self.scaling.target_spread.log().sum()
-
-    def _mixture(self, predictions: list[Prediction]) -> Mixture:
-        """Combine the members' predictions of standardised rows."""
-        densities = (
-            Density(prediction, member.factors.output, self.scaling)
-            for prediction, member in zip(predictions, self.members, strict=True)
-        )
-        return Mixture(tuple(densities), self.weights)
 
 
 def make_ensemble(

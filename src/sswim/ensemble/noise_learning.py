@@ -27,7 +27,7 @@ from torch import Tensor
 
 from sswim.base.record import Record, chunks
 from sswim.distributed.processes import ALONE, Processes
-from sswim.ensemble.mixture import Mixture, equal_weights
+from sswim.ensemble.mixture import equal_weights, mix
 from sswim.members import condition
 from sswim.members.architecture import Architecture
 from sswim.members.density import Density
@@ -242,7 +242,7 @@ def _error(
         for model, prediction in zip(models, predictions, strict=True)
     ]
     weights = equal_weights(len(densities)).to(rows.targets.device)
-    squared = (Mixture(tuple(densities), weights).mean - rows.targets).square()
+    squared = (mix(densities, weights).mean - rows.targets).square()
     if rows.weight is None:
         return squared.mean(0)
     return rows.weight @ squared / rows.weight.sum()

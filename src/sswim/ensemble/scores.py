@@ -8,7 +8,7 @@ The two metrics of the paper: root mean square error and mean negative log proba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ def gaussian_crps(
 
 
 def mixture_crps(
-    quantiles: Sequence[Callable[[float], Float64[Tensor, "M 1"]]],
+    quantiles: Callable[[float], Float64[Tensor, "M Q"]],
     weights: Float64[Tensor, " Q"],
     y: Float64[Tensor, "M 1"],
 ) -> Float64[Tensor, " M"]:
@@ -51,11 +51,11 @@ def mixture_crps(
     α_i = Σ_{j<i} w_j + w_i/2.
 
     Args:
-        quantiles: The quantile function of each component.
+        quantiles: Returns the quantiles of all components.
         weights: Weights of the components; their sum is one.
         y: Observations.
     """
-    points = torch.cat([quantile(level) for quantile in quantiles for level in LEVELS], 1)
+    points = torch.stack([quantiles(level) for level in LEVELS], dim=-1).flatten(1)
     points, order = points.sort(1)
     point_weights = torch.outer(weights, weights.new_tensor(LEVEL_WEIGHTS)).flatten()[order]
     levels = point_weights.cumsum(1) - 0.5 * point_weights

@@ -26,7 +26,6 @@ from torch import Tensor
 from sswim.base.record import Record, chunks
 from sswim.base.validation import UserError, require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
-from sswim.ensemble.scores import mixture_crps
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import check_rows
 from sswim.rows.rows import Rows
@@ -196,7 +195,6 @@ def _score_chunk(regressor: BaseRegressor, rows: Rows) -> tuple[Float64[np.ndarr
     mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
     tails = mixture.quantiles([0.5 * (1 - COVERAGE), 0.5 * (1 + COVERAGE)])
-    quantiles = [member.quantile for member in mixture.members]
     scores = (
         targets,
         mixture.mean,
@@ -206,7 +204,7 @@ def _score_chunk(regressor: BaseRegressor, rows: Rows) -> tuple[Float64[np.ndarr
         tails[..., 1],
         mixture.cdf(targets),
         mixture.log_density(targets),
-        mixture_crps(quantiles, mixture.weights, targets),
+        mixture.crps(targets),
     )
     return tuple(values.reshape(-1).cpu().numpy() for values in scores)
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from sswim.base.record import concatenate
 from sswim.base.validation import UserError
 from sswim.ensemble.ensemble import Ensemble
-from sswim.ensemble.mixture import Mixture
+from sswim.ensemble.mixture import Mixture, mix
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
 from sswim.warps.output_warp import OutputMap
@@ -95,7 +95,7 @@ def average_function(ensemble: Ensemble, sets: Iterable[Float64[Tensor, "n D"]])
             mean = scaling.targets(posterior.mean.mean(0, keepdim=True))
             averages.append(Prediction(mean, variance, variance))
     densities = [Density(concatenate(averages), OutputMap(), scaling) for averages in predictions]
-    return Mixture(tuple(densities), ensemble.weights[used])
+    return mix(densities, ensemble.weights[used])
 
 
 @runtime_checkable

@@ -58,8 +58,11 @@ class GaussianMixture(Record):
     def crps(self, values: Float64[Tensor, " M"]) -> Float64[Tensor, " M"]:
         """Return the continuous ranked probability score of one value for every row."""
         # Its own quantiles: there may be more components than levels.
-        whole = [lambda probability: self.quantile(probability)[:, None]]
-        return mixture_crps(whole, values.new_ones(1), values[:, None])
+        return mixture_crps(
+            lambda probability: self.quantile(probability)[:, None],
+            values.new_ones(1),
+            values[:, None],
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from jaxtyping import Float64
 
 from sswim.base.validation import require_choice, require_integer
 from sswim.ensemble.plan import Recipe
-from sswim.ensemble.scores import mixture_crps
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.settings import Auto
 from sswim_lab.peers.protocol import Fitted, Method, TorchMethod
@@ -112,6 +111,5 @@ class SSWIMPredictive:
             chunk = slice(start, start + SCORED_ROWS)
             mixture = self.regressor.predict_distribution(self.x[chunk])
             targets = torch.as_tensor(y[chunk, None], device=mixture.weights.device)
-            quantiles = [member.quantile for member in mixture.members]
-            parts.append(mixture_crps(quantiles, mixture.weights, targets).cpu().numpy())
+            parts.append(mixture.crps(targets).cpu().numpy())
         return np.concatenate(parts)

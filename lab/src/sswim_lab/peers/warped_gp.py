@@ -183,7 +183,7 @@ class WarpedPredictive:
     def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
         """Return the continuous ranked probability score of every observation."""
         targets = self._targets(y)
-        return mixture_crps([self.density.quantile], targets.new_ones(1), targets).cpu().numpy()
+        return mixture_crps(self.density.quantile, targets.new_ones(1), targets).cpu().numpy()
 
     def _targets(self, y: Float64[np.ndarray, " M"]) -> Float64[Tensor, "M 1"]:
         """Return observations as a column on the device."""
