@@ -7,7 +7,7 @@ import torch
 from builders.models import normal
 
 from sswim.conformal import NEAREST, Spreads, input_distance, spreads
-from sswim.ensemble.mixture import Mixture
+from sswim.ensemble.mixture import mix
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
 from sswim.rows.rows import Rows, as_rows
@@ -31,7 +31,7 @@ def test_scores_of_a_gaussian_are_residuals_in_standard_deviations(
     mean, variances = (torch.full((1, 1), number).double() for number in (1.0, variance))
     prediction = Prediction(mean, variances, variances)
     density = Density(prediction, OutputMap(), no_scaling(as_rows([[0.0]], [0.0])))
-    mixture = Mixture((density,), torch.ones(1, dtype=torch.float64))
+    mixture = mix([density], torch.ones(1, dtype=torch.float64))
     scores = spreads(mixture).scores(torch.tensor([[5.0]]).double())
     assert scores.item() == pytest.approx(score, rel=1e-9)
 

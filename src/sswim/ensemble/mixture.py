@@ -1,7 +1,7 @@
 """Mixtures: the predictive densities of several members, combined with weights.
 
-Densities of members of one form are put into a batch once, when the mixture is made. Mean, variance,
-quantiles and densities are read from the batches, in chunks of rows.
+Densities of members of one form are put into a batch once, when the mixture is made. Mean,
+variance, quantiles and densities are read from the batches, in chunks of rows.
 """
 
 from __future__ import annotations
