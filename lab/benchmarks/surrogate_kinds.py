@@ -22,7 +22,7 @@ from markdown_tables import scores_cell, table_line
 from sswim_lab.optimisation.methods import sobol_points
 
 from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.members import KINDS
+from sswim.surrogate.fitting import KINDS
 
 N_ROWS, N_TEST = (30, 60), 500
 N_FREQUENCIES = 600

@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from builders.models import normal
-from sswim.surrogate.exact_gp import ExactGP, Observed, condition
+from sswim.members.exact_members import ExactMembers, Observed, condition
+from sswim.members.exact_model import ExactKind, ExactModels
 from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.members import MemberKind, Members
 from sswim.surrogate.surrogate import InputRange, Surrogate
 from sswim.surrogate.target_map import TargetMap
 from sswim.warps.output_warp import OutputMap, OutputWarp
 
 KINDS = (
-    MemberKind("matern52", monotone=True, depth=2),
-    MemberKind("matern52", monotone=True, depth=1),
-    MemberKind("matern52", monotone=True),
-    MemberKind("matern52"),
-    MemberKind("rbf", ripples=True),
-    MemberKind("rbf", monotone=True),
-    MemberKind("rbf"),
-    MemberKind("rbf", monotone=True, additive=True),
+    ExactKind("matern52", monotone=True, depth=2),
+    ExactKind("matern52", monotone=True, depth=1),
+    ExactKind("matern52", monotone=True),
+    ExactKind("matern52"),
+    ExactKind("rbf", ripples=True),
+    ExactKind("rbf", monotone=True),
+    ExactKind("rbf"),
+    ExactKind("rbf", monotone=True, additive=True),
 )
 """A member of every form."""
 
@@ -37,10 +37,10 @@ def uniform(generator: torch.Generator, *shape: int) -> Tensor:
 
 @torch.no_grad()
 def bent_members(
-    generator: torch.Generator, kinds: Sequence[MemberKind] = KINDS, n_inputs: int = 2
-) -> Members:
+    generator: torch.Generator, kinds: Sequence[ExactKind] = KINDS, n_inputs: int = 2
+) -> ExactModels:
     """Make members with random parameters, whose warps are far from the identity."""
-    members = Members(kinds, uniform(generator, 20, n_inputs) - 0.5, False, generator)
+    members = ExactModels(kinds, uniform(generator, 20, n_inputs) - 0.5, False, generator)
     for parameter in members.parameters():
         parameter.add_(0.3 * normal(generator, *parameter.shape))
     members.log_noise.add_(math.log(0.01) - members.log_noise.mean())
@@ -52,13 +52,13 @@ def bent_members(
 @torch.no_grad()
 def small_gp(
     generator: torch.Generator,
-    kinds: Sequence[MemberKind] = KINDS,
+    kinds: Sequence[ExactKind] = KINDS,
     n_rows: int = 9,
     n_inputs: int = 2,
     *,
     noise: float | None = None,
     known: bool = False,
-) -> ExactGP:
+) -> ExactMembers:
     """Condition such members on rows.
 
     Args:
@@ -96,7 +96,7 @@ def bent_map(generator: torch.Generator) -> TargetMap:
     return TargetMap(centre, spread, warp.condition()[0].map(torch.clone))
 
 
-def small_surrogate(gp: ExactGP, target_map: TargetMap | None = None) -> Surrogate:
+def small_surrogate(gp: ExactMembers, target_map: TargetMap | None = None) -> Surrogate:
     """Make a surrogate of members with different weights, on inputs between 0 and 1."""
     n_members, n_inputs = gp.factors.length_scales.shape
     weights = torch.arange(1, n_members + 1, dtype=torch.float64)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from builders.surrogates import uniform
 
-from sswim.surrogate.training import NEAR, distinct_rows
+from sswim.surrogate.fitting import NEAR, distinct_rows
 
 
 def test_near_copies_are_left_out(generator: torch.Generator) -> None:

@@ -9,14 +9,14 @@ from builders.surrogates import KINDS, small_gp, small_rows, uniform
 from torch import Tensor
 
 from sswim.kernels.spectrum import Kernel
-from sswim.surrogate.exact_gp import ExactGP, Observed
-from sswim.surrogate.members import MemberKind, member_points
+from sswim.members.exact_members import ExactMembers, Observed
+from sswim.members.exact_model import ExactKind, exact_points
 
 
-def dense_kernel(gp: ExactGP, member: int, a: Tensor, b: Tensor) -> Tensor:
+def dense_kernel(gp: ExactMembers, member: int, a: Tensor, b: Tensor) -> Tensor:
     """Return s²(k(‖u(a) − u(b)‖) + ρ·k'(‖u(a) − u(b)‖/c)) of one member, written out."""
     factors, kind = gp.factors, gp.kinds[member]
-    points = [member_points(factors, each[None])[member] for each in (a, b)]
+    points = [exact_points(factors, each[None])[member] for each in (a, b)]
     differences = points[0][:, None] - points[1]
     distance = differences.square().sum(-1).sqrt()
     fine = matern52(distance / factors.ripple_scale[member])
@@ -34,7 +34,7 @@ def matern52(distance: Tensor) -> Tensor:
     return (1 + scaled + scaled**2 / 3) * (-scaled).exp()
 
 
-def dense_moments(gp: ExactGP, rows: Observed, new: Tensor) -> tuple[Tensor, Tensor]:
+def dense_moments(gp: ExactMembers, rows: Observed, new: Tensor) -> tuple[Tensor, Tensor]:
     """Return means and covariances of all members at new points by inverses."""
     means, covariances = [], []
     for member in range(len(gp.kinds)):
@@ -92,7 +92,7 @@ def test_without_warps_it_is_gpytorchs_gp(kernel: Kernel, generator: torch.Gener
     gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gpytorch")
     from builders.gpytorch_models import ExactGP as Peer  # noqa: PLC0415 (imports GPyTorch)
 
-    gp = small_gp(generator, (MemberKind(kernel),))
+    gp = small_gp(generator, (ExactKind(kernel),))
     settings = {"ard_num_dims": 2}
     base = {
         "rbf": gpytorch.kernels.RBFKernel(**settings),

@@ -6,7 +6,7 @@ from builders.models import normal
 from builders.surrogates import uniform
 from torch import Tensor
 
-from sswim.surrogate.exact_gp import Observed
+from sswim.members.exact_members import Observed
 from sswim.surrogate.fitting import SMALLEST_COMPARED, choose_map
 from sswim.surrogate.target_map import LogarithmicMap
 from sswim.warps.output_warp import OutputMap

@@ -10,13 +10,17 @@ from builders.models import normal
 from builders.surrogates import small_gp, uniform
 from torch import Tensor
 
-from sswim.surrogate import evidence as member_evidence
-from sswim.surrogate.evidence import MapParts, members_evidence, negative_log_evidence
-from sswim.surrogate.exact_gp import ExactGP
-from sswim.surrogate.kernels import kernel_within
+from sswim.members import exact_members as member_evidence
+from sswim.members.exact_members import (
+    ExactMembers,
+    MapParts,
+    members_evidence,
+    negative_log_evidence,
+)
+from sswim.members.exact_model import kernel_within
 
 
-def rows_of(gp: ExactGP, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def rows_of(gp: ExactMembers, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """Return points, noise and residuals of all members, which record gradients."""
     noise = 0.01 + uniform(generator, *gp.points.shape[:2])
     residuals = normal(generator, *gp.points.shape[:2])

@@ -9,17 +9,16 @@ from builders.models import normal
 from builders.surrogates import bent_members
 from torch import Tensor
 
-from sswim.surrogate.kernels import kernel_between, kernel_within
-from sswim.surrogate.members import MemberKind
+from sswim.members.exact_model import ExactKind, kernel_between, kernel_within
 
 KINDS = (
-    MemberKind("matern52"),
-    MemberKind("matern52", ripples=True),
-    MemberKind("rbf", ripples=True),
-    MemberKind("rbf"),
-    MemberKind("rbf", ripples=True),
-    MemberKind("rbf", additive=True),
-    MemberKind("matern52", additive=True, ripples=True),
+    ExactKind("matern52"),
+    ExactKind("matern52", ripples=True),
+    ExactKind("rbf", ripples=True),
+    ExactKind("rbf"),
+    ExactKind("rbf", ripples=True),
+    ExactKind("rbf", additive=True),
+    ExactKind("matern52", additive=True, ripples=True),
 )
 
 
@@ -75,7 +74,7 @@ def test_gradients_of_kernels(generator: torch.Generator) -> None:
 
 
 class _Conditioned(torch.nn.Module):
-    """Members whose call is their factors."""
+    """Models whose call is their factors."""
 
     def __init__(self, members: torch.nn.Module) -> None:
         super().__init__()

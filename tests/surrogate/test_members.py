@@ -5,15 +5,10 @@ from typing import cast
 import torch
 from builders.surrogates import KINDS, bent_members, uniform
 
+from sswim.members.exact_model import SMALLEST_NOISE, ExactKind, ExactModels, exact_points
 from sswim.rows.rows import Measure
-from sswim.surrogate.members import KINDS as OWN_KINDS
-from sswim.surrogate.members import (
-    SMALLEST_NOISE,
-    MemberKind,
-    Members,
-    member_points,
-    monotone_warp,
-)
+from sswim.surrogate.fitting import KINDS as OWN_KINDS
+from sswim.warps.monotone_warp import monotone_warp
 from sswim.warps.warp import WarpLayer, warp
 
 
@@ -21,7 +16,7 @@ from sswim.warps.warp import WarpLayer, warp
 def test_points_are_warped_in_turn(generator: torch.Generator) -> None:
     factors, _ = bent_members(generator).condition()
     inputs = uniform(generator, 7, 2) - 0.5
-    found = member_points(factors, inputs[None])
+    found = exact_points(factors, inputs[None])
     for member, kind in enumerate(KINDS):
         points = inputs
         if kind.monotone:
@@ -37,25 +32,25 @@ def test_sets_of_points_equal_a_loop(generator: torch.Generator) -> None:
     factors, _ = bent_members(generator).condition()
     shared, own = uniform(generator, 2, 3, 1, 4, 2), uniform(generator, 2, 3, len(KINDS), 4, 2)
     for inputs in (shared, own):
-        found = member_points(factors, inputs)
+        found = exact_points(factors, inputs)
         assert found.shape == (2, 3, len(KINDS), 4, 2)
         for i in range(2):
             for j in range(3):
-                single = member_points(factors, inputs[i, j])
+                single = exact_points(factors, inputs[i, j])
                 assert torch.allclose(found[i, j], single, atol=1e-12)
 
 
 def test_the_members_start_without_warps(generator: torch.Generator) -> None:
     inputs = uniform(generator, 12, 3) - 0.5
-    members = Members(OWN_KINDS, inputs, False, generator)
+    members = ExactModels(OWN_KINDS, inputs, False, generator)
     factors, _ = members.condition()
     expected = inputs / factors.length_scales[:, None]
-    assert torch.allclose(member_points(factors, inputs[None]), expected, atol=1e-12)
+    assert torch.allclose(exact_points(factors, inputs[None]), expected, atol=1e-12)
 
 
 def test_members_start_from_short_or_long_length_scales(generator: torch.Generator) -> None:
-    kinds = (MemberKind("rbf"), MemberKind("rbf", start="rough"), MemberKind("rbf", start="fine"))
-    factors, _ = Members(kinds, uniform(generator, 6, 2) - 0.5, False, generator).condition()
+    kinds = (ExactKind("rbf"), ExactKind("rbf", start="rough"), ExactKind("rbf", start="fine"))
+    factors, _ = ExactModels(kinds, uniform(generator, 6, 2) - 0.5, False, generator).condition()
     assert (factors.length_scales[1] > factors.length_scales[0]).all()
     assert (factors.length_scales[2] < factors.length_scales[0]).all()
     assert factors.noise[1] > factors.noise[0] == factors.noise[2]
@@ -65,12 +60,12 @@ def test_members_start_from_short_or_long_length_scales(generator: torch.Generat
 def test_chosen_members_keep_their_points(generator: torch.Generator) -> None:
     factors, _ = bent_members(generator).condition()
     inputs = uniform(generator, 1, 5, 2) - 0.5
-    every = member_points(factors, inputs)
+    every = exact_points(factors, inputs)
     for chosen in ([0, 0, 1, 3, 3, 5], [1, 2], [4, 5], [3]):
         indices = torch.tensor(chosen)
         some = factors.select(indices)
         assert len(some.warps) == sum(chosen[0] < n for n in (2, 1))
-        assert torch.allclose(member_points(some, inputs), every[indices], atol=1e-13)
+        assert torch.allclose(exact_points(some, inputs), every[indices], atol=1e-13)
         assert torch.equal(some.noise, factors.noise[indices])
 
 
@@ -89,10 +84,10 @@ def test_priors_are_those_of_each_member(generator: torch.Generator) -> None:
 def test_every_parameter_but_known_noise_is_trained(generator: torch.Generator) -> None:
     inputs = uniform(generator, 6, 2) - 0.5
     for known in (False, True):
-        members = Members(OWN_KINDS, inputs, known, generator)
+        members = ExactModels(OWN_KINDS, inputs, known, generator)
         factors, prior = members.condition()
         assert bool((factors.noise == SMALLEST_NOISE).all()) == known
-        points = member_points(factors, inputs[None])
+        points = exact_points(factors, inputs[None])
         total = points.square().sum() + (factors.noise * factors.signal * factors.mean).sum()
         (total + prior.sum()).backward()
         lists = [members.scalars(), [members.monotone.whitened]]

@@ -8,7 +8,13 @@ import torch
 from builders.models import normal
 from scipy import integrate, stats
 
-from sswim.surrogate.members import LENGTH_SCALE, N_CELLS, SMOOTHNESS, MonotoneWarps, monotone_warp
+from sswim.warps.monotone_warp import (
+    LENGTH_SCALE,
+    N_CELLS,
+    SMOOTHNESS,
+    MonotoneWarps,
+    monotone_warp,
+)
 
 
 def warps(generator: torch.Generator, used: list[bool], n_inputs: int) -> MonotoneWarps:

@@ -5,10 +5,14 @@ import torch
 from builders.models import normal
 from builders.surrogates import KINDS, small_gp, uniform
 
-from sswim.surrogate.exact_gp import Observed
+from sswim.members.exact_members import Observed
+from sswim.members.exact_model import (
+    SMALLEST_NOISE,
+    exact_points,
+    kernel_within,
+    negative_log_noise_prior,
+)
 from sswim.surrogate.fitting import LEVELS, refit_noise
-from sswim.surrogate.kernels import kernel_within
-from sswim.surrogate.members import SMALLEST_NOISE, member_points, negative_log_noise_prior
 
 
 @pytest.mark.parametrize("noise", [1e-7, 1e-4, 1e-2])
@@ -16,7 +20,7 @@ from sswim.surrogate.members import SMALLEST_NOISE, member_points, negative_log_
 def test_the_noise_of_drawn_rows_is_found(noise: float, generator: torch.Generator) -> None:
     gp = small_gp(generator, noise=1e-5)
     inputs = uniform(generator, 20, 2).repeat(8, 1) - 0.5
-    points = member_points(gp.factors, inputs[None])
+    points = exact_points(gp.factors, inputs[None])
     for member in range(len(KINDS)):
         kernel = kernel_within(gp.kinds, gp.factors, points)[member]
         kernel.diagonal().add_(1e-9)

@@ -9,9 +9,8 @@ from builders.models import normal
 from builders.surrogates import small_gp, uniform
 from torch import Tensor
 
-from sswim.surrogate.evidence import negative_log_evidence
-from sswim.surrogate.kernels import kernel_within
-from sswim.surrogate.training import LEFT_OUT
+from sswim.members.exact_members import LEFT_OUT, negative_log_evidence
+from sswim.members.exact_model import kernel_within
 
 
 def problem(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,13 +6,13 @@ from builders.models import normal
 from builders.surrogates import fitted_surrogate, uniform
 from torch import Tensor
 
+from sswim.members.exact_model import ExactKind
 from sswim.surrogate import fitting
-from sswim.surrogate.fitting import N_FOLDS, SMALLEST_FOLDED, fit_surrogate
-from sswim.surrogate.members import KINDS, MemberKind
+from sswim.surrogate.fitting import KINDS, N_FOLDS, SMALLEST_FOLDED, fit_surrogate
 from sswim.surrogate.surrogate import Surrogate
 from sswim.warps.output_warp import OutputMap
 
-PLAIN = (MemberKind("matern52", monotone=True), MemberKind("rbf"))
+PLAIN = (ExactKind("matern52", monotone=True), ExactKind("rbf"))
 
 
 def fit(

@@ -7,7 +7,7 @@ from builders.models import normal
 from builders.surrogates import uniform
 from scipy import optimize, special
 
-from sswim.surrogate.training import SMALLEST_WEIGHT, assign_folds, stacked_weights
+from sswim.surrogate.fitting import SMALLEST_WEIGHT, assign_folds, stacked_weights
 
 
 def test_weights_maximise_the_likelihood_of_the_mixture(generator: torch.Generator) -> None:

@@ -21,31 +21,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import flushed_denormals, map_on_cores
-from sswim.surrogate.evidence import MapParts, negative_log_evidence
-from sswim.surrogate.exact_gp import Observed, condition
-from sswim.surrogate.kernels import kernel_within
-from sswim.surrogate.members import (
-    KINDS,
+from sswim.members.exact_members import (
+    ExactTraining,
+    MapParts,
+    Observed,
+    condition,
+    left_out_densities,
+    negative_log_evidence,
+)
+from sswim.members.exact_model import (
     SMALLEST_NOISE,
-    MemberFactors,
-    MemberKind,
-    Members,
-    member_points,
+    ExactFactors,
+    ExactKind,
+    ExactModels,
+    exact_points,
+    kernel_within,
     negative_log_noise_prior,
 )
 from sswim.surrogate.surrogate import InputRange, Surrogate
 from sswim.surrogate.target_map import LogarithmicMap, TargetMap, standardise
-from sswim.surrogate.training import MemberTraining, assign_folds, distinct_rows, stacked_weights
 from sswim.warps.output_warp import OutputMap
+
+KINDS = (
+    ExactKind("matern52", monotone=True, depth=1),
+    ExactKind("matern52", monotone=True),
+    ExactKind("rbf", monotone=True, ripples=True),
+    ExactKind("rbf", ripples=True),
+    ExactKind("rbf", monotone=True),
+    ExactKind("rbf"),
+    ExactKind("rbf", start="rough"),
+    ExactKind("rbf", monotone=True, additive=True),
+    ExactKind("rbf", additive=True, start="fine"),
+)
+"""The kinds of a surrogate.
+
+Kinds with warps come first. Kinds of one kernel lie side by side, and so do those with ripples: a
+warp is applied to the first members, and a kernel to a slice of them, without copies.
+"""
 
 STRENGTHS = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
 """b of the logarithmic maps, for standardised targets."""
 
-PILOTS = (MemberKind("rbf", monotone=True), MemberKind("rbf", additive=True))
+PILOTS = (ExactKind("rbf", monotone=True), ExactKind("rbf", additive=True))
 """Kinds of the models that compare the maps."""
 
 PRIOR = -3.0
@@ -85,8 +106,8 @@ def choose_map(rows: Observed, n_steps: int, map_parts: MapParts = map) -> Targe
     variance = None if rows.variance is None else rows.variance * slopes.square()
     kinds = [kind for kind in PILOTS for _ in maps]
     # Kinds without warps draw no random numbers.
-    members = Members(kinds, rows.inputs.cpu(), variance is not None, torch.Generator())
-    training = MemberTraining(
+    members = ExactModels(kinds, rows.inputs.cpu(), variance is not None, torch.Generator())
+    training = ExactTraining(
         members.to(rows.inputs.device),
         rows.inputs,
         targets,
@@ -124,8 +145,8 @@ LEVELS = torch.logspace(-11, 0, 23, dtype=torch.float64)
 
 @torch.no_grad()
 def refit_noise(
-    factors: MemberFactors, kinds: tuple[MemberKind, ...], rows: Observed
-) -> MemberFactors:
+    factors: ExactFactors, kinds: tuple[ExactKind, ...], rows: Observed
+) -> ExactFactors:
     """Return members with the noise that is most probable given rows.
 
     Only rows side by side can tell a small noise from a smaller one. Where the noise is too large,
@@ -136,7 +157,7 @@ def refit_noise(
         kinds: The kind of every member.
         rows: Rows with mapped targets, whose noise is not known.
     """
-    points = member_points(factors, rows.inputs[None])
+    points = exact_points(factors, rows.inputs[None])
     kernel = kernel_within(kinds, factors, points)
     residuals = rows.targets - factors.mean[:, None]
     levels = LEVELS.to(points.device)
@@ -169,7 +190,7 @@ def fit_surrogate(
     targets: Float64[Tensor, " N"],
     variance: Float64[Tensor, " N"] | None,
     generator: torch.Generator,
-    kinds: Sequence[MemberKind] = KINDS,
+    kinds: Sequence[ExactKind] = KINDS,
     n_steps: int | None = None,
 ) -> Surrogate:
     """Fit a surrogate to rows.
@@ -188,8 +209,8 @@ def fit_surrogate(
     rows = some = Observed(input_range.scale(inputs), targets, variance)
     if len(targets) > LARGEST_TRAINED:
         chosen = torch.randperm(len(targets), generator=generator)[:LARGEST_TRAINED]
-        some = _take(rows, chosen.to(targets.device))
-    distinct = _take(some, distinct_rows(some.inputs))
+        some = rows.take(chosen.to(targets.device))
+    distinct = some.take(distinct_rows(some.inputs))
     with map_on_cores() as map_parts, flushed_denormals():
         target_map = choose_map(distinct, max(1, n_steps // 2), map_parts)
         learnt = _mapped(distinct, target_map)
@@ -204,25 +225,25 @@ def fit_surrogate(
 
 def _train(
     rows: Observed,
-    kinds: Sequence[MemberKind],
+    kinds: Sequence[ExactKind],
     n_steps: int,
     generator: torch.Generator,
     map_parts: MapParts,
-) -> tuple[MemberTraining, Float64[Tensor, " B"]]:
+) -> tuple[ExactTraining, Float64[Tensor, " B"]]:
     """Train members of all kinds, and return those that have a weight, with their weights."""
     device = rows.inputs.device
     n_folds = N_FOLDS if len(rows.inputs) >= SMALLEST_FOLDED else 1
     fold = assign_folds(rows.inputs, n_folds, generator)
     numbers = torch.arange(n_folds, device=device).repeat(len(kinds))
     left_out = (fold == numbers[:, None]) & (n_folds > 1)
-    members = Members(
+    members = ExactModels(
         [kind for kind in kinds for _ in range(n_folds)],
         rows.inputs.cpu(),
         rows.variance is not None,
         generator,
     )
     shape = left_out.shape
-    training = MemberTraining(
+    training = ExactTraining(
         members.to(device),
         rows.inputs,
         rows.targets.expand(shape),
@@ -233,31 +254,11 @@ def _train(
     training.run(n_steps)
     if n_folds == 1:
         return training, rows.targets.new_full((len(kinds),), 1 / len(kinds))
-    weights = stacked_weights(_held_out_log_densities(training.members, rows, left_out[:n_folds]))
+    weights = stacked_weights(left_out_densities(training.members, rows, left_out[:n_folds]))
     used = weights.repeat_interleave(n_folds).nonzero()[:, 0]
     training.keep(used)
     training.run(max(1, n_steps // 3))
     return training, weights[weights > 0].repeat_interleave(n_folds) / n_folds
-
-
-@torch.no_grad()
-def _held_out_log_densities(
-    members: Members, rows: Observed, folds: Bool[Tensor, "F N"]
-) -> Float64[Tensor, "K N"]:
-    """Return the log density of every row by every kind's member that has left it out."""
-    factors, _ = members.condition()
-    n_members, n_folds = len(members.kinds), len(folds)
-    densities = rows.targets.new_zeros(n_members // n_folds, len(rows.targets))
-    for fold, left_out in enumerate(folds):
-        some = torch.arange(fold, n_members, n_folds, device=rows.inputs.device)
-        seen, unseen = _take(rows, ~left_out), _take(rows, left_out)
-        gp = condition(factors.select(some), members.kinds[fold::n_folds], seen)
-        mean, covariance = gp.joint(unseen.inputs[None])
-        variance = covariance.diagonal(dim1=-2, dim2=-1).clamp(min=0)
-        variance = variance + unseen.noise(gp.factors)
-        squared = (unseen.targets - mean).square() / variance
-        densities[:, left_out] = -0.5 * (squared + variance.log())
-    return densities.nan_to_num(nan=-1e6)
 
 
 def _mapped(rows: Observed, target_map: TargetMap) -> Observed:
@@ -267,7 +268,46 @@ def _mapped(rows: Observed, target_map: TargetMap) -> Observed:
     return Observed(rows.inputs, targets, variance)
 
 
-def _take(rows: Observed, which: Tensor) -> Observed:
-    """Return some of the rows."""
-    variance = None if rows.variance is None else rows.variance[which]
-    return Observed(rows.inputs[which], rows.targets[which], variance)
+STEPS = 200
+"""Number of steps of expectation and maximisation; each costs next to nothing."""
+
+SMALLEST_WEIGHT = 1e-3
+"""Kinds of a smaller weight are left out."""
+
+
+def stacked_weights(log_densities: Float64[Tensor, "K N"]) -> Float64[Tensor, " K"]:
+    """Return the weights w that maximise Σ_i log Σ_k w_k p_k(z_i), without the smallest ones.
+
+    Densities of so few rows say little about corrections of the kinds' variances, which
+    :mod:`sswim.ensemble.stacking` learns as well.
+    """
+    n_kinds = len(log_densities)
+    weights = log_densities.new_full((n_kinds,), 1 / n_kinds)
+    for _ in range(STEPS):
+        weights = (log_densities + weights.log()[:, None]).softmax(0).mean(1)
+    weights = torch.where(weights < SMALLEST_WEIGHT, 0.0, weights)
+    return weights / weights.sum()
+
+
+def assign_folds(
+    inputs: Float64[Tensor, "N D"], n_folds: int, generator: torch.Generator
+) -> Int64[Tensor, " N"]:
+    """Return the number of every row's fold, at random; rows with equal inputs stay together."""
+    _, group = inputs.unique(dim=0, return_inverse=True)
+    n_groups = int(group.max()) + 1
+    return (torch.randperm(n_groups, generator=generator) % n_folds).to(group.device)[group]
+
+
+NEAR = 0.003
+"""Distance in units of √D and the range of an input, below which a row is a near copy."""
+
+
+def distinct_rows(inputs: Float64[Tensor, "N D"]) -> Int64[Tensor, " M"]:
+    """Return the indices of rows, in order, that are no near copies of an earlier one of them."""
+    n_rows, n_inputs = inputs.shape
+    near = (torch.cdist(inputs, inputs) < NEAR * math.sqrt(n_inputs)).cpu()
+    copy = torch.zeros(n_rows, dtype=torch.bool)
+    for row in range(n_rows):
+        if not copy[row]:
+            copy[row + 1 :] |= near[row, row + 1 :]
+    return (~copy).nonzero()[:, 0].to(inputs.device)

@@ -21,10 +21,9 @@ from sswim.base.record import Record
 from sswim.kernels.exact_kernel import draw_additive_frequencies
 from sswim.kernels.features import expected_features
 from sswim.kernels.spectrum import draw_frequencies
+from sswim.members.exact_members import ExactMembers, Observed
+from sswim.members.exact_model import RIPPLE_KERNEL, ExactKind, exact_points, kernel_between
 from sswim.rows.rows import Measure
-from sswim.surrogate.exact_gp import ExactGP, Observed
-from sswim.surrogate.kernels import RIPPLE_KERNEL, kernel_between
-from sswim.surrogate.members import MemberKind, member_points
 from sswim.surrogate.target_map import TargetMap
 
 N_FREQUENCIES = 1024
@@ -35,7 +34,7 @@ N_FREQUENCIES = 1024
 class Paths:
     """Functions drawn from a surrogate, which can be evaluated anywhere and differentiated."""
 
-    gp: ExactGP
+    gp: ExactMembers
     """The member of each function, in the order of members."""
     order: Int64[Tensor, " n"]
     """The place of each function in that order."""
@@ -56,7 +55,7 @@ class Paths:
         scaled = self.scale(inputs)
         if scaled.shape[-3] > 1:
             scaled = scaled[..., self.order.argsort(), :, :]
-        points = member_points(self.gp.factors, scaled)
+        points = exact_points(self.gp.factors, scaled)
         prior = _prior_values(self.frequencies, self.features, points)
         kernel = kernel_between(self.gp.kinds, self.gp.factors, points, self.gp.points)
         values = prior + (kernel @ self.updates[..., None])[..., 0] + self.gp.factors.mean[:, None]
@@ -64,7 +63,7 @@ class Paths:
 
 
 def draw_paths(
-    gp: ExactGP,
+    gp: ExactMembers,
     weights: Float64[Tensor, " B"],
     target_map: TargetMap,
     scale: Callable[[Tensor], Tensor],
@@ -99,7 +98,7 @@ def draw_paths(
 
 
 def _draw_prior(
-    gp: ExactGP, n_inputs: int, generator: torch.Generator
+    gp: ExactMembers, n_inputs: int, generator: torch.Generator
 ) -> tuple[Float64[Tensor, "n M D"], Float64[Tensor, "n F"]]:
     """Draw frequencies of every member's kernel, and weights of their features.
 
@@ -127,7 +126,7 @@ def _draw_prior(
 
 
 def _draw_smooth(
-    kind: MemberKind, interaction: float, n_inputs: int, generator: torch.Generator
+    kind: ExactKind, interaction: float, n_inputs: int, generator: torch.Generator
 ) -> Float64[Tensor, "M D"]:
     """Draw frequencies of the smooth part of a member's kernel."""
     if kind.additive:
@@ -176,7 +175,7 @@ class InputRange(Record):
 class Surrogate:
     """A mixture of exact GPs on warped inputs, in the units of the rows."""
 
-    gp: ExactGP
+    gp: ExactMembers
     weights: Float64[Tensor, " B"]
     """Weights of the members, which add up to one."""
     target_map: TargetMap

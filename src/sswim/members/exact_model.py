@@ -1,45 +1,40 @@
-"""The members of a surrogate: their parameters, and their inputs in units of length-scales.
+"""Models of members with the exact kernel and all rows: their parameters and their kernels.
 
-The kinds of members of a surrogate: how their inputs are warped, and their kernel.
+The kernel of a member is s²(k(r) + ρ·k'(r/c)), where the second part is for members with ripples;
+k' is the Matérn-5/2 kernel. With c well below one, a member sees a smooth function and ripples on
+it: it follows the smooth part everywhere, and the ripples where rows are close together.
 
-Length-scales of members: where their training starts, and their prior.
-
-Monotone warps: smooth increasing functions of each input by itself.
-
-The slope of a function is e^{r_c} within each of C cells of equal width, smoothed by a Gaussian. At
-the ends it goes on for ever. With the cells' inner edges a_c and I(t) = ∫Φ(t/w)dt, the integral of
-the smoothed step, the function is
-
-    u(x) = e^{r_0}·x + Σ_{c≥1} (e^{r_c} − e^{r_{c−1}})·I(x − a_c),    I(t) = t·Φ(t/w) + w·φ(t/w).
-
-Its slope lies between the smallest and the largest e^{r_c}, so it cannot fold the inputs: a warp of
-few rows that can, puts rows side by side that have nothing to do with each other.
+The members of all kinds are one batch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import groupby
 from operator import itemgetter
 from typing import Literal, cast
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
+from sswim.kernels.exact_kernel import additive_kernel, cross_kernel, kernel_matrix
 from sswim.kernels.spectrum import Kernel
 from sswim.members.start import start_warps
 from sswim.rows.rows import Measure
+from sswim.warps.monotone_warp import MonotoneWarps, monotone_warp
 from sswim.warps.warp import WarpFactors, WarpLayer, warp
 
 Start = Literal["usual", "rough", "fine"]
 
 
 @dataclass(frozen=True)
-class MemberKind:
+class ExactKind:
     """How members warp their inputs, and the kernel that they have on the warped inputs."""
 
     kernel: Kernel
@@ -57,23 +52,6 @@ class MemberKind:
     (``"fine"``) it finds fast waves that others miss."""
 
 
-KINDS = (
-    MemberKind("matern52", monotone=True, depth=1),
-    MemberKind("matern52", monotone=True),
-    MemberKind("rbf", monotone=True, ripples=True),
-    MemberKind("rbf", ripples=True),
-    MemberKind("rbf", monotone=True),
-    MemberKind("rbf"),
-    MemberKind("rbf", start="rough"),
-    MemberKind("rbf", monotone=True, additive=True),
-    MemberKind("rbf", additive=True, start="fine"),
-)
-"""The kinds of a surrogate.
-
-Kinds with warps come first. Kinds of one kernel lie side by side, and so do those with ripples: a
-warp is applied to the first members, and a kernel to a slice of them, without copies.
-"""
-
 START: dict[Start, float] = {"usual": 0.5, "rough": 1.0, "fine": 0.15}
 """Length-scales before training, in units of √D and the range of an input. Additive members see one
 input at a time, and have no √D."""
@@ -85,13 +63,13 @@ ADDITIVE_DEVIATION = 1.2
 """Prior log-deviation of the length-scales of additive members around the range of an input."""
 
 
-def start_scale(kind: MemberKind, n_inputs: int) -> float:
+def start_scale(kind: ExactKind, n_inputs: int) -> float:
     """Return the length-scales of a kind before training."""
     scale = RIPPLE_START if kind.ripples else START[kind.start]
     return scale if kind.additive else scale * math.sqrt(n_inputs)
 
 
-def scale_prior(kind: MemberKind, n_inputs: int) -> tuple[float, float]:
+def scale_prior(kind: ExactKind, n_inputs: int) -> tuple[float, float]:
     """Return the prior mean and deviation of the logarithms of a kind's length-scales.
 
     The prior is the one that BoTorch gives them, log-normal with a median of e^{√2}√D and a
@@ -101,68 +79,6 @@ def scale_prior(kind: MemberKind, n_inputs: int) -> tuple[float, float]:
     if kind.additive:
         return 0.0, ADDITIVE_DEVIATION
     return math.sqrt(2) + 0.5 * math.log(n_inputs), math.sqrt(3)
-
-
-N_CELLS = 8
-"""C, the number of cells of an input."""
-
-SMOOTHNESS = 0.75
-"""w, the standard deviation of the Gaussian that smooths the slope, in cells."""
-
-LENGTH_SCALE = 0.3
-"""Length-scale of r, the log slope, in units of the range of an input; its variance is one."""
-
-_JITTER = 1e-6
-"""Added to the diagonal of the covariance of r."""
-
-
-def monotone_warp(
-    log_slopes: Float64[Tensor, "B D C"], inputs: Float64[Tensor, "*#B R D"]
-) -> Float64[Tensor, "B R D"]:
-    """Return u(x) of every input, in the notation above.
-
-    Args:
-        log_slopes: r, for every member and input.
-        inputs: x, with the cells between −½ and ½; for all members, or for each.
-    """
-    slopes = log_slopes.exp()
-    n_cells = slopes.shape[-1]
-    edges = torch.arange(1, n_cells, dtype=inputs.dtype, device=inputs.device) / n_cells - 0.5
-    ramps = _ramp(inputs[..., None] - edges, SMOOTHNESS / n_cells)
-    changes = slopes.diff(dim=-1)[..., None, :, :]
-    return slopes[..., None, :, 0] * inputs + (ramps * changes).sum(-1)
-
-
-def _ramp(distance: Tensor, width: float) -> Tensor:
-    """Return I(t), the integral of a smoothed step."""
-    ratio = distance / width
-    density = (-0.5 * ratio.square()).exp() / math.sqrt(2 * math.pi)
-    return distance * torch.special.ndtr(ratio) + width * density
-
-
-class MonotoneWarps(nn.Module):
-    """The whitened log slopes ε of all members, r = Cε where CCᵀ is the covariance of r.
-
-    At zero the warps are the identity, and for members without a warp they stay there.
-    """
-
-    root: Tensor
-    used: Tensor
-
-    def __init__(self, used: Bool[Tensor, " B"], n_inputs: int) -> None:
-        super().__init__()
-        self.register_buffer("used", used.to(torch.float64)[:, None, None])
-        n_members = len(used)
-        self.whitened = nn.Parameter(torch.zeros(n_members, n_inputs, N_CELLS, dtype=torch.float64))
-        centres = (torch.arange(N_CELLS, dtype=torch.float64) + 0.5) / N_CELLS
-        squared = (centres[:, None] - centres).square()
-        covariance = (-0.5 * squared / LENGTH_SCALE**2).exp()
-        identity = torch.eye(N_CELLS, dtype=torch.float64)
-        self.register_buffer("root", torch.linalg.cholesky(covariance + _JITTER * identity))
-
-    def condition(self) -> tuple[Float64[Tensor, "B D C"], Float64[Tensor, " B"]]:
-        """Return r, and its negative log prior up to a constant."""
-        return self.used * self.whitened @ self.root.mT, 0.5 * self.whitened.square().sum((-2, -1))
 
 
 N_PSEUDO = 16
@@ -204,7 +120,7 @@ NOISE_MEDIAN, NOISE_DEVIATION = 1e-5, 3.0
 
 
 @dataclass(frozen=True)
-class MemberFactors(Record):
+class ExactFactors(Record):
     """The tensors that predictions of members are computed from."""
 
     log_slopes: Float64[Tensor, "B D C"]
@@ -226,7 +142,7 @@ class MemberFactors(Record):
     mean: Float64[Tensor, " B"]
     """b, the mean of the function."""
 
-    def select(self, indices: Int64[Tensor, " S"]) -> MemberFactors:
+    def select(self, indices: Int64[Tensor, " S"]) -> ExactFactors:
         """Return the factors of some members, in ascending order; members may be repeated."""
         firsts = [indices[indices < _n_members(each)] for each in self.warps]
         warps = tuple(
@@ -242,8 +158,8 @@ def _n_members(factors: WarpFactors) -> int:
     return len(factors.gps[0].frequencies)
 
 
-def member_points(
-    factors: MemberFactors, inputs: Float64[Tensor, "*S #B q D"]
+def exact_points(
+    factors: ExactFactors, inputs: Float64[Tensor, "*S #B q D"]
 ) -> Float64[Tensor, "*S B q D"]:
     """Return the warped inputs of every member in units of its length-scales.
 
@@ -265,12 +181,12 @@ def member_points(
     return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
 
 
-class Members(nn.Module):
+class ExactModels(nn.Module):
     """The parameters of all members of a surrogate, in float64."""
 
     def __init__(
         self,
-        kinds: Sequence[MemberKind],
+        kinds: Sequence[ExactKind],
         inputs: Float64[Tensor, "N D"],
         known_noise: bool,
         generator: torch.Generator,
@@ -299,7 +215,7 @@ class Members(nn.Module):
             torch.full((2, n_members), math.log(RIPPLE_MEDIAN), dtype=torch.float64)
         )
 
-    def select(self, indices: Int64[Tensor, " S"]) -> Members:
+    def select(self, indices: Int64[Tensor, " S"]) -> ExactModels:
         """Return a copy of some members, in ascending order."""
         chosen = deepcopy(self)
         chosen.kinds = tuple(self.kinds[index] for index in indices.tolist())
@@ -337,7 +253,7 @@ class Members(nn.Module):
             *noise,
         ]
 
-    def condition(self) -> tuple[MemberFactors, Float64[Tensor, " B"]]:
+    def condition(self) -> tuple[ExactFactors, Float64[Tensor, " B"]]:
         """Return the factors of all members, and their negative log priors up to constants."""
         n_members, n_inputs = self.log_length_scales.shape
         log_slopes, prior = self.monotone.condition()
@@ -371,7 +287,7 @@ class Members(nn.Module):
             noise = self.log_noise.exp()
         has_ripples = prior.new_tensor([kind.ripples for kind in self.kinds])
         ripple_signal, ripple_scale = self.log_ripples.exp()
-        factors = MemberFactors(
+        factors = ExactFactors(
             log_slopes,
             tuple(warps),
             self.log_length_scales.exp(),
@@ -423,3 +339,97 @@ def _start_layer(
         {name: torch.stack([state[name] for state in states]) for name in states[0]}
     )
     return layer
+
+
+RIPPLE_KERNEL: Kernel = "matern52"
+"""k', the kernel of ripples."""
+
+KernelForm = tuple[Kernel, bool, bool]
+"""The kernel of a member's smooth part, and whether it is additive and has ripples."""
+
+
+def kernel_between(
+    kinds: Sequence[ExactKind],
+    factors: ExactFactors,
+    first: Float64[Tensor, "*#S B n D"],
+    second: Float64[Tensor, "*#S B m D"],
+) -> Float64[Tensor, "*S B n m"]:
+    """Return the kernel of points with other points, for every member."""
+    sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
+    parts = []
+    for (kernel, additive, ripples), members in kernel_slices(kinds):
+        near, far = first[..., members, :, :], second[..., members, :, :]
+        if additive:
+            strength = factors.interaction[members].expand(near.shape[:-2])
+            part = additive_kernel(near, far, strength, kernel)
+        else:
+            part = cross_kernel(near, far, kernel)
+        if ripples:
+            scale, signal = _ripples(factors, members)
+            part = part + signal * cross_kernel(near / scale, far / scale, RIPPLE_KERNEL)
+        parts.append(part)
+    return factors.signal[:, None, None] * torch.cat(parts, dim=-3)
+
+
+def kernel_within(
+    kinds: Sequence[ExactKind], factors: ExactFactors, points: Float64[Tensor, "*S B n D"]
+) -> Float64[Tensor, "*S B n n"]:
+    """Return the kernel of points with each other, for every member."""
+    tensors = (
+        points.movedim(-3, 0),
+        factors.signal,
+        factors.interaction,
+        factors.ripple_signal,
+        factors.ripple_scale,
+    )
+    parts = [
+        kernel_of_form(form, *(each[members] for each in tensors))
+        for form, members in kernel_slices(kinds)
+    ]
+    return torch.cat(parts).movedim(0, -3)
+
+
+def kernel_of_form(
+    form: KernelForm,
+    points: Float64[Tensor, "B *S n D"],
+    signal: Float64[Tensor, " B"],
+    interaction: Float64[Tensor, " B"],
+    ripple_signal: Float64[Tensor, " B"],
+    ripple_scale: Float64[Tensor, " B"],
+) -> Float64[Tensor, "B *S n n"]:
+    """Return the kernel of points with each other, for members that have one form of kernel."""
+    kernel, additive, ripples = form
+    sizes = (-1,) + (1,) * (points.ndim - 1)
+    if additive:
+        strength = interaction.reshape(sizes[:-2]).expand(points.shape[:-2])
+        matrix = additive_kernel(points, points, strength, kernel)
+    else:
+        matrix = kernel_matrix(points, None, kernel)
+    if ripples:
+        nearer = points / ripple_scale.reshape(sizes)
+        matrix = matrix + ripple_signal.reshape(sizes) * kernel_matrix(nearer, None, RIPPLE_KERNEL)
+    return signal.reshape(sizes) * matrix
+
+
+def _ripples(factors: ExactFactors, members: slice) -> tuple[Tensor, Tensor]:
+    """Return c and ρ of some members, with shapes that broadcast over points."""
+    return factors.ripple_scale[members, None, None], factors.ripple_signal[members, None, None]
+
+
+def kernel_slices(
+    kinds: Sequence[ExactKind], largest: int = sys.maxsize
+) -> Iterator[tuple[KernelForm, slice]]:
+    """Yield forms of kernels, each with members side by side that have it.
+
+    Args:
+        kinds: The kinds of all members.
+        largest: Largest number of members in one slice.
+    """
+    start = 0
+    forms = ((kind.kernel, kind.additive, kind.ripples) for kind in kinds)
+    for form, group in groupby(forms):
+        stop = start + len(list(group))
+        for first in range(start, stop, largest):
+            yield form, slice(first, min(first + largest, stop))
+        start = stop
