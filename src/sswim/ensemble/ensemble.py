@@ -1,9 +1,4 @@
-"""The ensemble: members trained on the same rows, combined as a mixture, in units of the data.
-
-Held-out folds of an ensemble: rows that some of its members did not see in training.
-
-Rows that an ensemble is conditioned on when it is next used.
-"""
+"""The ensemble: members trained on the same rows, combined as a mixture, in units of the data."""
 
 from __future__ import annotations
 
@@ -24,46 +19,6 @@ from sswim.members.member import Member, append_rows, join_rows
 from sswim.rows.rows import Measure, Rows, row_keys
 from sswim.rows.scaling import Scaling
 from sswim.warps.output_warp import OutputMap
-
-
-@dataclass(frozen=True)
-class HeldOutFolds(Record):
-    """The folds of rows that members left out while their hyper-parameters were learnt.
-
-    Rows with equal inputs are in the same fold, so that inputs tell the fold of a row.
-    """
-
-    keys: Int64[Tensor, " n"]
-    """Keys of the inputs, standardised, in increasing order."""
-    fold: Int64[Tensor, " n"]
-    """The fold of each key."""
-    weights: Float64[Tensor, "K members"]
-    """Weights of the members that left out a fold, for every fold; zero for those that did not."""
-
-    @property
-    def n_folds(self) -> int:
-        """K, the number of folds."""
-        return len(self.weights)
-
-    def fold_of(self, inputs: Float[Tensor, "N D"]) -> Int64[Tensor, " N"]:
-        """Return the fold of standardised inputs; −1 for those in none."""
-        if len(self.keys) == 0:
-            return torch.full((len(inputs),), -1, device=self.keys.device)
-        keys = row_keys(inputs.to(torch.float64))
-        place = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
-        return torch.where(self.keys[place] == keys, self.fold[place], -1)
-
-
-def held_out_folds(
-    folds: list[Float[Tensor, "_ D"]], weights: Float64[Tensor, "K members"]
-) -> HeldOutFolds:
-    """Make folds of their standardised inputs, and of the weights of members in each."""
-    numbered = [torch.full((len(fold),), number) for number, fold in enumerate(folds)]
-    keys = row_keys(torch.cat(folds).to(torch.float64))
-    distinct, place = keys.unique(return_inverse=True)
-    fold = torch.empty_like(distinct)
-    fold[place] = torch.cat(numbered).to(fold.device)
-    return HeldOutFolds(distinct, fold, weights)
 
 
 @dataclass(frozen=True)
@@ -172,7 +127,7 @@ class Ensemble(Record):
         sets = Measure(points.reshape(-1, *points.shape[-2:]))
         size = max(1, rows_at_once(sets) // n_points)
         parts = [self._posterior(some, include_noise) for some in chunks(sets, size)]
-        return concatenate(parts).map(lambda each: each.reshape(*batch, *each.shape[1:]))
+        return concatenate(parts).map(lambda part: part.reshape(*batch, *part.shape[1:]))
 
     def _posterior(self, points: Measure, include_noise: bool) -> JointPosterior:
         """Return the joint posterior at a limited number of sets of points, (B, q, D)."""
@@ -232,7 +187,7 @@ class Ensemble(Record):
         if factors.normal_scores is not None:
             return measures
         first, warped = measures[0], measures[1:]
-        if not any(each.projection is not None for each in factors.warps):
+        if all(layer.projection is None for layer in factors.warps):
             warped = [self.scaling.original_warps(measure) for measure in warped]
         return [self.scaling.original_warps(first), *warped]
 
@@ -278,6 +233,46 @@ def _rows_to_keep(members: Sequence[Member], rows: Rows | None) -> Rows | None:
         return None
     n_bytes = sum(member.bytes_spared_by(rows) for member in members)
     return rows if sum(tensor.nbytes for tensor in rows.tensors()) < n_bytes else None
+
+
+@dataclass(frozen=True)
+class HeldOutFolds(Record):
+    """The folds of rows that members left out while their hyper-parameters were learnt.
+
+    Rows with equal inputs are in the same fold, so that inputs tell the fold of a row.
+    """
+
+    keys: Int64[Tensor, " n"]
+    """Keys of the inputs, standardised, in increasing order."""
+    fold: Int64[Tensor, " n"]
+    """The fold of each key."""
+    weights: Float64[Tensor, "K members"]
+    """Weights of the members that left out a fold, for every fold; zero for those that did not."""
+
+    @property
+    def n_folds(self) -> int:
+        """K, the number of folds."""
+        return len(self.weights)
+
+    def fold_of(self, inputs: Float[Tensor, "N D"]) -> Int64[Tensor, " N"]:
+        """Return the fold of standardised inputs; −1 for those in none."""
+        if len(self.keys) == 0:
+            return torch.full((len(inputs),), -1, device=self.keys.device)
+        keys = row_keys(inputs.to(torch.float64))
+        place = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        return torch.where(self.keys[place] == keys, self.fold[place], -1)
+
+
+def held_out_folds(
+    folds: list[Float[Tensor, "_ D"]], weights: Float64[Tensor, "K members"]
+) -> HeldOutFolds:
+    """Make folds of their standardised inputs, and of the weights of members in each."""
+    numbered = [torch.full((len(fold),), number) for number, fold in enumerate(folds)]
+    keys = row_keys(torch.cat(folds).to(torch.float64))
+    distinct, place = keys.unique(return_inverse=True)
+    fold = torch.empty_like(distinct)
+    fold[place] = torch.cat(numbered).to(fold.device)
+    return HeldOutFolds(distinct, fold, weights)
 
 
 @dataclass(frozen=True)

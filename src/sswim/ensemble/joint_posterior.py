@@ -1,6 +1,7 @@
 """Joint posteriors of several points in the units of the target, differentiable in the points.
 
-Joint moments of a nonlinear function of Gaussian values, by Hermite expansions.
+Output warps map Gaussian values of z to values of y, whose joint moments follow from Hermite
+expansions.
 """
 
 from __future__ import annotations
