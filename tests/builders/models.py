@@ -6,12 +6,16 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sswim.ensemble.mixture import Mixture
 from sswim.members.architecture import Architecture
+from sswim.members.density import Density
 from sswim.members.model import SSWIM
 from sswim.members.observations import Observations
 from sswim.members.start import start
@@ -154,3 +158,16 @@ def unchecked(function: Callable[..., Any], **arguments: Any) -> Any:
         inspect.unwrap(function.__init__)(instance, **arguments)
         return instance
     return inspect.unwrap(function)(**arguments)
+
+
+def members_of(mixture: Mixture) -> list[Density]:
+    """Take the batches of a mixture apart."""
+    return [
+        replace(
+            density,
+            warped=density.warped.map(itemgetter(number)),
+            output=density.output.map(itemgetter(number)),
+        )
+        for density in mixture.densities
+        for number in range(len(density.warped.mean))
+    ]

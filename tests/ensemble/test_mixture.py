@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import itemgetter
 
 import numpy as np
 import pytest
 import torch
-from builders.models import normal, random_warp, target_scaling
+from builders.models import members_of, normal, random_warp, target_scaling
 
 from sswim.ensemble.mixture import Mixture, equal_weights, mix
 from sswim.members import density as density_module
@@ -44,19 +43,6 @@ def warped(generator: torch.Generator) -> Mixture:
         ]
     members = tuple(Density(prediction(generator), output, scaling) for output in maps)
     return mix(members, equal_weights(len(members)))
-
-
-def members_of(mixture: Mixture) -> list[Density]:
-    """Take the batches of a mixture apart."""
-    return [
-        replace(
-            density,
-            warped=density.warped.map(itemgetter(number)),
-            output=density.output.map(itemgetter(number)),
-        )
-        for density in mixture.densities
-        for number in range(len(density.warped.mean))
-    ]
 
 
 def draws(mixture: Mixture, n: int, generator: torch.Generator) -> torch.Tensor:

@@ -80,7 +80,7 @@ def test_predictions_agree_with_each_other(
     _, noisy = regressor.predict(x, return_cov=True)
     assert np.allclose(np.sqrt(np.diag(noisy)), std)
     density = regressor.predict_distribution(x)
-    assert density.members[0].warped.degrees is not None
+    assert density.densities[0].warped.degrees is not None
     middle = regressor.predict_quantiles(x, [0.5])[:, 0]
     assert np.allclose(middle, mean, atol=1e-8)
     assert np.allclose(regressor.cdf(x, middle), 0.5)
