@@ -21,8 +21,7 @@ from json_lines import append_line, read_lines
 from markdown_tables import scores_cell, table_line
 from sswim_lab.optimisation.methods import sobol_points
 
-from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.fitting import KINDS
+from sswim.surrogate.fitting import KINDS, fit_surrogate
 
 N_ROWS, N_TEST = (30, 60), 500
 N_FREQUENCIES = 600

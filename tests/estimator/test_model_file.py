@@ -388,14 +388,14 @@ def test_members_without_statistics_need_rows(generator: torch.Generator) -> Non
 def test_an_imputer_comes_back_to_the_last_bit(generator: torch.Generator) -> None:
     fit = fitted(small_rows(generator), generator, "neighbours")
     tensors = packed(fit)
-    architectures = [fit[0][0].architecture]
-    imputer = unpack(tensors, architectures, None, CPU).imputer
+    described = [fit.members[0].model.architecture], ["neighbours"], None, CPU
+    imputer = unpack(tensors, *described).imputer
     for name in ("mean", "spread", "correlation", "low", "high"):
         tensor = tensors[f"imputer.{name}"]
         assert np.array_equal(getattr(imputer, name), tensor.numpy())
         for forged in (torch.full_like(tensor, torch.nan), tensor[:-1]):
             with pytest.raises(ValueError, match=r"imputer|finite"):
-                unpack({**tensors, f"imputer.{name}": forged}, architectures, None, CPU)
+                unpack({**tensors, f"imputer.{name}": forged}, *described)
 
 
 def table() -> pd.DataFrame:
