@@ -68,7 +68,7 @@ _MOVED = {
     "sswim.ensemble": ("learn_noise", "mnlp", "rmse"),
     "sswim.members": (
         *("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "SSWIM", "Adam", "Architecture", "Objective"),
-        *("Prediction", "Predictor", "Step", "Training", "condition", "enrich", "start", "train"),
+        *("Prediction", "Step", "Training", "condition", "enrich", "start", "train"),
     ),
     "sswim.rows": ("Measure", "Rows", "as_measure", "as_rows"),
 }

@@ -12,7 +12,7 @@ import pytest
 from sswim.ensemble import noise_learning as noise_fit
 from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
 from sswim.estimator import BaseRegressor, make_estimator
-from sswim.members import Predictor
+from sswim.members import Member
 from sswim.rows import Rows
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +37,7 @@ def small(**changes: Any) -> BaseRegressor:
     )
 
 
-def condition_on(regressor: BaseRegressor, *members: Predictor, rows: Rows | None = None) -> None:
+def condition_on(regressor: BaseRegressor, *members: Member, rows: Rows | None = None) -> None:
     """Replace the members of a fitted estimator."""
     old = regressor._ensemble
     ensemble = make_ensemble(old.scaling, members, old.weights, rows)

@@ -267,7 +267,7 @@ def test_leave_one_out_with_warped_targets_against_models_of_the_others(
         others = np.arange(30) != row
         kept = scaling.rows(regressor._check_rows(x[others], y[others], None))
         refitted = copy.copy(regressor)
-        condition_on(refitted, condition(regressor._fitted.models[0], kept))
+        condition_on(refitted, condition(regressor.members_[0].model, kept))
         expected = refitted.predict(x[row : row + 1], return_std=True)
         assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
 

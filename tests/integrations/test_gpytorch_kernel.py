@@ -11,7 +11,7 @@ from torch import Tensor
 
 gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gpytorch")
 
-from builders.gpytorch_models import ExactMembers, bent_kernel, small_kernel  # noqa: E402
+from builders.gpytorch_models import ExactGP, bent_kernel, small_kernel  # noqa: E402
 from builders.models import normal  # noqa: E402
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase  # noqa: E402
 from linear_operator import operators  # noqa: E402
@@ -140,7 +140,7 @@ def test_gradients_are_exact(generator: torch.Generator) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_gpytorchs_loop_trains_the_warps(dtype: torch.dtype, generator: torch.Generator) -> None:
     x = normal(generator, 60, 2).to(dtype)
-    model = ExactMembers(x, (x[:, 0] ** 3).sin(), gpytorch.kernels.ScaleKernel(small_kernel()))
+    model = ExactGP(x, (x[:, 0] ** 3).sin(), gpytorch.kernels.ScaleKernel(small_kernel()))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.03)  # before the first inputs
     before: dict[str, Tensor] = {}
     losses = []
@@ -161,7 +161,7 @@ def test_gpytorchs_loop_trains_the_warps(dtype: torch.dtype, generator: torch.Ge
 def test_the_objective_has_the_prior_of_the_warps(generator: torch.Generator) -> None:
     x = normal(generator, 20, 2)
     kernel = bent_kernel(x, depth=2)
-    model = ExactMembers(x, x[:, 0], kernel)
+    model = ExactGP(x, x[:, 0], kernel)
     targets = torch.cat([gp.pseudo_targets.flatten() for gp in spectrum(kernel).gps()])
     covariance = kernel(x).to_dense() + model.likelihood.noise * torch.eye(20)
     mean = torch.zeros(20, dtype=torch.float64)
@@ -190,7 +190,7 @@ def test_predictions_are_those_of_a_dense_gp(n_rows: int, generator: torch.Gener
     y = x.sum(-1).sin()
     kernel = gpytorch.kernels.ScaleKernel(bent_kernel(x))
     kernel.outputscale = 3.0
-    model = ExactMembers(x, y, kernel).eval()
+    model = ExactGP(x, y, kernel).eval()
     found = model(new)
     solved = torch.linalg.solve(
         kernel(x).to_dense() + model.likelihood.noise * torch.eye(n_rows), kernel(x, new).to_dense()
@@ -202,7 +202,7 @@ def test_predictions_are_those_of_a_dense_gp(n_rows: int, generator: torch.Gener
 
 def test_predictions_have_gradients_in_inputs(generator: torch.Generator) -> None:
     x, new = normal(generator, 30, 2), normal(generator, 2, 2).requires_grad_()
-    model = ExactMembers(x, x.sum(-1).sin(), gpytorch.kernels.ScaleKernel(bent_kernel(x))).eval()
+    model = ExactGP(x, x.sum(-1).sin(), gpytorch.kernels.ScaleKernel(bent_kernel(x))).eval()
 
     def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
         prediction = model(rows)
@@ -213,7 +213,7 @@ def test_predictions_have_gradients_in_inputs(generator: torch.Generator) -> Non
 
 def test_many_rows_are_trained_by_low_rank_algebra(generator: torch.Generator) -> None:
     x = normal(generator, 10_000, 2)
-    model = ExactMembers(x, x[:, 0], gpytorch.kernels.ScaleKernel(small_kernel()))
+    model = ExactGP(x, x[:, 0], gpytorch.kernels.ScaleKernel(small_kernel()))
     covariance = model.likelihood(model(x)).lazy_covariance_matrix.evaluate_kernel()
     assert isinstance(covariance, operators.LowRankRootAddedDiagLinearOperator)
     with gpytorch.settings.fast_computations():  # importing BoTorch turns them off

@@ -14,7 +14,7 @@ from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns
 from sswim.maps.grid_files import import_extra
-from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
 
 if TYPE_CHECKING:
     import xarray
