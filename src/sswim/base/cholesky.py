@@ -18,25 +18,6 @@ class FactorisationError(ArithmeticError):
     """Raised where a matrix is not positive definite, even with the largest jitter."""
 
 
-_deferred: ContextVar[list[Tensor] | None] = ContextVar("deferred", default=None)
-"""The list that collects failures while they are deferred; None while they are handled at once."""
-
-
-@contextmanager
-def deferred_failures() -> Iterator[list[Tensor]]:
-    """Collect failures of factorisations in a list, instead of repairing them.
-
-    Within this context :func:`cholesky` adds no jitter and raises nothing. The caller reads the
-    list afterwards: reading a failure at once would make the CPU wait for the GPU.
-    """
-    failures: list[Tensor] = []
-    token = _deferred.set(failures)
-    try:
-        yield failures
-    finally:
-        _deferred.reset(token)
-
-
 def cholesky(
     matrix: Float[Tensor, "*batch F F"], name: str, scale: float | None = None
 ) -> Float[Tensor, "*batch F F"]:
@@ -86,8 +67,23 @@ def cholesky(
     )
 
 
-_LEAF_SIZE = 64
-"""Largest triangular matrix that a GPU inverts in one step, without halving it."""
+_deferred: ContextVar[list[Tensor] | None] = ContextVar("deferred", default=None)
+"""The list that collects failures while they are deferred; None while they are handled at once."""
+
+
+@contextmanager
+def deferred_failures() -> Iterator[list[Tensor]]:
+    """Collect failures of factorisations in a list, instead of repairing them.
+
+    Within this context :func:`cholesky` adds no jitter and raises nothing. The caller reads the
+    list afterwards: reading a failure at once would make the CPU wait for the GPU.
+    """
+    failures: list[Tensor] = []
+    token = _deferred.set(failures)
+    try:
+        yield failures
+    finally:
+        _deferred.reset(token)
 
 
 def solve(
@@ -111,6 +107,10 @@ def solve_and_invert(
     inverse_factor = triangular_inverse(factor)  # L⁻¹
     solution = (inverse_factor.mT @ (inverse_factor @ vector[..., None]))[..., 0]
     return solution, inverse_factor.mT @ inverse_factor
+
+
+_LEAF_SIZE = 64
+"""Largest triangular matrix that a GPU inverts in one step, without halving it."""
 
 
 def triangular_inverse(factor: Float[Tensor, "*batch F F"]) -> Float[Tensor, "*batch F F"]:

@@ -1,9 +1,4 @@
-"""Gauss-Hermite quadrature: expectations over a standard normal distribution.
-
-Roots of increasing functions, one root for every entry of a tensor.
-
-Nodes that stand for an uncertain input: points spread like a normal distribution.
-"""
+"""Quadrature, roots of increasing functions, and nodes that stand for an uncertain input."""
 
 from __future__ import annotations
 

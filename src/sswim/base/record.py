@@ -1,6 +1,6 @@
 """Frozen records of tensors, which carry data from one stage of the method to the next.
 
-Work on chunks by several threads, each with one core.
+Records of rows are computed in chunks, and chunks in threads, each with one core.
 """
 
 from __future__ import annotations
@@ -15,87 +15,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-ItemT = TypeVar("ItemT")
-ValueT = TypeVar("ValueT")
-
-
-def begin_worker() -> None:
-    """Prepare a thread of a pool: one core, and no denormal numbers."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-
-
-@contextmanager
-def flushed_denormals() -> Iterator[None]:
-    """Take numbers below 1e-308 as zero in this thread.
-
-    Expected features of very uncertain inputs are so small, and a processor computes with such
-    numbers a hundred times as slowly as with others.
-    """
-    was_on = bool(torch.tensor(1e-310, dtype=torch.float64) * 1 == 0)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(was_on)
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Compute on one core.
-
-    Matrices of a hundred rows are factorised no faster by several, and many times as slowly where
-    other programs use these.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-@contextmanager
-def map_on_cores() -> Iterator[Callable[..., Iterable[Any]]]:
-    """Compute on one core, but for the function that this yields.
-
-    It is a ``map`` whose calls run at once, each on a core of its own, on as many threads as
-    PyTorch would use. The threads live on between its uses, which may be many and short.
-    """
-    n_threads = torch.get_num_threads()
-    with one_core():
-        if n_threads == 1:
-            yield map
-        else:
-            with ThreadPoolExecutor(n_threads, initializer=begin_worker) as pool:
-                yield pool.map
-
-
-def map_in_threads(function: Callable[[ItemT], ValueT], items: Sequence[ItemT]) -> list[ValueT]:
-    """Apply a function to each item, on as many threads as PyTorch would use.
-
-    Batches of small factorisations run on one core however many there are, so each core gets
-    batches of its own. Gradients are recorded if they are in the thread of the caller.
-    """
-    n_threads = torch.get_num_threads()
-    workers = min(n_threads, len(items))
-    if workers <= 1:
-        return [function(item) for item in items]
-    records_gradients = torch.is_grad_enabled()  # each thread has a setting of its own
-
-    def apply(item: ItemT) -> ValueT:
-        with torch.set_grad_enabled(records_gradients):
-            return function(item)
-
-    try:
-        with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
-            return list(pool.map(apply, items))
-    finally:
-        torch.set_num_threads(n_threads)  # else threads that start later would have one core
-
-
 RecordT = TypeVar("RecordT", bound="Record")
+
 ResultT = TypeVar("ResultT", bound="Record")
+
+ItemT = TypeVar("ItemT")
+
+ValueT = TypeVar("ValueT")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,12 +50,37 @@ class Record:
         return self.map(lambda tensor: tensor.detach().requires_grad_())
 
 
+def _names(record: Record) -> Iterable[str]:
+    """Return the names of a record's fields, in order; faster than ``dataclasses.fields``."""
+    return record.__dataclass_fields__
+
+
+def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Record):
+        return value.map(function)
+    if isinstance(value, tuple):
+        return tuple(_map(item, function) for item in value)
+    return value
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Record):
+        for name in _names(value):
+            yield from _tensors(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
 CPU_ROWS, GPU_ROWS = 2**12, 2**15
 """Rows per chunk on a CPU and on a GPU where no autograd graph is kept.
 
 Chunks of a fixed size keep memory independent of the number of rows.
 """
-
 
 THREAD_ROWS = 2**10
 """Rows per chunk where each core of a CPU computes chunks of its own: all in its cache."""
@@ -210,27 +161,76 @@ def _join(records: Iterable[RecordT], function: Callable[[tuple[Tensor, ...]], T
     return parts[0].map(lambda _: next(joined))
 
 
-def _names(record: Record) -> Iterable[str]:
-    """Return the names of a record's fields, in order; faster than ``dataclasses.fields``."""
-    return record.__dataclass_fields__
+def map_in_threads(function: Callable[[ItemT], ValueT], items: Sequence[ItemT]) -> list[ValueT]:
+    """Apply a function to each item, on as many threads as PyTorch would use.
+
+    Batches of small factorisations run on one core however many there are, so each core gets
+    batches of its own. Gradients are recorded if they are in the thread of the caller.
+    """
+    n_threads = torch.get_num_threads()
+    workers = min(n_threads, len(items))
+    if workers <= 1:
+        return [function(item) for item in items]
+    records_gradients = torch.is_grad_enabled()  # each thread has a setting of its own
+
+    def apply(item: ItemT) -> ValueT:
+        with torch.set_grad_enabled(records_gradients):
+            return function(item)
+
+    try:
+        with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
+            return list(pool.map(apply, items))
+    finally:
+        torch.set_num_threads(n_threads)  # else threads that start later would have one core
 
 
-def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, Record):
-        return value.map(function)
-    if isinstance(value, tuple):
-        return tuple(_map(item, function) for item in value)
-    return value
+@contextmanager
+def map_on_cores() -> Iterator[Callable[..., Iterable[Any]]]:
+    """Compute on one core, but for the function that this yields.
+
+    It is a ``map`` whose calls run at once, each on a core of its own, on as many threads as
+    PyTorch would use. The threads live on between its uses, which may be many and short.
+    """
+    n_threads = torch.get_num_threads()
+    with one_core():
+        if n_threads == 1:
+            yield map
+        else:
+            with ThreadPoolExecutor(n_threads, initializer=begin_worker) as pool:
+                yield pool.map
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Record):
-        for name in _names(value):
-            yield from _tensors(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _tensors(item)
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Compute on one core.
+
+    Matrices of a hundred rows are factorised no faster by several, and many times as slowly where
+    other programs use these.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def begin_worker() -> None:
+    """Prepare a thread of a pool: one core, and no denormal numbers."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Take numbers below 1e-308 as zero in this thread.
+
+    Expected features of very uncertain inputs are so small, and a processor computes with such
+    numbers a hundred times as slowly as with others.
+    """
+    was_on = bool(torch.tensor(1e-310, dtype=torch.float64) * 1 == 0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(was_on)

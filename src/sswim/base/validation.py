@@ -1,15 +1,4 @@
-"""Checks of arguments that several modules share.
-
-Errors that whoever runs the program can correct.
-
-Text of strangers with its control characters made visible.
-
-Amounts of memory, written as a number of bytes or as text such as ``"2GiB"``.
-
-Random states as scikit-learn has them, and PyTorch generators seeded from them.
-
-Tests whether an object is a data frame; they do not import pandas, polars or the like.
-"""
+"""Checks and conversions of what users give: settings, amounts of memory, seeds, tables, text."""
 
 from __future__ import annotations
 

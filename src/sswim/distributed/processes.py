@@ -5,9 +5,7 @@ process with all rows. Every process computes for itself what follows from these
 the numbers of the first process, because the same computation may round differently on two
 machines.
 
-The share of the rows that one process reads.
-
-Long work in several processes at once, with a regular check that all are still running.
+Long work, which needs no messages, is interrupted regularly to check that all are still running.
 """
 
 from __future__ import annotations

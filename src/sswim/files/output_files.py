@@ -1,8 +1,7 @@
-"""Atomic writing: a file is replaced only by a complete one.
+"""Output files and folders: atomic writing, and checks that come before a long job.
 
-Output files and folders: which of them a command may write, and what happens if it cannot.
-
-Call the checks before a long job, so that nothing is lost at its end.
+A file is replaced only by a complete one. The checks say whether a file may be written at all, so
+that nothing is lost at the end of the job.
 """
 
 from __future__ import annotations
@@ -16,49 +15,11 @@ from pathlib import Path
 
 from sswim.base.validation import UserError
 
-KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-}
-"""Names of the kinds of paths that are no regular files."""
+StrPath = str | os.PathLike[str]
 
 
-def require_folder(path: str | os.PathLike[str]) -> None:
-    """Raise unless the folder of a path exists; call it before a long job, not after."""
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"A file can only be written into a folder that exists. Got {os.fspath(path)!r}. "
-            f"Make the folder {str(folder)!r} first."
-        )
-
-
-def require_regular(path: str | os.PathLike[str]) -> None:
-    """Raise if a path exists and is not a regular file, which alone can be replaced."""
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        kind = KINDS.get(stat.S_IFMT(target.stat().st_mode), "something else")
-        raise UserError(
-            f"An output must be a regular file, or not exist. Got {os.fspath(path)!r}, which is "
-            f"{kind}; choose another."
-        )
-
-
-def resolve_link(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a symbolic link names, which need not exist; any other path as it is."""
-    given = Path(path)
-    if not given.is_symlink():
-        return given
-    target = Path(os.path.realpath(given))
-    if target.is_symlink():
-        raise UserError(
-            f"An output must be a file. Got {os.fspath(path)!r}, a symbolic link that leads back "
-            "to itself; choose another."
-        )
-    return target
+class OutputError(UserError):
+    """An output that must not, or cannot, be written."""
 
 
 @contextmanager
@@ -90,14 +51,49 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-StrPath = str | os.PathLike[str]
+def resolve_link(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a symbolic link names, which need not exist; any other path as it is."""
+    given = Path(path)
+    if not given.is_symlink():
+        return given
+    target = Path(os.path.realpath(given))
+    if target.is_symlink():
+        raise UserError(
+            f"An output must be a file. Got {os.fspath(path)!r}, a symbolic link that leads back "
+            "to itself; choose another."
+        )
+    return target
 
-HEADER_BYTES = 64
-"""Bytes at the beginning of a file in which the mark of its kind is looked for."""
+
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """Raise unless the folder of a path exists; call it before a long job, not after."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"A file can only be written into a folder that exists. Got {os.fspath(path)!r}. "
+            f"Make the folder {str(folder)!r} first."
+        )
 
 
-class OutputError(UserError):
-    """An output that must not, or cannot, be written."""
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+}
+"""Names of the kinds of paths that are no regular files."""
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """Raise if a path exists and is not a regular file, which alone can be replaced."""
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        kind = KINDS.get(stat.S_IFMT(target.stat().st_mode), "something else")
+        raise UserError(
+            f"An output must be a regular file, or not exist. Got {os.fspath(path)!r}, which is "
+            f"{kind}; choose another."
+        )
 
 
 def check_output_file(path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
@@ -137,6 +133,41 @@ def check_output_folder(path: StrPath, inputs: Iterable[StrPath] = ()) -> None:
     _require_no_input(path, target, inputs)
     existing = next(each for each in (target, *target.parents) if each.exists())
     _require_writable_folder(existing, path)
+
+
+def _require_no_input(path: StrPath, target: Path, inputs: Iterable[StrPath]) -> None:
+    target = Path(os.path.realpath(target))  # so that its parents are those of the file
+    for each in inputs:
+        given = Path(each)
+        if not given.exists():
+            continue  # reading it raises a better error
+        places = (target, *target.parents) if given.is_dir() else (target,)
+        if any(place.exists() and place.samefile(given) for place in places):
+            where = "is in" if given.is_dir() and not _is_same(target, given) else "is"
+            raise OutputError(
+                f"An output must not replace an input. Got {os.fspath(path)!r}, which {where} "
+                f"{os.fspath(each)!r}; choose another."
+            )
+
+
+def _is_same(target: Path, given: Path) -> bool:
+    return target.exists() and target.samefile(given)
+
+
+def _require_writable_folder(folder: Path, path: StrPath) -> None:
+    """Raise unless a file can be made in a folder; only trying tells, above all for root."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"An output must be in a folder that may be written. Got {os.fspath(path)!r}, and no "
+            f"file can be made in {str(folder)!r} ({error.strerror}); choose another."
+        ) from error
+
+
+HEADER_BYTES = 64
+"""Bytes at the beginning of a file in which the mark of its kind is looked for."""
 
 
 def require_replaceable(path: StrPath, mark: bytes, noun: str) -> None:
@@ -193,34 +224,3 @@ def _save_elsewhere(save: Callable[[Path], object], name: str) -> Path | None:
         else:
             return folder / name
     return None
-
-
-def _require_no_input(path: StrPath, target: Path, inputs: Iterable[StrPath]) -> None:
-    target = Path(os.path.realpath(target))  # so that its parents are those of the file
-    for each in inputs:
-        given = Path(each)
-        if not given.exists():
-            continue  # reading it raises a better error
-        places = (target, *target.parents) if given.is_dir() else (target,)
-        if any(place.exists() and place.samefile(given) for place in places):
-            where = "is in" if given.is_dir() and not _is_same(target, given) else "is"
-            raise OutputError(
-                f"An output must not replace an input. Got {os.fspath(path)!r}, which {where} "
-                f"{os.fspath(each)!r}; choose another."
-            )
-
-
-def _is_same(target: Path, given: Path) -> bool:
-    return target.exists() and target.samefile(given)
-
-
-def _require_writable_folder(folder: Path, path: StrPath) -> None:
-    """Raise unless a file can be made in a folder; only trying tells, above all for root."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise OutputError(
-            f"An output must be in a folder that may be written. Got {os.fspath(path)!r}, and no "
-            f"file can be made in {str(folder)!r} ({error.strerror}); choose another."
-        ) from error

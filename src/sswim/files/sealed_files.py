@@ -2,11 +2,7 @@
 
 Loading a file executes no code: safetensors holds plain arrays, and the rest is JSON. A checksum
 finds damage, but it is no signature: anyone can write a file with a right one. Readers therefore
-check what a file says before they use it; see :mod:`sswim.files.sealed_files`.
-
-Checks of tensors that come from a file, before anything is computed from them.
-
-Differences between two nested mappings, such as the settings of two runs.
+check what a file says before they use it, by the functions below and :mod:`sswim.files.records`.
 """
 
 from __future__ import annotations
@@ -27,76 +23,6 @@ from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
 from sswim.files.output_files import atomic_write
-
-MAX_NUMBER = 1e150
-"""Largest size of numbers whose squares are still finite."""
-
-
-def require_tensors(
-    found: Mapping[str, Tensor],
-    expected: Mapping[str, Tensor],
-    may_be_infinite: Collection[str] = (),
-) -> None:
-    """Raise unless tensors have the names, shapes and types that are expected, and finite values.
-
-    Args:
-        found: The tensors of a file.
-        expected: Tensors of the right shapes and types; they may be on the meta device, without
-            any memory.
-        may_be_infinite: Names of tensors in which infinity, but not NaN, has a meaning.
-
-    Raises:
-        ValueError: They do not.
-    """
-    for name in expected:
-        if name not in found:
-            raise ValueError(f"there is no tensor {name!r}")
-    for name, tensor in found.items():
-        if name not in expected:
-            raise ValueError(f"there is a tensor {name!r}, which nothing needs")
-        require_form(name, tensor, expected[name].shape, expected[name].dtype)
-        require_finite(name, tensor, infinite=name in may_be_infinite)
-
-
-def require_form(name: str, tensor: Tensor, shape: Collection[int], dtype: torch.dtype) -> None:
-    """Raise unless a tensor has a shape and a type."""
-    if tuple(tensor.shape) != tuple(shape) or tensor.dtype != dtype:
-        raise ValueError(
-            f"the tensor {name!r} must have shape {tuple(shape)} and type {dtype}, but has "
-            f"{tuple(tensor.shape)} and {tensor.dtype}"
-        )
-
-
-def require_finite(name: str, tensor: Tensor, *, infinite: bool = False) -> None:
-    """Raise if a tensor of numbers has NaN, or infinity where that has no meaning."""
-    is_wrong = tensor.isnan() if infinite else ~tensor.isfinite()
-    if is_wrong.any():
-        raise ValueError(f"the tensor {name!r} has NaN{'' if infinite else ' or infinite'} values")
-
-
-def require_moderate(name: str, tensor: Tensor, largest: float = MAX_NUMBER) -> None:
-    """Raise if a tensor has numbers of more than the largest size."""
-    require_that(
-        f"the tensor {name!r} must have numbers of at most {largest:g}",
-        holds=(tensor.abs() <= largest).all(),
-    )
-
-
-def require_ordered(tensors: Mapping[str, Tensor], prefix: str) -> None:
-    """Raise unless ranges have a lower and an upper end, of which only one side is infinite."""
-    separator = "" if prefix.endswith(".") else "_"
-    low, high = (tensors[f"{prefix}{separator}{end}"] for end in ("low", "high"))
-    require_that(
-        f"the lower end of a range must not exceed the upper one: {prefix}",
-        holds=((low <= high) & (low < torch.inf) & (high > -torch.inf)).all(),
-    )
-
-
-def require_that(rule: str, *, holds: bool | Tensor) -> None:
-    """Raise with a rule unless it holds."""
-    if not bool(holds):
-        raise ValueError(rule)
-
 
 UNREADABLE = (
     *(ArithmeticError, LookupError, MemoryError, RecursionError, RuntimeError),
@@ -219,6 +145,15 @@ class SealedFormat:
         return None if text is None else dict(parse_json(text))
 
 
+def _digest(tensors: dict[str, Tensor], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
 def parse_json(text: str) -> Any:
     """Parse JSON from a file; refuse what has no one meaning or no end.
 
@@ -239,15 +174,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _digest(tensors: dict[str, Tensor], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Describe every entry in which two mappings differ, at any depth.
 
@@ -264,3 +190,73 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], prefix: str 
         elif their_value != our_value:
             found.append(f"{prefix}{key} is {their_value!r}, not {our_value!r}")
     return found
+
+
+MAX_NUMBER = 1e150
+"""Largest size of numbers whose squares are still finite."""
+
+
+def require_tensors(
+    found: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    may_be_infinite: Collection[str] = (),
+) -> None:
+    """Raise unless tensors have the names, shapes and types that are expected, and finite values.
+
+    Args:
+        found: The tensors of a file.
+        expected: Tensors of the right shapes and types; they may be on the meta device, without
+            any memory.
+        may_be_infinite: Names of tensors in which infinity, but not NaN, has a meaning.
+
+    Raises:
+        ValueError: They do not.
+    """
+    for name in expected:
+        if name not in found:
+            raise ValueError(f"there is no tensor {name!r}")
+    for name, tensor in found.items():
+        if name not in expected:
+            raise ValueError(f"there is a tensor {name!r}, which nothing needs")
+        require_form(name, tensor, expected[name].shape, expected[name].dtype)
+        require_finite(name, tensor, infinite=name in may_be_infinite)
+
+
+def require_form(name: str, tensor: Tensor, shape: Collection[int], dtype: torch.dtype) -> None:
+    """Raise unless a tensor has a shape and a type."""
+    if tuple(tensor.shape) != tuple(shape) or tensor.dtype != dtype:
+        raise ValueError(
+            f"the tensor {name!r} must have shape {tuple(shape)} and type {dtype}, but has "
+            f"{tuple(tensor.shape)} and {tensor.dtype}"
+        )
+
+
+def require_finite(name: str, tensor: Tensor, *, infinite: bool = False) -> None:
+    """Raise if a tensor of numbers has NaN, or infinity where that has no meaning."""
+    is_wrong = tensor.isnan() if infinite else ~tensor.isfinite()
+    if is_wrong.any():
+        raise ValueError(f"the tensor {name!r} has NaN{'' if infinite else ' or infinite'} values")
+
+
+def require_moderate(name: str, tensor: Tensor, largest: float = MAX_NUMBER) -> None:
+    """Raise if a tensor has numbers of more than the largest size."""
+    require_that(
+        f"the tensor {name!r} must have numbers of at most {largest:g}",
+        holds=(tensor.abs() <= largest).all(),
+    )
+
+
+def require_ordered(tensors: Mapping[str, Tensor], prefix: str) -> None:
+    """Raise unless ranges have a lower and an upper end, of which only one side is infinite."""
+    separator = "" if prefix.endswith(".") else "_"
+    low, high = (tensors[f"{prefix}{separator}{end}"] for end in ("low", "high"))
+    require_that(
+        f"the lower end of a range must not exceed the upper one: {prefix}",
+        holds=((low <= high) & (low < torch.inf) & (high > -torch.inf)).all(),
+    )
+
+
+def require_that(rule: str, *, holds: bool | Tensor) -> None:
+    """Raise with a rule unless it holds."""
+    if not bool(holds):
+        raise ValueError(rule)

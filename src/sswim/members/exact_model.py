@@ -23,7 +23,8 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
-from sswim.kernels.exact_kernel import additive_kernel, cross_kernel, kernel_matrix
+from sswim.kernels.additive_kernel import additive_kernel
+from sswim.kernels.exact_kernel import cross_kernel, kernel_matrix
 from sswim.kernels.spectrum import Kernel
 from sswim.members.start import start_warps
 from sswim.rows.rows import Measure

@@ -18,7 +18,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.kernels.exact_kernel import draw_additive_frequencies
+from sswim.kernels.additive_kernel import draw_additive_frequencies
 from sswim.kernels.features import expected_features
 from sswim.kernels.spectrum import draw_frequencies
 from sswim.members.exact_members import ExactMembers, Observed

@@ -1,7 +1,4 @@
-"""The projection P of a general warp: a learnt linear map from D inputs to Q coordinates.
-
-Directions of the inputs in which the projection P of a general warp starts.
-"""
+"""The projection P of a general warp: a learnt linear map from D inputs to Q coordinates."""
 
 from __future__ import annotations
 
@@ -13,27 +10,6 @@ from torch import Tensor, nn
 
 from sswim.kernels.features import multiply
 from sswim.rows.rows import Measure, full_covariance
-
-
-def principal_directions(
-    sample: Float64[Tensor, "S D"], n_directions: int, generator: torch.Generator
-) -> Float64[Tensor, "Q D"]:
-    """Return the unit directions in which a sample varies most, and random ones beyond D."""
-    centred = sample - sample.mean(0)
-    _, vectors = torch.linalg.eigh(centred.mT @ centred)
-    return with_random_directions(vectors.mT.flip(0), n_directions, generator)
-
-
-def with_random_directions(
-    directions: Float64[Tensor, "E D"], n_directions: int, generator: torch.Generator
-) -> Float64[Tensor, "Q D"]:
-    """Return the first directions, and random ones of a typical length if they are too few."""
-    n_found, n_inputs = directions.shape
-    n_more = max(0, n_directions - n_found)
-    drawn = torch.randn(n_more, n_inputs, generator=generator, dtype=torch.float64)
-    size = directions.square().sum(-1).mean().sqrt()
-    return torch.cat((directions, size * nn.functional.normalize(drawn, dim=-1)))[:n_directions]
-
 
 SPREAD = 0.05
 """τ, the typical length of a row's deviation from its start, a priori; rows have length one or so.
@@ -84,3 +60,23 @@ class Projection(nn.Module):
         matrix = (self.directions + step * self.deviations) * self.log_scales.exp()[..., None, :]
         prior = 0.5 * (self.deviations.square() + math.log(2 * math.pi)).sum((-2, -1))
         return matrix, prior
+
+
+def principal_directions(
+    sample: Float64[Tensor, "S D"], n_directions: int, generator: torch.Generator
+) -> Float64[Tensor, "Q D"]:
+    """Return the unit directions in which a sample varies most, and random ones beyond D."""
+    centred = sample - sample.mean(0)
+    _, vectors = torch.linalg.eigh(centred.mT @ centred)
+    return with_random_directions(vectors.mT.flip(0), n_directions, generator)
+
+
+def with_random_directions(
+    directions: Float64[Tensor, "E D"], n_directions: int, generator: torch.Generator
+) -> Float64[Tensor, "Q D"]:
+    """Return the first directions, and random ones of a typical length if they are too few."""
+    n_found, n_inputs = directions.shape
+    n_more = max(0, n_directions - n_found)
+    drawn = torch.randn(n_more, n_inputs, generator=generator, dtype=torch.float64)
+    size = directions.square().sum(-1).mean().sqrt()
+    return torch.cat((directions, size * nn.functional.normalize(drawn, dim=-1)))[:n_directions]

@@ -5,15 +5,11 @@ GPs, whose outputs share their features; P is a deterministic parameter with Q r
 
     "diagonal"     G(x) = diag(1 + δ(x)),       which keeps the dimension: g(x) ⊙ x + h(x)
     "projected"    G(x) = diag(1 + δ(Px)) P,    and h(Px): project, then warp as above
-    "full"         G(x) = P + Δ(x)              (:mod:`sswim.warps.warp`)
+    "full"         G(x) = P + Δ(x)
 
-Away from its pseudo-points a warp is the identity, or the linear map P.
-
-The general warp: measures of G(x) x + h(x), with a full matrix G(x) of Q rows and D columns.
-
-G(x) = P + Δ(x). P is a deterministic parameter, and the D columns of Δ and h are D + 1 zero-mean
-functions with Q outputs each. So far from the pseudo-points the warp is the linear map P. Outputs
-of one function share its variance: s_d² says how much the d-th input may change the matrix.
+Away from its pseudo-points a warp is the identity, or the linear map P. In a full matrix the D
+columns of Δ and h are D + 1 functions with Q outputs each. Outputs of one function share its
+variance: s_d² says how much the d-th input may change the matrix.
 """
 
 from __future__ import annotations
@@ -39,8 +35,73 @@ from sswim.warps.pseudo_gp import (
     pseudo_gp_moments,
 )
 
+WarpMatrix = Literal["diagonal", "projected", "full"]
+
 MAX_SLOPES = 2**24
 """Largest number of slopes of all entries of the matrices that are held at once: 128 MiB."""
+
+
+@dataclass(frozen=True)
+class WarpFactors(Record):
+    """The tensors that a warp of rows is computed from."""
+
+    gps: tuple[PseudoGPFactors, ...]
+    """Factors of δ = g − 1 and of h: two GPs, or one GP whose two functions they are. If the matrix
+    is full, there are all columns of Δ in place of δ."""
+    projection: Float[Tensor, "*B Q D"] | None = None
+    """P; None for the identity."""
+    is_full: bool = False
+    """Whether the matrix is full."""
+
+
+def warp(factors: WarpFactors, measure: Measure) -> Measure:
+    """Return the measure of g(x) ⊙ x + h(x) for x ~ N(m, diag v), by its first two moments.
+
+        m' = ĝ ⊙ m + ĥ,    v' = m²·v_g + v_h + v·(v_g + ĝ²)
+
+    For a point (v = 0) the warped input is Gaussian with exactly these moments. For the output of
+    another warp they hold if x, g and h are independent, with ĝ, ĥ, v_g and v_h from expected
+    features.
+
+    If the raw input is uncertain with covariance S, then g(x) and h(x) vary with x, and
+    independence would be wrong however small S is. The expected slope
+    J = E ∂(g(x) ⊙ x + h(x))/∂x gives instead
+
+        m' = ĝ ⊙ m + ĥ + diag(S (∂ĝ/∂m)ᵀ),    S' = JSJᵀ,    v' = … + diag(S)·v_g.
+
+    For the other matrices see :func:`sswim.warps.projection.project`, after which the formulas
+    above hold, and :func:`matrix_warp`.
+    """
+    if factors.is_full:
+        return matrix_warp(factors.gps, factors.projection, measure)
+    if factors.projection is not None:
+        measure = project(factors.projection, measure)
+    g, h = _split_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
+    scale = 1 + g.mean  # ĝ
+    mean = scale * measure.mean + h.mean
+    variance = measure.mean.square() * g.variance + h.variance
+    if measure.variance is not None:
+        variance = variance + measure.variance * (g.variance + scale.square())
+    if measure.input_variance is None:
+        return Measure(mean, variance)
+    assert g.slopes is not None
+    assert h.slopes is not None
+    covariance = full_covariance(measure.mean, measure.input_variance)  # S
+    mean = mean + (g.slopes * covariance).sum(-1)
+    variance = variance + covariance.diagonal(dim1=-2, dim2=-1) * g.variance
+    slopes = scale.diag_embed() + measure.mean[..., None] * g.slopes + h.slopes  # J
+    return Measure(mean, variance, slopes @ covariance @ slopes.mT)
+
+
+def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, PseudoGPMoments]:
+    """Return the moments of δ and of h, given those of two GPs or of one GP for both."""
+    if len(moments) == 2:
+        return moments[0], moments[1]
+    [both] = moments
+    means, variances = both.mean.chunk(2, dim=-1), both.variance.chunk(2, dim=-1)
+    slopes = (None, None) if both.slopes is None else both.slopes.chunk(2, dim=-2)
+    g, h = (PseudoGPMoments(*parts) for parts in zip(means, variances, slopes, strict=True))
+    return g, h
 
 
 def matrix_warp(
@@ -52,7 +113,7 @@ def matrix_warp(
 
     For a point (v = 0) the warped input is Gaussian with exactly these moments and independent
     coordinates. For the output of another warp they hold under the independence that
-    :func:`sswim.warps.warp.warp` assumes; the covariances Σ_d Ĝ_qd·Ĝ_rd·v_d of two coordinates are
+    :func:`warp` assumes; the covariances Σ_d Ĝ_qd·Ĝ_rd·v_d of two coordinates are
     left out.
 
     An uncertain raw input with covariance S is passed on by the expected slope J = E ∂(Gx + h)/∂x:
@@ -131,72 +192,6 @@ def _rows_of_projection(
     if projection is None:
         return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
     return projection.mT[..., None, :, :]
-
-
-WarpMatrix = Literal["diagonal", "projected", "full"]
-
-
-@dataclass(frozen=True)
-class WarpFactors(Record):
-    """The tensors that a warp of rows is computed from."""
-
-    gps: tuple[PseudoGPFactors, ...]
-    """Factors of δ = g − 1 and of h: two GPs, or one GP whose two functions they are. If the matrix
-    is full, there are all columns of Δ in place of δ."""
-    projection: Float[Tensor, "*B Q D"] | None = None
-    """P; None for the identity."""
-    is_full: bool = False
-    """Whether the matrix is full."""
-
-
-def warp(factors: WarpFactors, measure: Measure) -> Measure:
-    """Return the measure of g(x) ⊙ x + h(x) for x ~ N(m, diag v), by its first two moments.
-
-        m' = ĝ ⊙ m + ĥ,    v' = m²·v_g + v_h + v·(v_g + ĝ²)
-
-    For a point (v = 0) the warped input is Gaussian with exactly these moments. For the output of
-    another warp they hold if x, g and h are independent, with ĝ, ĥ, v_g and v_h from expected
-    features.
-
-    If the raw input is uncertain with covariance S, then g(x) and h(x) vary with x, and
-    independence would be wrong however small S is. The expected slope
-    J = E ∂(g(x) ⊙ x + h(x))/∂x gives instead
-
-        m' = ĝ ⊙ m + ĥ + diag(S (∂ĝ/∂m)ᵀ),    S' = JSJᵀ,    v' = … + diag(S)·v_g.
-
-    For the other matrices see :func:`sswim.warps.projection.project`, after which the formulas
-    above hold, and :func:`sswim.warps.warp.matrix_warp`.
-    """
-    if factors.is_full:
-        return matrix_warp(factors.gps, factors.projection, measure)
-    if factors.projection is not None:
-        measure = project(factors.projection, measure)
-    g, h = _split_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
-    scale = 1 + g.mean  # ĝ
-    mean = scale * measure.mean + h.mean
-    variance = measure.mean.square() * g.variance + h.variance
-    if measure.variance is not None:
-        variance = variance + measure.variance * (g.variance + scale.square())
-    if measure.input_variance is None:
-        return Measure(mean, variance)
-    assert g.slopes is not None
-    assert h.slopes is not None
-    covariance = full_covariance(measure.mean, measure.input_variance)  # S
-    mean = mean + (g.slopes * covariance).sum(-1)
-    variance = variance + covariance.diagonal(dim1=-2, dim2=-1) * g.variance
-    slopes = scale.diag_embed() + measure.mean[..., None] * g.slopes + h.slopes  # J
-    return Measure(mean, variance, slopes @ covariance @ slopes.mT)
-
-
-def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, PseudoGPMoments]:
-    """Return the moments of δ and of h, given those of two GPs or of one GP for both."""
-    if len(moments) == 2:
-        return moments[0], moments[1]
-    [both] = moments
-    means, variances = both.mean.chunk(2, dim=-1), both.variance.chunk(2, dim=-1)
-    slopes = (None, None) if both.slopes is None else both.slopes.chunk(2, dim=-2)
-    g, h = (PseudoGPMoments(*parts) for parts in zip(means, variances, slopes, strict=True))
-    return g, h
 
 
 class WarpLayer(nn.Module):
