@@ -25,24 +25,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "sswim"
 
 CARRIES = {
-    "base": "records of tensors, files, Cholesky",
+    "base": "records of tensors, Cholesky, checks",
+    "files": "files that are complete or absent, sealed files",
     "distributed": "processes and their shares of the rows",
-    "neighbours": "searches for the nearest rows",
+    "search": "the nearest rows",
     "rows": "source → chunks → summary → standardised rows",
-    "model": "warped measures → expected features → observations",
-    "posterior": "statistics → posterior → prediction → mixture",
+    "kernels": "frequencies → expected features; exact kernels",
+    "warps": "pseudo-data → warped measures; output warp, noise",
+    "members": "start → train → leave out → condition → predict",
+    "ensemble": "plan → members → weights → mixture",
     "insight": "relevance, local metric, effects",
     "conformal": "intervals with a guarantee, signs of drift",
-    "training": "objective → exact gradient → trained members",
-    "recipe": "plan → draw, train, combine members",
     "surrogate": "exact GPs on warped inputs, for few rows",
     "tables": "frames, Parquet, CSV → schema → source of rows",
-    "estimator": "SSWIMRegressor: fit, predict, save, load",
+    "estimator": "the estimators: fit, predict, save, load",
     "maps": "grids, files of maps, blocks",
-    "plotting": "figures and pages",
+    "plotting": "figures",
     "report": "scores, charts → one page",
     "integrations": "sswim inside other libraries",
-    "lab": "peers, data sets, benches, the paper",
     "cli": "the command sswim",
 }
 """The data that flow through each room."""
@@ -93,14 +93,14 @@ def _imported_rooms(tree: ast.Module) -> list[str]:
 
 def draw(rooms: list[Room]) -> Figure:
     """Draw the rooms from top to bottom, with their imports at the right."""
-    figure = Figure(figsize=(8.2, 0.82 * len(rooms) + 0.4), layout="constrained")
+    figure = Figure(figsize=(9.4, 0.82 * len(rooms) + 0.4), layout="constrained")
     axes = figure.subplots()
     heights = {room.name: -number for number, room in enumerate(rooms)}
     for room in rooms:
         _draw_box(axes, room, heights[room.name])
         for other, count in room.imports.items():
             _draw_import(axes, heights[room.name], heights[other], count)
-    axes.set_xlim(-0.1, 8.3)
+    axes.set_xlim(-0.1, 9.5)
     axes.set_ylim(-len(rooms) + 0.45, 0.55)
     axes.set_axis_off()
     return figure
@@ -117,7 +117,8 @@ def _draw_box(axes: Axes, room: Room, height: float) -> None:
     )
     axes.add_patch(box)
     axes.text(0.15, height + 0.1, room.name, fontsize=12, fontweight="bold", va="center")
-    size = f"{room.n_modules} modules, {room.n_lines:,} lines"
+    plural = "module" if room.n_modules == 1 else "modules"
+    size = f"{room.n_modules} {plural}, {room.n_lines:,} lines"
     axes.text(6.25, height + 0.1, size, fontsize=9, ha="right", va="center", color="#555555")
     axes.text(0.15, height - 0.18, CARRIES[room.name], fontsize=9.5, va="center")
 
