@@ -1,3 +1,5 @@
+"""The commands ``sswim calibrate`` and ``sswim monitor``, and conformal predictions."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,6 +11,7 @@ from builders.commands import FAST, invoke, prices
 
 from sswim import load
 from sswim.cli.evaluate import DRIFTED
+from sswim.tables import read_table, write_table
 
 
 @pytest.fixture(scope="module")
@@ -36,30 +39,23 @@ def calibrated(folder: Path) -> Path:
     return out
 
 
-def test_predictions_are_conformal_after_calibration(folder: Path, calibrated: Path) -> None:
-    out = folder / "predicted.parquet"
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_predictions_are_conformal_after_calibration(
+    suffix: str, folder: Path, calibrated: Path
+) -> None:
+    table, out = folder / f"new{suffix}", folder / f"predicted{suffix}"
+    write_table(pq.read_table(folder / "new.parquet"), table)
     options = ("--out", out, "--level", "0.8", "--conformal")
-    result = invoke("predict", calibrated, folder / "new.parquet", *options)
+    result = invoke("predict", calibrated, table, *options)
     assert result.exit_code == 0, result.output
-    written = pq.read_table(out)
-    model = load(calibrated)
-    expected = model.predict_interval(folder / "new.parquet", 0.8, method="conformal")
-    found = [written[name].to_numpy() for name in ("lower", "upper", "median", "mean")]
-    assert np.array_equal(found[:2], expected)
-    assert np.all((found[0] <= found[2]) & (found[2] <= found[1]))
-    assert np.array_equal(found[3], model.predict(folder / "new.parquet"))
-
-
-def test_a_csv_file_gets_the_same_conformal_intervals(folder: Path, calibrated: Path) -> None:
-    pq.read_table(folder / "new.parquet").to_pandas().to_csv(folder / "new.csv", index=False)
-    out = folder / "predicted.csv"
-    options = ("--out", out, "--level", "0.8", "--conformal")
-    assert invoke("predict", calibrated, folder / "new.csv", *options).exit_code == 0
-    first = out.read_text().splitlines()[1].split(",")
-    lower, upper = load(calibrated).predict_interval(
-        folder / "new.parquet", 0.8, method="conformal"
+    written, model = read_table(out), load(calibrated)
+    lower, upper, median, mean = (
+        written[name].to_numpy() for name in ("lower", "upper", "median", "mean")
     )
-    assert [float(each) for each in first[-2:]] == pytest.approx([lower[0], upper[0]])
+    expected = model.predict_interval(table, 0.8, method="conformal")
+    np.testing.assert_allclose((lower, upper), expected, rtol=1e-12)
+    assert np.all((lower <= median) & (median <= upper))
+    np.testing.assert_allclose(mean, model.predict(table), rtol=1e-12)
 
 
 def test_a_model_that_is_not_calibrated_says_what_to_do(folder: Path) -> None:

@@ -1,3 +1,5 @@
+"""The command ``sswim demo``."""
+
 from __future__ import annotations
 
 import io
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.commands import invoke
 from matplotlib import pyplot as plt
 from PIL import Image
 from rich.console import Console
@@ -38,24 +41,27 @@ class Outcome:
     folder: Path
 
 
-def without_ensemble(depth: int | Auto) -> BaseRegressor:
-    """Return a regressor of the demo, or one that is hardly trained instead of the ensemble."""
-    if depth != "auto":
-        return demo_regressor(depth)
+def hardly_trained(depth: int | Auto) -> BaseRegressor:
     return make_estimator(depth=0, n_components=16, max_iter=2, random_state=0)
 
 
-def run_in(folder: Path) -> Outcome:
-    stream = io.StringIO()
-    return Outcome(run_demo(folder, Console(file=stream, width=80)), stream.getvalue(), folder)
+def without_ensemble(depth: int | Auto) -> BaseRegressor:
+    """Return a regressor of the demo, or one that is hardly trained instead of the ensemble."""
+    return hardly_trained(depth) if depth == "auto" else demo_regressor(depth)
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Run the demo once, without the ensemble, which takes most of its time."""
+    return run_in(tmp_path_factory.mktemp("demo"), without_ensemble)
+
+
+def run_in(folder: Path, make: Any = demo_regressor) -> Outcome:
+    stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "demo_regressor", without_ensemble)
-        return run_in(tmp_path_factory.mktemp("demo"))
+        patch.setattr(demo, "demo_regressor", make)
+        results = run_demo(folder, Console(file=stream, width=80))
+    return Outcome(results, stream.getvalue(), folder)
 
 
 def check_scores(stationary: DemoResult, warped: Sequence[DemoResult]) -> None:
@@ -87,10 +93,14 @@ def test_scores_and_paths_are_printed(outcome: Outcome) -> None:
         assert f"Wrote {outcome.folder / name}\n" in outcome.printed
 
 
-def test_only_the_picture_and_the_page_are_written(outcome: Outcome) -> None:
-    written = sorted(path.name for path in outcome.folder.iterdir())
-    assert written == ["demo.html", "demo.png"]
-    assert not plt.get_fignums()
+def test_only_the_picture_and_the_page_are_written_into_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "demo_regressor", hardly_trained)
+    figures, folder = plt.get_fignums(), tmp_path / "new" / "folder"
+    assert invoke("demo", "--out", folder).exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png"]
+    assert plt.get_fignums() == figures
 
 
 def test_the_picture_has_a_size_to_read_it_at_and_is_not_blank(outcome: Outcome) -> None:
@@ -122,13 +132,6 @@ def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(OWN_TABLE_CODE, names)
     assert len(OWN_TABLE_CODE.splitlines()) == 3
     assert np.all(names["lower"] < names["upper"])
-
-
-def test_rows_are_drawn_again_from_the_same_seed() -> None:
-    (X, y), (again_X, again_y) = (draw_rows(50, torch.Generator().manual_seed(3)) for _ in range(2))
-    np.testing.assert_array_equal(X, again_X)
-    np.testing.assert_array_equal(y, again_y)
-    assert 0 <= X.min() < X.max() < 3
 
 
 def test_a_missing_folder_raises_an_error_before_any_work(tmp_path: Path) -> None:

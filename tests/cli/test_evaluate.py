@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, invoke, prices, write_price_model, write_prices
+from builders.commands import FAST, invoke, prices
 from builders.maps import sphere_rows
 
 from sswim.cli.options import load_model
@@ -16,16 +16,6 @@ from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import permutation_importance
 from sswim.maps import evaluate_table_blocks
 from sswim.tables import write_table
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_prices(tmp_path)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return write_price_model(tmp_path)
 
 
 def test_scores_are_those_of_python(model: Path, table: Path) -> None:
@@ -53,7 +43,9 @@ def test_evaluate_scores_whole_tables_and_chunks_alike(
 
 
 @pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
-def test_missing_values_are_imputed_or_left_out(model: Path, tmp_path: Path, memory: str) -> None:
+def test_missing_values_are_imputed_refused_or_left_out(
+    model: Path, tmp_path: Path, memory: str
+) -> None:
     rows = prices(10).to_pydict()
     rows["x"][3] = None
     path = tmp_path / "gaps.parquet"
@@ -62,24 +54,17 @@ def test_missing_values_are_imputed_or_left_out(model: Path, tmp_path: Path, mem
     assert imputed.exit_code == 0
     assert "Left out" not in imputed.stderr
     assert "on 10 rows of" in " ".join(imputed.stdout.split())
-    kept = invoke("evaluate", model, path, "--drop-missing", "--memory", memory)
-    assert kept.exit_code == 0
-    assert "Left out 1 of 10 rows" in kept.stderr
-    assert "on 9 rows of" in " ".join(kept.stdout.split())
-
-
-@pytest.mark.parametrize("memory", ["2GiB", "0"])
-def test_missing_targets_are_an_error_or_left_out(model: Path, tmp_path: Path, memory: str) -> None:
-    rows = prices(10).to_pydict()
-    rows["price"][3] = None
-    path = tmp_path / "gaps.parquet"
+    rows["price"][5] = None
     pq.write_table(pa.table(rows), path)
     refused = invoke("evaluate", model, path, "--memory", memory)
     assert refused.exit_code == 1
     assert "Got 1 of 10 rows without one in column 'price'" in " ".join(refused.stderr.split())
-    kept = invoke("evaluate", model, path, "--drop-missing-target", "--memory", memory)
-    assert kept.exit_code == 0
-    assert "Left out 1 of 10 rows" in kept.stderr
+    for option, n_rows in (("--drop-missing-target", 9), ("--drop-missing", 8)):
+        options = ("--drop-missing-target", option, "--memory", memory)
+        kept = invoke("evaluate", model, path, *options)
+        assert kept.exit_code == 0
+        assert f"Left out {10 - n_rows} of 10 rows" in kept.stderr
+        assert f"on {n_rows} rows of" in " ".join(kept.stdout.split())
 
 
 def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
@@ -97,13 +82,10 @@ def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
     assert f"{found.n_blocks} blocks" in scored.stdout
 
 
-def test_blocks_need_coordinates(model: Path, table: Path) -> None:
-    refused = invoke("evaluate", model, table, "--blocks", "1")
-    assert refused.exit_code == 1
-    assert "give coordinates, or --coordinates" in refused.stderr
-
-
-def test_importance_is_a_table_of_columns(model: Path, table: Path) -> None:
+def test_importance_is_a_table_of_columns(
+    model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permutation, "MAX_ROWS", 20)
     shown = invoke("evaluate", model, table, "--importance")
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.index("coverage of 90%") < shown.stdout.index("±")  # scores come first
@@ -114,18 +96,4 @@ def test_importance_is_a_table_of_columns(model: Path, table: Path) -> None:
         assert f" {column.name} " in line
         assert f"{column.rmse.mean:+.3g} ± {column.rmse.deviation:.1g}" in line
         assert f"{column.mnlp.mean:+.3g} ± {column.mnlp.deviation:.1g}" in line
-    assert "(60 rows)" in " ".join(shown.stdout.split())
-
-
-def test_importance_says_how_many_rows_it_used(
-    model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(permutation, "MAX_ROWS", 20)
-    shown = invoke("evaluate", model, table, "--importance")
     assert "(20 of 60 rows)" in " ".join(shown.stdout.split())
-
-
-def test_importance_and_blocks_are_two_commands(model: Path, table: Path) -> None:
-    refused = invoke("evaluate", model, table, "--importance", "--blocks", "1")
-    assert refused.exit_code == 1
-    assert "give one at a time" in refused.stderr

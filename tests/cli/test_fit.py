@@ -7,15 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, fit_prices, invoke, prices, write_prices
+from builders.commands import FAST, fit_prices, invoke, prices
+from typer.testing import Result
 
 from sswim import load
 from sswim.tables import read_table, write_table
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_prices(tmp_path)
 
 
 def test_fit_writes_a_model_that_python_reads(table: Path, tmp_path: Path) -> None:
@@ -42,40 +38,34 @@ def test_densities_have_their_options(table: Path, tmp_path: Path) -> None:
     assert "tanh" in told
 
 
-def test_rows_with_missing_values_are_imputed_or_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
+def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path, memory: str) -> None:
     rows = prices().to_pydict()
-    rows["x"][3] = rows["colour"][5] = None
     path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
-    pq.write_table(pa.table(rows), path)
-    imputed = fit_prices(path, out)
+
+    def fit(*options: str) -> Result:
+        pq.write_table(pa.table(rows), path)
+        return fit_prices(path, out, "--memory", memory, *options)
+
+    rows["x"][3] = rows["colour"][5] = None
+    imputed = fit()
     assert imputed.exit_code == 0
     assert "Left out" not in imputed.stderr
     assert "from 60 rows" in imputed.stdout
-    assert load(out).n_samples_seen_ == 60
-    fitted = fit_prices(path, out, "--drop-missing")
-    assert fitted.exit_code == 0
-    assert "Left out 2 of 60 rows with missing values." in fitted.stderr
-    assert "from 58 rows" in fitted.stdout
-    assert fit_prices(path, out, "--drop-missing", "--memory", "0").exit_code == 0
-    assert load(out).n_samples_seen_ == 58
-
-
-def test_rows_without_a_target_are_an_error_or_left_out(tmp_path: Path) -> None:
-    rows = prices().to_pydict()
-    rows["price"][3] = rows["x"][5] = None
-    path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
-    pq.write_table(pa.table(rows), path)
-    for memory in ("2GiB", "0"):  # read whole, and in chunks
-        refused = fit_prices(path, out, "--memory", memory)
-        assert refused.exit_code == 1
-        message = "Got 1 of 60 rows without one in column 'price'; leave such rows out with"
-        assert message in " ".join(refused.stderr.split())
-        assert not out.exists()
-    fitted = fit_prices(path, out, "--drop-missing-target")
-    assert "Left out 1 of 60 rows with missing values." in fitted.stderr
-    assert load(out).n_samples_seen_ == 59
-    assert fit_prices(path, out, "--drop-missing-target", "--memory", "0").exit_code == 0
-    assert load(out).n_samples_seen_ == 59
+    out.unlink()
+    rows["price"][8] = None
+    refused = fit()
+    assert refused.exit_code == 1
+    message = "Got 1 of 60 rows without one in column 'price'; leave such rows out with"
+    assert message in " ".join(refused.stderr.split())
+    assert not out.exists()
+    for options, n_rows in (((), 59), (("--drop-missing",), 57)):
+        fitted = fit("--drop-missing-target", *options)
+        assert fitted.exit_code == 0
+        assert load(out).n_samples_seen_ == n_rows
+        if memory != "0":  # chunks are counted as they are read
+            assert f"Left out {60 - n_rows} of 60 rows with missing values." in fitted.stderr
+        assert f"from {n_rows} rows" in fitted.stdout
 
 
 def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:

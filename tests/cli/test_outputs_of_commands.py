@@ -8,17 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.commands import fit_prices, invoke, prices, write_price_model, write_prices
+from builders.commands import fit_prices, invoke, prices, write_price_model
 from typer.testing import Result
 
 from sswim import load
 from sswim.estimator import BaseRegressor
 from sswim.tables import write_table
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_prices(tmp_path)
 
 
 @pytest.fixture

@@ -8,21 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import invoke, prices, write_price_model, write_prices
+from builders.commands import invoke, prices
 
 from sswim.tables import read_table, write_table
 
 PREDICTED = ("mean", "std", "median", "lower", "upper")
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_prices(tmp_path)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return write_price_model(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
@@ -54,9 +44,7 @@ def test_options_of_csv_files_count(model: Path, tmp_path: Path) -> None:
 
 
 def test_unknown_categories_are_told_and_predicted(model: Path, tmp_path: Path) -> None:
-    rows = prices(5)
-    rows = rows.set_column(2, "colour", pa.array(["mauve"] * 5))
-    write_table(rows, tmp_path / "new.csv")
+    write_table(prices(5).set_column(2, "colour", pa.array(["mauve"] * 5)), tmp_path / "new.csv")
     result = invoke("predict", model, tmp_path / "new.csv", "--out", tmp_path / "out.csv")
     assert result.exit_code == 0
     assert "Warning" in result.output

@@ -7,22 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import invoke, prices, write_price_model, write_prices
+from builders.commands import invoke, prices
 
 from sswim.cli.options import load_model
 from sswim.estimator.evaluation import evaluate
 from sswim.report.content import number
 from sswim.tables import write_table
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    return write_prices(tmp_path)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return write_price_model(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
