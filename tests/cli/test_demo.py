@@ -28,8 +28,7 @@ from sswim.cli.demo import (
     draw_rows,
     run_demo,
 )
-from sswim.estimator import BaseRegressor, make_estimator
-from sswim.estimator.settings import Auto
+from sswim.estimator import BaseRegressor, WarpedGPRegressor
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,15 @@ class Outcome:
     folder: Path
 
 
-def hardly_trained(depth: int | Auto) -> BaseRegressor:
-    return make_estimator(depth=0, n_components=16, max_iter=2, random_state=0)
+def hardly_trained(depth: int | None) -> BaseRegressor:
+    return WarpedGPRegressor(
+        depth=depth or 0, n_components=16, n_pseudo=4, max_iter=2, random_state=0
+    )
 
 
-def without_ensemble(depth: int | Auto) -> BaseRegressor:
+def without_ensemble(depth: int | None) -> BaseRegressor:
     """Return a regressor of the demo, or one that is hardly trained instead of the ensemble."""
-    return hardly_trained(depth) if depth == "auto" else demo_regressor(depth)
+    return hardly_trained(depth) if depth is None else demo_regressor(depth)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> N
 
 
 def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(make_estimator, n_components=32, n_pseudo=8, max_iter=2)
+    quick = partial(WarpedGPRegressor, n_components=32, n_pseudo=8, max_iter=2)
     monkeypatch.setattr(sswim, "SSWIMRegressor", quick)
     X, y = draw_rows(40, torch.Generator().manual_seed(0))
     table = pytest.importorskip("pandas").DataFrame({"x": X[:, 0], "y": y})

@@ -49,10 +49,11 @@ def test_models_without_names_or_of_several_targets_are_for_python(
         (x, x, "predicts one target"),
     ):
         make_estimator(**QUICK).fit(inputs, targets).save(model)
-        assert invoke("info", model).exit_code == 0
         refused = predict(model, table)
         assert refused.exit_code == 1
         assert words in " ".join(refused.output.split())
+    make_estimator(**QUICK).fit(x.to_numpy(), x["x"]).save(model)
+    assert invoke("info", model).exit_code == 0
     make_estimator(**QUICK).fit(x, x[["x"]]).save(model)
     assert predict(model, table).exit_code == 0
 

@@ -18,7 +18,7 @@ with prior weights w_t, which leave R_t = (1 + t)^{−1/4} for later rows:
 where the average is over strategies. The evidence starts at one, and without a change its
 expectation stays one. By Ville's inequality the probability that it *ever* reaches 1/α is at most
 α. The heavy tail of the prior keeps the cost of a late change small: 1.25 log t. Strategies and
-prior are the quickest of those that docs/conformal.md compares.
+prior are the quickest of those that docs/monitoring.md compares.
 """
 
 from __future__ import annotations
