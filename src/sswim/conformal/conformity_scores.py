@@ -30,7 +30,7 @@ _SMALLEST = 1e-9
 """Smallest spread, in units of the targets' spread: scores are divided by it."""
 
 NEAREST = 5
-"""Number of nearest rows over which the distance is averaged; docs/monitoring.md compares others."""
+"""Number of nearest rows averaged over; docs/monitoring.md compares others."""
 
 _LARGEST = 1e100
 """Largest standardised input; the square of a larger one may overflow."""
