@@ -56,7 +56,7 @@ class Measured:
         architecture = Architecture(depth=1, n_frequencies=self.features // 2, n_pseudo=self.pseudo)
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(self.pseudo, self.columns, generator=generator, dtype=torch.float64)
-        factors, _ = start(architecture, x, 1, generator).condition()
+        factors, _ = start(architecture, x, 1, generator).factors()
         total = total_statistics(factors, as_rows(x, x[:, 0]))
         return 8 * sum(tensor.numel() for tensor in (*factors.tensors(), *total.tensors()))
 

@@ -54,7 +54,7 @@ def exact_prediction(model: SSWIM, rows: Rows, inputs: Measure) -> Prediction:
     Two GPs of zero mean, of the targets and of targets that are all one, make one with an unknown
     constant mean.
     """
-    factors, _ = model.condition()
+    factors, _ = model.factors()
     known, points = (
         warped_measures(factors, each)[-1].mean.double().numpy() for each in (rows.inputs, inputs)
     )

@@ -70,7 +70,7 @@ def small_gp(
         known: Whether rows have a known variance of their noise as well.
     """
     members = bent_members(generator, kinds, n_inputs)
-    factors = members.condition()[0].map(torch.clone)
+    factors = members.factors()[0].map(torch.clone)
     if noise is not None:
         factors = replace(factors, noise=torch.full_like(factors.noise, noise))
     return condition(factors, members.kinds, small_rows(generator, n_rows, n_inputs, known=known))
@@ -93,7 +93,7 @@ def bent_map(generator: torch.Generator) -> TargetMap:
     low, high = torch.tensor([[-2.0], [2.5]], dtype=torch.float64)
     warp.set_range(low, high)
     centre, spread = torch.tensor([3.0, 0.7], dtype=torch.float64)
-    return TargetMap(centre, spread, warp.condition()[0].map(torch.clone))
+    return TargetMap(centre, spread, warp.factors()[0].map(torch.clone))
 
 
 def small_surrogate(gp: ExactMembers, target_map: TargetMap | None = None) -> Surrogate:

@@ -26,7 +26,7 @@ def random_moments(generator: torch.Generator, *shape: int) -> tuple[Tensor, Ten
 def unwarping(kind: OutputWarpName, n_terms: int, generator: torch.Generator) -> Map:
     """Return the inverse of a random output warp of one target."""
     with torch.no_grad():
-        output = random_warp(kind, n_terms, generator, n_targets=1, spread=0.3).condition()[0]
+        output = random_warp(kind, n_terms, generator, n_targets=1, spread=0.3).factors()[0]
     return lambda z: output.inverse(z[..., None])[..., 0]
 
 

@@ -38,8 +38,8 @@ def warped(generator: torch.Generator) -> Mixture:
     with torch.no_grad():
         maps = [
             OutputMap(),
-            random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.4).condition()[0],
-            random_warp("tanh", 3, generator, n_targets=2, spread=0.4).condition()[0],
+            random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.4).factors()[0],
+            random_warp("tanh", 3, generator, n_targets=2, spread=0.4).factors()[0],
         ]
     members = tuple(Density(prediction(generator), output, scaling) for output in maps)
     return mix(members, equal_weights(len(members)))
@@ -169,7 +169,7 @@ def test_quantiles_of_warped_members_invert_the_cumulative(
 def students(generator: torch.Generator) -> Mixture:
     """A Gaussian member and two Student-t members, one of them with an output warp."""
     with torch.no_grad():
-        output = random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.3).condition()[0]
+        output = random_warp("sinh-arcsinh", 2, generator, n_targets=2, spread=0.3).factors()[0]
     predictions = [prediction(generator) for _ in range(3)]
     for number, degrees in ((1, 9.0), (2, 30.0)):
         each = torch.full((5, 2), degrees, dtype=torch.float64)
@@ -230,7 +230,7 @@ def densities(generator: torch.Generator) -> list[Density]:
     """Members of every form, those of the same form not next to each other."""
     with torch.no_grad():
         maps = [
-            random_warp(kind, 2, generator, n_targets=2, spread=0.4).condition()[0]
+            random_warp(kind, 2, generator, n_targets=2, spread=0.4).factors()[0]
             for kind in ("sinh-arcsinh", "tanh", "sinh-arcsinh", "tanh")
         ]
     outputs = [*maps, OutputMap(), OutputMap(), maps[0]]

@@ -22,7 +22,7 @@ def field(sample: torch.Tensor, generator: torch.Generator) -> NoiseField:
 def test_noise_starts_constant_and_all_rows_weigh_the_same(
     field: NoiseField, sample: torch.Tensor
 ) -> None:
-    factors, _ = field.condition()
+    factors, _ = field.factors()
     assert torch.equal(log_noise_ratio(factors, Measure(sample)), torch.zeros(200, 1).double())
     assert torch.equal(factors.temper, torch.zeros(1).double())
     assert factors.frequencies.shape == (SMALL.n_noise_frequencies, 2)
@@ -33,7 +33,7 @@ def test_a_fit_finds_the_minimum_of_its_loss(field: NoiseField, sample: torch.Te
     truth = 0.8 * sample[:, :1] - 0.5
 
     def loss() -> torch.Tensor:
-        return (log_noise_ratio(field.condition()[0], Measure(sample)) - truth).square().mean()
+        return (log_noise_ratio(field.factors()[0], Measure(sample)) - truth).square().mean()
 
     before = loss().item()
     fit_noise_field(field, lambda: loss().backward())

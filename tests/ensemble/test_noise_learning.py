@@ -36,7 +36,7 @@ def test_the_true_noise_is_found(generator: torch.Generator) -> None:
     rows = noisy_rows(generator, 1500, growth=0.8)
     model = trained(rows, generator)
     (noisy,) = learn_noise([model], rows, rows.inputs.mean, generator)
-    factors = noisy.condition()[0]
+    factors = noisy.factors()[0]
     assert factors.noise is not None
     inputs = as_rows(torch.linspace(-1.8, 1.8, 50)[:, None], torch.zeros(50)).inputs
     learnt = 0.5 * (noisy.log_noise + log_noise_ratio(factors.noise, inputs))[:, 0]
@@ -48,7 +48,7 @@ def test_the_true_noise_is_found(generator: torch.Generator) -> None:
 def test_constant_noise_stays_nearly_constant(generator: torch.Generator) -> None:
     rows = noisy_rows(generator, 1500, growth=0.0)
     (noisy,) = learn_noise([trained(rows, generator)], rows, rows.inputs.mean, generator)
-    factors = noisy.condition()[0]
+    factors = noisy.factors()[0]
     assert factors.noise is not None
     assert log_noise_ratio(factors.noise, rows.inputs).std() < 0.15
 
@@ -146,7 +146,7 @@ def test_features_may_be_in_single_precision(generator: torch.Generator) -> None
         each = Rows(rows.inputs.to(dtype=dtype), rows.targets)
         seeded = torch.Generator().manual_seed(0)
         (noisy,) = learn_noise([model], each, rows.inputs.mean, seeded)
-        factors = noisy.condition()[0].noise
+        factors = noisy.factors()[0].noise
         assert factors is not None
         ratios.append(log_noise_ratio(factors, each.inputs).detach())
     assert torch.allclose(ratios[0], ratios[1], atol=1e-2)

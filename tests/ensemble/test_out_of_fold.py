@@ -161,7 +161,7 @@ def test_a_noise_field_means_the_same_for_predictors(
     field = start_noise_field(model.architecture, 2, rows.inputs.mean, generator)
     for parameter in field.parameters():
         parameter.add_(0.3 * normal(generator, *parameter.shape))
-    ratio = log_noise_ratio(field.condition()[0], rows.take(fold).inputs)
+    ratio = log_noise_ratio(field.factors()[0], rows.take(fold).inputs)
     noisy = with_noise_field(model, field)
     expected = by_hand(noisy, rows, fold).log_density(rows.targets[fold])
     assert ratio.std() > 0.01

@@ -35,7 +35,7 @@ def learnt_ratio(
 ) -> torch.Tensor:
     field = learn_shared_noise(inputs, rows, None, stacking, ARCHITECTURE, inputs.mean, generator)
     assert not field.temper.any()  # the means do not change
-    return log_noise_ratio(field.condition()[0], inputs)
+    return log_noise_ratio(field.factors()[0], inputs)
 
 
 def test_noise_that_grows_is_found(generator: torch.Generator) -> None:

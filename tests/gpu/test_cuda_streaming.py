@@ -38,7 +38,7 @@ def test_a_chunk_without_rows_adds_nothing(generator: torch.Generator) -> None:
     assert torch.allclose(backward(model, [empty, rows, empty], MAP), value)
     for name, gradient in gradients(model).items():
         assert relative_error(gradient, expected[name]) < 1e-8, name
-    factors, _ = model.condition()
+    factors, _ = model.factors()
     for tensor in total_statistics(factors, [empty]).tensors():
         assert not tensor.any()
 

@@ -59,7 +59,7 @@ def test_features_are_those_of_the_model(depth: int, generator: torch.Generator)
         gp.pseudo_targets.copy_(normal(generator, *gp.pseudo_targets.shape))
         other.pseudo_targets.copy_(gp.pseudo_targets)
     model.spectrum.log_length_scales.fill_(kernel.lengthscale.log().item())
-    features = row_features(model.condition()[0], Measure(x))
+    features = row_features(model.factors()[0], Measure(x))
     assert torch.allclose(kernel(x).to_dense(), features @ features.mT, atol=1e-12)
 
 

@@ -32,7 +32,7 @@ def random_density(
     widest: float = 1.0,
 ) -> Density:
     with torch.no_grad():
-        output = random_warp(kind, n_terms, generator, spread=spread).condition()[0]
+        output = random_warp(kind, n_terms, generator, spread=spread).factors()[0]
     return Density(random_prediction(generator, n, widest), output, SCALING)
 
 
@@ -244,7 +244,7 @@ def make_map(kind: OutputWarpName, n_terms: int, generator: torch.Generator) -> 
     with torch.no_grad():
         if kind == "none":
             return OutputMap()
-        return random_warp(kind, n_terms, generator, spread=0.3).condition()[0]
+        return random_warp(kind, n_terms, generator, spread=0.3).factors()[0]
 
 
 @pytest.mark.parametrize(("kind", "n_terms"), STUDENTS)

@@ -44,7 +44,7 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     model = small_model(rows, generator, depth=2, **density)
     if model.noise_field is not None:
         model.noise_field.temper.copy_(torch.tensor([0.5, 1.0]))
-    factors = model.condition()[0]
+    factors = model.factors()[0]
     features = row_features(factors, rows.inputs)
     targets, log_slope = factors.output.forward(rows.targets)
     precision = log_precision(factors, rows.inputs)

@@ -29,7 +29,7 @@ def model(generator: torch.Generator) -> SSWIM:
 def rows(model: SSWIM, generator: torch.Generator, request: pytest.FixtureRequest) -> NeighbourRows:
     rows = small_rows(generator, N_ROWS, 2, weighted=True, uncertain=request.param)
     with torch.no_grad():
-        return neighbour_rows(model.condition()[0], rows, model.noise() / model.signal())
+        return neighbour_rows(model.factors()[0], rows, model.noise() / model.signal())
 
 
 @pytest.fixture

@@ -96,8 +96,8 @@ def test_every_record_of_a_batch_is_that_of_its_members(
 ) -> None:
     models, each, rows = members(generator, own=own, extras=extras, **shape, **DENSITIES[density])
     batch = stack_models(models)
-    factors, prior_of_batch = batch.condition()
-    conditioned = [model.condition() for model in models]
+    factors, prior_of_batch = batch.factors()
+    conditioned = [model.factors() for model in models]
     assert_same(factors, [pair[0] for pair in conditioned])
     assert_same(prior_of_batch, [pair[1] for pair in conditioned])
     pairs = [(pair[0], given) for pair, given in zip(conditioned, each, strict=True)]
@@ -177,13 +177,13 @@ def test_members_may_have_more_than_one_axis(generator: torch.Generator) -> None
 def test_expected_quadratics_of_a_batch(own: bool, generator: torch.Generator) -> None:
     models, each, rows = members(generator, own=own, extras=True)
     measures = [
-        warped_measures(model.condition()[0], given.inputs)[-1]
+        warped_measures(model.factors()[0], given.inputs)[-1]
         for model, given in zip(models, each, strict=True)
     ]
     root = normal(generator, MEMBERS, 12, 12)
     forms = root @ root.mT
     batch = stack_models(models)
-    top = warped_measures(batch.condition()[0], rows.inputs)[-1]
+    top = warped_measures(batch.factors()[0], rows.inputs)[-1]
     expected = [
         expected_quadratic(model.spectrum.frequencies(), measure, form)
         for model, measure, form in zip(models, measures, forms, strict=True)
@@ -200,8 +200,8 @@ def test_output_maps_of_a_batch_are_inverted(
     kind: OutputWarpName, own: bool, generator: torch.Generator
 ) -> None:
     models, each, rows = members(generator, own=own, extras=True, output_warp=kind)
-    maps = [model.condition()[0].output for model in models]
-    together = stack_models(models).condition()[0].output
+    maps = [model.factors()[0].output for model in models]
+    together = stack_models(models).factors()[0].output
     inverses = [one.inverse(given.targets) for one, given in zip(maps, each, strict=True)]
     assert_close(together.inverse(rows.targets), torch.stack(inverses))
 

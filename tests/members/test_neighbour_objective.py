@@ -86,7 +86,7 @@ def test_it_is_the_leave_one_out_density_of_exact_gps(
     model = make(rows, generator, **changes)
     if model.noise_field is not None:
         model.noise_field.temper.fill_(1.0)
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     ours = neighbour_objective(model, rows, all_others(rows), prior_weight=0.5)
     weight = torch.ones(14, dtype=torch.float64) if rows.weight is None else rows.weight
     total = 0.5 * prior.warps + prior.density

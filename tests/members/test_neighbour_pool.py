@@ -41,7 +41,7 @@ def test_neighbours_are_the_nearest_other_rows_in_the_warped_space(
     model = neighbour_model(rows, generator, n_neighbors=4, depth=1)
     pool = PoolSource(rows, seed=0).draw(model, 0, 60)
     with torch.no_grad():
-        points = kernel_points(model.condition()[0], rows.inputs).mean
+        points = kernel_points(model.factors()[0], rows.inputs).mean
     distances = torch.cdist(points, points).fill_diagonal_(torch.inf)
     for place, own in enumerate(pool.own.tolist()):
         assert neighbours_of(pool, place) == distances[own].argsort()[:4].tolist()

@@ -33,7 +33,7 @@ def test_points_targets_and_ridges(
     changes: dict[str, Any], rows: Rows, generator: torch.Generator
 ) -> None:
     model = neighbour_model(rows, generator, **changes)
-    factors = model.condition()[0]
+    factors = model.factors()[0]
     found = neighbour_rows(factors, rows, model.noise() / model.signal())
     top = warped_measures(factors, rows.inputs)[-1]
     scales = model.spectrum.length_scales()
@@ -58,7 +58,7 @@ def test_points_targets_and_ridges(
 def test_rows_known_exactly_have_no_variance(generator: torch.Generator) -> None:
     """The uncertainty of the warps is no uncertainty of the inputs."""
     rows = small_rows(generator)
-    factors = neighbour_model(rows, generator, depth=1).condition()[0]
+    factors = neighbour_model(rows, generator, depth=1).factors()[0]
     assert warped_measures(factors, rows.inputs)[-1].variance is not None
     assert kernel_points(factors, rows.inputs).variance is None
 
@@ -67,7 +67,7 @@ def test_rows_known_exactly_have_no_variance(generator: torch.Generator) -> None
 def test_the_smallest_ridge(rows: Rows, generator: torch.Generator) -> None:
     model = neighbour_model(rows, generator)
     none = torch.zeros(2, dtype=torch.float64)
-    found = neighbour_rows(model.condition()[0], replace(rows, weight=None), none)
+    found = neighbour_rows(model.factors()[0], replace(rows, weight=None), none)
     assert torch.equal(found.ridge, torch.full((23, 2), MIN_RIDGE, dtype=torch.float64))
 
 
@@ -76,9 +76,9 @@ def test_chunks_change_nothing(
     rows: Rows, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = neighbour_model(rows, generator, depth=1)
-    at_once = neighbour_rows(model.condition()[0], rows, model.noise())
+    at_once = neighbour_rows(model.factors()[0], rows, model.noise())
     monkeypatch.setattr(record_module, "CPU_ROWS", 4)
-    in_chunks = neighbour_rows(model.condition()[0], rows, model.noise())
+    in_chunks = neighbour_rows(model.factors()[0], rows, model.noise())
     for ours, theirs in zip(in_chunks.tensors(), at_once.tensors(), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-12)
 
@@ -86,7 +86,7 @@ def test_chunks_change_nothing(
 @torch.no_grad()
 def test_copies_look_neighbours_up_again(rows: Rows, generator: torch.Generator) -> None:
     model = neighbour_model(rows, generator)
-    found = neighbour_rows(model.condition()[0], rows, model.noise())
+    found = neighbour_rows(model.factors()[0], rows, model.noise())
     expected = found.neighbours(found.points[:3], 5)
     for other in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
         assert "index" not in other.__dict__

@@ -97,7 +97,7 @@ def test_the_prior_of_the_warps_counts_as_often_as_it_is_told(model: SSWIM, rows
     norms = []
     for each, weight in zip(models, (0.0, 30.0), strict=True):
         train_by_neighbours(each, rows, MiniBatches(steps=40), prior_weight=weight)
-        norms.append(each.condition()[1].warps.item())
+        norms.append(each.factors()[1].warps.item())
     assert norms[1] < norms[0]
 
 

@@ -154,7 +154,7 @@ def assert_gradient_of_differences(
 def test_the_value_against_dense_formulas(generator: torch.Generator) -> None:
     rows = small_rows(generator)
     model = small_model(rows, generator)
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     features = row_features(factors, rows.inputs)
     identity = torch.eye(len(rows), dtype=torch.float64)
     covariance = model.signal() * features @ features.mT + model.noise() * identity
@@ -176,7 +176,7 @@ def test_the_value_with_a_density_of_its_own_against_dense_formulas(
 ) -> None:
     rows = small_rows(generator, n_targets=2)
     model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     features = row_features(factors, rows.inputs)
     targets, log_slope = factors.output.forward(rows.targets)
     precision = log_precision(factors, rows.inputs)

@@ -16,7 +16,7 @@ from sswim.warps.noise_field import log_noise_ratio
 def test_the_stack_has_a_measure_after_every_warp(depth: int, generator: torch.Generator) -> None:
     rows = small_rows(generator)
     model = small_model(rows, generator, depth=depth)
-    measures = warped_measures(model.condition()[0], rows.inputs)
+    measures = warped_measures(model.factors()[0], rows.inputs)
     assert len(measures) == depth + 1
     assert measures[0] is rows.inputs
     for measure in measures[1:]:
@@ -30,7 +30,7 @@ def test_rows_become_features_warped_targets_and_noise(
     density: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n_targets=2, weighted=True)
-    factors = small_model(rows, generator, **density).condition()[0]
+    factors = small_model(rows, generator, **density).factors()[0]
     seen = observe(factors, rows)
     assert torch.equal(seen.features, row_features(factors, rows.inputs))
     targets, log_slope = factors.output.forward(rows.targets)
@@ -66,6 +66,6 @@ def test_weights_are_multiplicities_times_tempered_precisions(generator: torch.G
 
 
 def test_rows_with_another_number_of_inputs_are_refused(generator: torch.Generator) -> None:
-    factors = small_model(small_rows(generator), generator).condition()[0]
+    factors = small_model(small_rows(generator), generator).factors()[0]
     with pytest.raises(ValueError, match=r"Rows must have the model's 3 inputs\. Got 2\."):
         warped_measures(factors, Measure(normal(generator, 4, 2)))

@@ -14,7 +14,7 @@ from sswim.members.observations import row_features
 def test_depth_zero_is_the_stationary_ssgp(generator: torch.Generator) -> None:
     rows = small_rows(generator)
     model = small_model(rows, generator, depth=0)
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     assert prior.warps == 0
     assert prior.density == 0
     expected = expected_features(model.spectrum.frequencies(), rows.inputs)
@@ -37,5 +37,5 @@ def test_the_state_dict_holds_the_whole_model(
     model = small_model(rows, generator, **changes)
     copy = type(model)(model.architecture, model.n_inputs, model.n_targets)
     copy.load_state_dict(model.state_dict())
-    ours, theirs = (row_features(m.condition()[0], rows.inputs) for m in (copy, model))
+    ours, theirs = (row_features(m.factors()[0], rows.inputs) for m in (copy, model))
     assert torch.equal(ours, theirs)

@@ -20,7 +20,7 @@ from sswim.rows.rows import Measure
 def test_a_started_model_warps_nothing(generator: torch.Generator) -> None:
     x = normal(generator, 40, 3)
     model = start(Architecture(depth=2, n_frequencies=8, n_pseudo=6), x, 1, generator)
-    measures = warped_measures(model.condition()[0], Measure(x))
+    measures = warped_measures(model.factors()[0], Measure(x))
     assert torch.equal(measures[-1].mean, x)
 
 
@@ -70,7 +70,7 @@ def test_a_model_of_normal_scores_starts_from_them(generator: torch.Generator) -
         n_frequencies=8, n_pseudo=100, inputs="normal-scores", noise="input-dependent"
     )
     model = start(architecture, x, 1, generator)
-    factors = model.condition()[0]
+    factors = model.factors()[0]
     scored, top = warped_measures(factors, Measure(x))
     assert torch.allclose(scored.mean.std(0, correction=0), torch.ones(2, dtype=torch.float64))
     assert torch.equal(top.mean, scored.mean)
@@ -109,12 +109,12 @@ def test_an_enriched_model_differs_in_its_top_features_alone(
         assert torch.equal(state[name][: len(tensor)] if tensor.ndim else state[name], tensor)
     assert state["spectrum.unit_frequencies"].shape == (16, 3)
     for ours, theirs in zip(
-        warped_measures(richer.condition()[0], rows.inputs),
-        warped_measures(model.condition()[0], rows.inputs),
+        warped_measures(richer.factors()[0], rows.inputs),
+        warped_measures(model.factors()[0], rows.inputs),
         strict=True,
     ):
         assert torch.equal(ours.mean, theirs.mean)
-    features = row_features(richer.condition()[0], rows.inputs)
+    features = row_features(richer.factors()[0], rows.inputs)
     assert features.shape[-1] == 32
     prediction = condition(richer, rows).predict(rows.inputs)
     few = condition(model, rows).predict(rows.inputs)
@@ -136,7 +136,7 @@ def test_an_enriched_model_is_closer_to_its_kernel(
 
     def error(n_more: int) -> float:
         found = enrich(model, n_more, generator) if n_more else model
-        features = row_features(found.condition()[0], Measure(x))
+        features = row_features(found.factors()[0], Measure(x))
         return (features @ features.mT - exact).square().mean().sqrt().item()
 
     assert error(2000) < 0.3 * error(0)

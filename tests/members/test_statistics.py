@@ -134,7 +134,7 @@ def test_statistics_of_members_are_those_of_all_chunks(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = small_rows(generator, weighted=True)
-    members = [small_model(rows, generator, depth=depth).condition()[0] for depth in (0, 1)]
+    members = [small_model(rows, generator, depth=depth).factors()[0] for depth in (0, 1)]
     expected = [statistics(observe(factors, rows)) for factors in members]
     sizes: list[int] = []
 
@@ -158,7 +158,7 @@ def test_statistics_of_parts_are_added_up(features: Tensor, targets: Tensor) -> 
 
 
 def test_no_chunk_is_refused(generator: torch.Generator) -> None:
-    factors = small_model(small_rows(generator), generator).condition()[0]
+    factors = small_model(small_rows(generator), generator).factors()[0]
     for call in (lambda: sum_statistics([]), lambda: total_statistics(factors, [])):
         with pytest.raises(ValueError, match=r"at least one chunk of rows\. Got none\."):
             call()

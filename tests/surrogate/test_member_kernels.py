@@ -31,7 +31,7 @@ def correlation(kernel: str, distance: Tensor) -> Tensor:
 
 @torch.no_grad()
 def test_kernels_are_those_of_distances(generator: torch.Generator) -> None:
-    factors, _ = bent_members(generator, KINDS).condition()
+    factors, _ = bent_members(generator, KINDS).factors()
     n = len(KINDS)
     first, second = normal(generator, 2, n, 4, 2), normal(generator, n, 3, 2)
     found = kernel_between(KINDS, factors, first, second)
@@ -81,4 +81,4 @@ class _Conditioned(torch.nn.Module):
         self.members = members
 
     def forward(self) -> object:
-        return self.members.condition()  # type: ignore[operator]
+        return self.members.factors()  # type: ignore[operator]

@@ -40,7 +40,7 @@ def test_it_is_the_integral_of_smoothed_steps(generator: torch.Generator) -> Non
 
 
 def test_it_increases_with_bounded_slopes(generator: torch.Generator) -> None:
-    log_slopes = warps(generator, [True] * 5, 3).condition()[0].detach()
+    log_slopes = warps(generator, [True] * 5, 3).factors()[0].detach()
     inputs = torch.linspace(-2, 2, 4001, dtype=torch.float64)[:, None].expand(-1, 3)
     slopes = monotone_warp(log_slopes, inputs).diff(dim=1) / inputs.diff(dim=0)
     assert (slopes > log_slopes.exp().amin(-1)[:, None] * (1 - 1e-8)).all()
@@ -61,8 +61,8 @@ def test_outside_the_cells_it_is_finite_and_straight(generator: torch.Generator)
 def test_at_zero_it_is_the_identity(generator: torch.Generator) -> None:
     inputs = normal(generator, 7, 2)
     fresh = MonotoneWarps(torch.tensor([True, True]), 2)
-    assert torch.equal(monotone_warp(fresh.condition()[0], inputs), inputs.expand(2, 7, 2))
-    bent = monotone_warp(warps(generator, [True, False], 2).condition()[0], inputs)
+    assert torch.equal(monotone_warp(fresh.factors()[0], inputs), inputs.expand(2, 7, 2))
+    bent = monotone_warp(warps(generator, [True, False], 2).factors()[0], inputs)
     assert not torch.allclose(bent[0], inputs)
     assert torch.equal(bent[1], inputs)  # a member without a warp
 
@@ -85,7 +85,7 @@ def test_gradients_are_exact(generator: torch.Generator) -> None:
 def test_log_slopes_are_smooth_and_have_unit_variance(generator: torch.Generator) -> None:
     module = MonotoneWarps(torch.ones(2000, dtype=torch.bool), 1)
     module.whitened.copy_(normal(generator, 2000, 1, N_CELLS))
-    log_slopes, prior = module.condition()
+    log_slopes, prior = module.factors()
     assert torch.allclose(prior, 0.5 * module.whitened.square().sum((-2, -1)))
     moments = log_slopes[:, 0].T.cov()
     distances = (torch.arange(N_CELLS)[:, None] - torch.arange(N_CELLS)) / N_CELLS

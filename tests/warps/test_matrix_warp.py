@@ -85,7 +85,7 @@ def test_first_layer_against_sampled_matrices(
     else:
         matrix = (1 + functions[..., 0, :])[..., None] * projection
     draws = torch.einsum("...qd,...d->...q", matrix, x) + shift
-    warped = warp(layer.condition()[0], Measure(x))
+    warped = warp(layer.factors()[0], Measure(x))
     assert_moments(warped, draws)
     covariance = torch.einsum("npq,npr->pqr", draws - draws.mean(0), draws - draws.mean(0)) / n
     correlation = covariance[:, 0, 1] / covariance.diagonal(dim1=-2, dim2=-1).prod(-1).sqrt()
@@ -97,7 +97,7 @@ def test_first_layer_against_sampled_matrices(
 def test_deeper_full_layers_against_draws_under_the_same_independence(
     joint: bool, generator: torch.Generator
 ) -> None:
-    factors = general_layer(generator, is_full=True, joint=joint, n_outputs=None).condition()[0]
+    factors = general_layer(generator, is_full=True, joint=joint, n_outputs=None).factors()[0]
     assert factors.projection is None
     spread = 0.3 * normal(generator, N, Q).square()
     measure = Measure(normal(generator, N, Q), spread)
@@ -118,7 +118,7 @@ def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
     is_full: bool, joint: bool, generator: torch.Generator
 ) -> None:
     """With a small uncertainty, against draws of the raw input."""
-    factors = general_layer(generator, is_full, joint).condition()[0]
+    factors = general_layer(generator, is_full, joint).factors()[0]
     x = normal(generator, N, D)
     root = 1e-3 * normal(generator, N, D, D)
     covariance = root @ root.mT + 1e-7 * torch.eye(D, dtype=torch.float64)
@@ -138,7 +138,7 @@ def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
 @torch.no_grad()
 def test_slopes_are_the_derivatives_of_the_mean(is_full: bool, generator: torch.Generator) -> None:
     """JSJᵀ of a tiny covariance, against derivatives by autograd; also without certain inputs."""
-    factors = general_layer(generator, is_full).condition()[0].map(Tensor.detach)
+    factors = general_layer(generator, is_full).factors()[0].map(Tensor.detach)
     x = normal(generator, N, D)
     covariance = 1e-14 * torch.eye(D, dtype=torch.float64).expand(N, D, D)
     passed = warp(factors, Measure(x, input_variance=covariance))
@@ -175,7 +175,7 @@ def test_a_full_matrix_with_a_diagonal_of_pseudo_targets_is_a_diagonal_warp(
         state["log_signal"] = other.log_signal.expand(len(mine.log_signal))
         mine.load_state_dict(state)
     x = normal(generator, N, D)
-    ours, theirs = mean_warp(full.condition()[0], x), mean_warp(diagonal.condition()[0], x)
+    ours, theirs = mean_warp(full.factors()[0], x), mean_warp(diagonal.factors()[0], x)
     assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
@@ -188,7 +188,7 @@ def test_without_pseudo_targets_a_warp_is_its_projection(
     for gp in layer.gps():
         gp.pseudo_targets.zero_()
     x = normal(generator, N, D)
-    assert torch.allclose(mean_warp(layer.condition()[0], x), x @ projection_of(layer).T)
+    assert torch.allclose(mean_warp(layer.factors()[0], x), x @ projection_of(layer).T)
 
 
 @torch.no_grad()
@@ -220,20 +220,20 @@ def test_gradients_of_all_moments(is_full: bool, joint: bool, generator: torch.G
 
 
 class _Conditioned(torch.nn.Module):
-    """Calls ``condition`` of a layer, for ``functional_call``."""
+    """Calls ``factors`` of a layer, for ``functional_call``."""
 
     def __init__(self, layer: WarpLayer) -> None:
         super().__init__()
         self.layer = layer
 
     def forward(self) -> Any:
-        return self.layer.condition()
+        return self.layer.factors()
 
 
 @pytest.mark.parametrize("is_full", [False, True])
 @torch.no_grad()
 def test_float32_moments_agree_with_float64(is_full: bool, generator: torch.Generator) -> None:
-    factors = general_layer(generator, is_full).condition()[0]
+    factors = general_layer(generator, is_full).factors()[0]
     x = normal(generator, N, D)
     measure = Measure(x, input_variance=0.1 * x.square())
     double = warp(factors, measure)
@@ -260,10 +260,10 @@ def test_members_of_a_batch_warp_as_they_do_alone(
             parameter.add_(0.3 * normal(generator, *parameter.shape))
     given = x if own_rows else x[0]
     rows = Measure(given, input_variance=0.1 * given.square())
-    together = warped_measures(stack_models(models).condition()[0], rows)
+    together = warped_measures(stack_models(models).factors()[0], rows)
     for number, model in enumerate(models):
         mine = rows.map(itemgetter(number)) if own_rows else rows
-        alone = warped_measures(model.condition()[0], mine)
+        alone = warped_measures(model.factors()[0], mine)
         assert alone[-1].mean.shape == (N, warp_dim or D)
         for batch, single in zip(together[1:], alone[1:], strict=True):
             for ours, theirs in zip(batch.tensors(), single.tensors(), strict=True):

@@ -36,7 +36,7 @@ def test_against_the_formula(uncertain: bool, points: Measure, generator: torch.
     field = random_field(generator)
     x = points.mean.numpy()
     variance = 0.3 * normal(generator, 12, 3).square() if uncertain else None
-    ours = log_noise_ratio(field.condition()[0], Measure(points.mean, input_variance=variance))
+    ours = log_noise_ratio(field.factors()[0], Measure(points.mean, input_variance=variance))
     frequencies = field.spectrum.frequencies().numpy()
     damping = np.exp(-0.5 * variance.numpy() @ frequencies.T**2) if variance is not None else 1.0
     features = np.hstack([f(x @ frequencies.T) * damping for f in (np.cos, np.sin)]) / np.sqrt(4)
@@ -50,14 +50,14 @@ def test_against_the_formula(uncertain: bool, points: Measure, generator: torch.
 def test_zero_is_constant_noise(points: Measure, generator: torch.Generator) -> None:
     field = NoiseField(3, 4, 2)
     field.spectrum.start("rbf", torch.ones(3, dtype=torch.float64), generator)
-    ratio = log_noise_ratio(field.condition()[0], points)
+    ratio = log_noise_ratio(field.factors()[0], points)
     assert ratio.shape == (12, 2)
     assert not ratio.any()
 
 
 @torch.no_grad()
 def test_the_noise_has_limits_however_far(points: Measure, generator: torch.Generator) -> None:
-    factors = random_field(generator).condition()[0]
+    factors = random_field(generator).factors()[0]
     far = log_noise_ratio(factors, Measure(1e12 * points.mean))
     assert far.abs().max() <= 8
     assert far.abs().min() > 7.9  # where the linear part has taken it
@@ -69,7 +69,7 @@ def test_gradients(points: Measure, generator: torch.Generator) -> None:
     names = [name for name, _ in field.named_parameters()]
 
     def run(x: Tensor) -> tuple[Tensor, ...]:
-        factors, prior = field.condition()
+        factors, prior = field.factors()
         return log_noise_ratio(factors, Measure(x)), prior
 
     field.forward = run
@@ -83,7 +83,7 @@ def test_gradients(points: Measure, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def test_float32_inputs_give_nearly_the_same(points: Measure, generator: torch.Generator) -> None:
-    factors = random_field(generator).condition()[0]
+    factors = random_field(generator).factors()[0]
     single = log_noise_ratio(factors, points.to(dtype=torch.float32))
     assert single.dtype == torch.float64
     assert torch.allclose(single, log_noise_ratio(factors, points), atol=1e-5)
@@ -94,7 +94,7 @@ def test_the_prior_is_standard_normal_in_all_but_the_level(generator: torch.Gene
     field = random_field(generator)
     expected = norm.logpdf(field.coefficients.numpy()).sum()
     expected += norm.logpdf(field.slopes.numpy()).sum()
-    assert field.condition()[1].item() == pytest.approx(-expected, rel=1e-12)
+    assert field.factors()[1].item() == pytest.approx(-expected, rel=1e-12)
 
 
 @torch.no_grad()
@@ -104,7 +104,7 @@ def test_under_the_prior_each_part_has_the_variance_it_says(generator: torch.Gen
     field.coefficients.copy_(normal(generator, *field.coefficients.shape))
     field.slopes.copy_(normal(generator, *field.slopes.shape))
     small = 1e-3  # so that the limit does not matter
-    factors = field.condition()[0].map(lambda tensor: small * tensor)
+    factors = field.factors()[0].map(lambda tensor: small * tensor)
     factors = replace(factors, frequencies=factors.frequencies / small)
     x = normal(generator, 50, 3)
     factors = replace(factors, level=0 * factors.level)
@@ -119,12 +119,12 @@ def test_under_the_prior_each_part_has_the_variance_it_says(generator: torch.Gen
 @torch.no_grad()
 def test_several_targets_are_those_apart(points: Measure, generator: torch.Generator) -> None:
     field = random_field(generator, n_targets=3)
-    together = log_noise_ratio(field.condition()[0], points)
+    together = log_noise_ratio(field.factors()[0], points)
     for t in range(3):
         alone = NoiseField(3, 4, 1)
         alone.spectrum.load_state_dict(field.spectrum.state_dict())
         alone.coefficients.copy_(field.coefficients[:, t : t + 1])
         alone.slopes.copy_(field.slopes[:, t : t + 1])
         alone.level.copy_(field.level[t : t + 1])
-        its_own = log_noise_ratio(alone.condition()[0], points)
+        its_own = log_noise_ratio(alone.factors()[0], points)
         assert torch.allclose(together[:, t : t + 1], its_own, rtol=1e-12)

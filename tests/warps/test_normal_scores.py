@@ -162,9 +162,9 @@ def test_small_variances_against_draws(sample: Tensor, generator: torch.Generato
 
 def test_the_module_is_the_identity_until_it_is_started(sample: Tensor) -> None:
     module = InputNormalScores(5)
-    assert torch.allclose(mapped(module.condition(), sample), sample, rtol=1e-14)
+    assert torch.allclose(mapped(module.factors(), sample), sample, rtol=1e-14)
     module.start(sample)
     assert torch.equal(
-        mapped(module.condition(), sample), mapped(learn_normal_scores(sample), sample)
+        mapped(module.factors(), sample), mapped(learn_normal_scores(sample), sample)
     )
     assert not list(module.parameters())

@@ -20,7 +20,7 @@ def many_maps(
 ) -> OutputMap:
     """Make random maps for forty targets."""
     with torch.no_grad():
-        return random_warp(kind, n_terms, generator, n_targets=40, spread=spread).condition()[0]
+        return random_warp(kind, n_terms, generator, n_targets=40, spread=spread).factors()[0]
 
 
 def values(*, far: bool) -> Tensor:
@@ -43,7 +43,7 @@ def slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
 @pytest.mark.parametrize("far", [False, True])
 @torch.no_grad()
 def test_zero_is_the_identity(kind: OutputWarpName, n_terms: int, far: bool) -> None:
-    output = OutputWarp(kind, n_terms, 40).condition()[0]
+    output = OutputWarp(kind, n_terms, 40).factors()[0]
     y = values(far=far)
     z, log_slope = output.forward(y)
     assert ((z - y).abs() <= 1e-14 * (1 + y.abs())).all()
@@ -147,7 +147,7 @@ def test_gradients_of_the_inverse(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
     with torch.no_grad():
-        output = random_warp(kind, n_terms, generator, spread=0.5).condition()[0]
+        output = random_warp(kind, n_terms, generator, spread=0.5).factors()[0]
     z = normal(generator, 2, 3)
     assert torch.autograd.gradcheck(output.inverse, z.clone().requires_grad_())
     assert torch.equal(output.inverse(z.clone().requires_grad_()), output.inverse(z))
@@ -189,7 +189,7 @@ def test_gradients(
     module = random_warp(kind, n_terms, generator, n_targets=2, spread=spread)
 
     def run(y: Tensor) -> tuple[Tensor, ...]:
-        output, prior = module.condition()
+        output, prior = module.factors()
         z, log_slope = output.forward(y)
         return (z.asinh(), log_slope, prior) if spread == 1 else (log_slope, prior)
 
@@ -210,7 +210,7 @@ def test_the_prior_is_standard_normal(
 ) -> None:
     module = random_warp(kind, n_terms, generator)
     expected = -norm.logpdf(module.coordinates.numpy()).sum()
-    assert module.condition()[1].item() == pytest.approx(expected, rel=1e-12)
+    assert module.factors()[1].item() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
@@ -219,7 +219,7 @@ def test_several_targets_are_those_apart(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
     module = random_warp(kind, n_terms, generator, n_targets=3)
-    output = module.condition()[0]
+    output = module.factors()[0]
     y = normal(generator, 2, 11, 3)  # draws of rows
     z, log_slope = output.forward(y)
     back = output.inverse(y)
@@ -227,7 +227,7 @@ def test_several_targets_are_those_apart(
     for t in range(3):
         alone = OutputWarp(kind, n_terms, 1)
         alone.coordinates.copy_(module.coordinates[:, t : t + 1])
-        its_own = alone.condition()[0]
+        its_own = alone.factors()[0]
         its_z, its_log_slope = its_own.forward(y[..., t : t + 1])
         assert torch.allclose(z[..., t : t + 1], its_z, rtol=1e-13)
         assert torch.allclose(log_slope[..., t : t + 1], its_log_slope, rtol=1e-12, atol=1e-14)
@@ -260,7 +260,7 @@ def test_parameters_have_a_limit(kind: OutputWarpName, n_terms: int, sign: int) 
     module = OutputWarp(kind, n_terms, 2)
     with torch.no_grad():
         module.coordinates.fill_(sign * 1e6)
-    output, prior = module.condition()
+    output, prior = module.factors()
     if isinstance(output, TanhMap):
         assert output.shift.abs().max() <= 4
         assert output.log_steepness.abs().max() <= 4
@@ -298,7 +298,7 @@ def test_within_the_range_of_the_targets_nothing_changes(
         if not bounded:
             everything = torch.full((3,), torch.inf, dtype=torch.float64)
             module.set_range(-everything, everything)
-        output, _ = module.condition()
+        output, _ = module.factors()
         z, log_slope = output.forward(y)
         gradients.append(torch.autograd.grad((z.square() + log_slope).sum(), module.coordinates)[0])
         results.append((z, log_slope, output.inverse(z)))
@@ -317,7 +317,7 @@ def test_within_the_range_of_the_targets_nothing_changes(
 @torch.no_grad()
 def test_beyond_the_targets_a_map_is_its_tangent(n_terms: int, generator: torch.Generator) -> None:
     module, _ = ranged(n_terms, generator, 3)
-    output = module.condition()[0]
+    output = module.factors()[0]
     for edge, sign in ((module.low, -1), (module.high, 1)):
         value, log_slope = output.forward(edge[None])
         for distance in (1e-3, 1.0, 1e3, 1e30):
@@ -333,7 +333,7 @@ def test_beyond_the_targets_a_map_is_its_tangent(n_terms: int, generator: torch.
 @torch.no_grad()
 def test_with_tangents_the_inverse_undoes_the_map(n_terms: int, generator: torch.Generator) -> None:
     module, _ = ranged(n_terms, generator, 3)
-    output = module.condition()[0]
+    output = module.factors()[0]
     y = torch.linspace(-30, 30, 2001, dtype=torch.float64)[:, None].expand(-1, 3)
     z, _ = output.forward(y)
     assert (z.diff(dim=0) > 0).all()
@@ -346,8 +346,8 @@ def test_with_tangents_the_inverse_undoes_the_map(n_terms: int, generator: torch
 def test_tangents_have_gradients(generator: torch.Generator) -> None:
     module, _ = ranged(2, generator, 2)
     module.forward = lambda y: (
-        *module.condition()[0].forward(y),
-        module.condition()[0].inverse(y),
+        *module.factors()[0].forward(y),
+        module.factors()[0].inverse(y),
     )
 
     def called(coordinates: Tensor, y: Tensor) -> tuple[Tensor, ...]:
@@ -365,11 +365,11 @@ def test_members_have_ranges_of_their_own(generator: torch.Generator) -> None:
     states = [single.state_dict() for single in singles]
     batch.load_state_dict({name: torch.stack([s[name] for s in states]) for name in states[0]})
     y = 5 * normal(generator, 11, 3)
-    output = batch.condition()[0]
+    output = batch.factors()[0]
     z, log_slope = output.forward(y)
     back = output.inverse(y)
     for index, single in enumerate(singles):
-        alone = single.condition()[0]
+        alone = single.factors()[0]
         assert torch.allclose(z[index], alone.forward(y)[0], rtol=1e-13)
         assert torch.allclose(log_slope[index], alone.forward(y)[1], rtol=1e-12)
         assert torch.allclose(back[index], alone.inverse(y), rtol=1e-12)

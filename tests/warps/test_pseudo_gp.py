@@ -53,7 +53,7 @@ def test_the_dual_form_equals_weight_space(
         gp.log_signal.exp() * per_target,
     )
     expected = weights.predict(expected_features(frequencies, measure))
-    moments = pseudo_gp_moments(gp.condition()[0], measure)
+    moments = pseudo_gp_moments(gp.factors()[0], measure)
     assert torch.allclose(moments.mean, expected.mean, rtol=1e-10, atol=1e-10)
     assert torch.allclose(moments.variance.expand(-1, 3), expected.latent_variance, atol=1e-10)
 
@@ -66,7 +66,7 @@ def test_the_prior_is_the_log_evidence_of_the_pseudo_targets(generator: torch.Ge
         multivariate_normal.logpdf(gp.pseudo_targets[:, output].numpy(), cov=covariance)
         for output in range(3)
     )
-    assert gp.condition()[1].item() == pytest.approx(expected, rel=1e-10)
+    assert gp.factors()[1].item() == pytest.approx(expected, rel=1e-10)
 
 
 @torch.no_grad()
@@ -77,8 +77,8 @@ def test_both_priors_describe_the_same_gp(points: Measure, generator: torch.Gene
     whitened.load_state_dict(literal.state_dict())
     root = torch.linalg.cholesky(pseudo_covariance(literal))  # C
     whitened.pseudo_targets.copy_(torch.linalg.solve(root, literal.pseudo_targets))
-    factors, prior = literal.condition()
-    whitened_factors, whitened_prior = whitened.condition()
+    factors, prior = literal.factors()
+    whitened_factors, whitened_prior = whitened.factors()
     ours, theirs = (pseudo_gp_moments(f, points) for f in (whitened_factors, factors))
     assert torch.allclose(ours.mean, theirs.mean, atol=1e-12)
     assert torch.equal(ours.variance, theirs.variance)
@@ -94,7 +94,7 @@ def test_functions_of_one_gp_equal_gps_with_the_same_pseudo_inputs(
     for prior in PRIORS:
         joint = move_gp(PseudoGP(3, 3, 2, n_frequencies=10, n_pseudo=7, prior=prior), generator)
         joint.log_signal.copy_(torch.tensor([0.4, 1.7]).log())
-        factors, negative_log_prior = joint.condition()
+        factors, negative_log_prior = joint.factors()
         together = pseudo_gp_moments(factors, uncertain)
         total = torch.zeros((), dtype=torch.float64)
         for number in range(2):
@@ -105,7 +105,7 @@ def test_functions_of_one_gp_equal_gps_with_the_same_pseudo_inputs(
             state["log_noise"] = joint.log_noise + joint.log_signal[number] - joint.log_signal[0]
             state["pseudo_targets"] = joint.pseudo_targets[:, outputs]
             alone.load_state_dict(state)
-            own_factors, own_prior = alone.condition()
+            own_factors, own_prior = alone.factors()
             moments = pseudo_gp_moments(own_factors, uncertain)
             assert torch.allclose(moments.mean, together.mean[:, outputs], rtol=1e-10)
             assert torch.allclose(moments.variance[:, 0], together.variance[:, number], rtol=1e-10)
@@ -124,7 +124,7 @@ def test_gradients(
 
     def moments(*values: Tensor) -> tuple[Tensor, ...]:
         def run(module: PseudoGP) -> tuple[Tensor, ...]:
-            factors, prior = module.condition()
+            factors, prior = module.factors()
             moments = pseudo_gp_moments(factors, uncertain)
             return (moments.mean, moments.variance, prior)
 

@@ -40,7 +40,7 @@ def test_a_joint_warp_equals_the_warp_of_two_gps(
 ) -> None:
     layer = small_layer(generator, joint=True)
     [gp] = layer.gps()
-    factors = layer.condition()[0]
+    factors = layer.factors()[0]
     parts = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", joint=False)
     for number, part in enumerate(parts.gps()):
         state = dict(gp.state_dict())
@@ -50,7 +50,7 @@ def test_a_joint_warp_equals_the_warp_of_two_gps(
         part.load_state_dict(state)
     raw = Measure(uncertain.mean, input_variance=uncertain.variance)
     for measure in (Measure(uncertain.mean), uncertain, raw):
-        ours, theirs = warp(factors, measure), warp(parts.condition()[0], measure)
+        ours, theirs = warp(factors, measure), warp(parts.factors()[0], measure)
         for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
             assert torch.allclose(mine, other, rtol=1e-9, atol=1e-12)
 
@@ -72,7 +72,7 @@ def test_first_layer_against_sampled_warps(points: Measure, generator: torch.Gen
         ).sample_weights(n, generator)
         values.append(expected_features(frequencies, Measure(points.mean[:4])) @ weights)
     draws = (1 + values[0]) * points.mean[:4] + values[1]
-    warped = warp(layer.condition()[0], Measure(points.mean[:4]))
+    warped = warp(layer.factors()[0], Measure(points.mean[:4]))
     assert_moments(warped, draws)
 
 
@@ -80,7 +80,7 @@ def test_first_layer_against_sampled_warps(points: Measure, generator: torch.Gen
 def test_deeper_layers_against_draws_under_the_same_independence(
     uncertain: Measure, generator: torch.Generator
 ) -> None:
-    factors = small_layer(generator).condition()[0]
+    factors = small_layer(generator).factors()[0]
     assert uncertain.variance is not None
     n = 200_000
 
@@ -97,7 +97,7 @@ def test_deeper_layers_against_draws_under_the_same_independence(
 def test_zero_input_variance_gives_the_first_layer(
     points: Measure, generator: torch.Generator
 ) -> None:
-    factors = small_layer(generator).condition()[0]
+    factors = small_layer(generator).factors()[0]
     certain = warp(factors, points)
     zero = warp(factors, Measure(points.mean, torch.zeros_like(points.mean)))
     assert torch.allclose(certain.mean, zero.mean, rtol=1e-13)
@@ -112,7 +112,7 @@ def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> Non
     layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence", joint=False)
     for gp in layer.gps():
         move_gp(gp, generator)
-    factors = layer.condition()[0]
+    factors = layer.factors()[0]
     near = Measure(layer.gps()[0].pseudo_inputs[:3])
     far = Measure(near.mean + 300)
     assert (warp(factors, near).mean - near.mean).abs().max() > 0.5
@@ -133,12 +133,12 @@ def test_a_warp_starts_as_the_identity(
     layer = WarpLayer(3, 10, 7, prior, joint)
     for gp in layer.gps():
         move_gp(gp, generator).pseudo_targets.zero_()
-    assert torch.equal(warp(layer.condition()[0], points).mean, points.mean)
+    assert torch.equal(warp(layer.factors()[0], points).mean, points.mean)
 
 
 @torch.no_grad()
 def test_float32_moments_agree_with_float64(generator: torch.Generator) -> None:
-    factors = small_layer(generator).condition()[0]
+    factors = small_layer(generator).factors()[0]
     measure = Measure(normal(generator, 50, 3))
     double = warp(factors, measure)
     single = warp(factors.to(dtype=torch.float32), measure.to(dtype=torch.float32))
@@ -152,7 +152,7 @@ def test_an_uncertain_raw_input_is_passed_on_by_the_slope_of_the_warp(
     points: Measure, generator: torch.Generator
 ) -> None:
     """With a small uncertainty, against draws of the raw input; independence would be far off."""
-    factors = small_layer(generator).condition()[0]
+    factors = small_layer(generator).factors()[0]
     root = 1e-2 * normal(generator, 12, 3, 3)
     covariance = root @ root.mT + 1e-5 * torch.eye(3, dtype=torch.float64)
     passed = warp(factors, Measure(points.mean, input_variance=covariance))
@@ -173,7 +173,7 @@ def test_an_uncertain_raw_input_is_passed_on_by_the_slope_of_the_warp(
 def test_zero_input_covariance_gives_the_warp_of_a_point(
     points: Measure, generator: torch.Generator
 ) -> None:
-    factors = small_layer(generator).condition()[0]
+    factors = small_layer(generator).factors()[0]
     certain = warp(factors, points)
     zero = warp(factors, Measure(points.mean, input_variance=torch.zeros_like(points.mean)))
     assert torch.allclose(certain.mean, zero.mean, rtol=1e-12)

@@ -239,7 +239,7 @@ def combine_members(
 def _sum_over_rows(kinds: Sequence[TrainedKind], rows: TrainingRows) -> dict[int, list[Statistics]]:
     """Return sums over all rows for the members of every kind that needs them, in one pass."""
     summed = [kind for kind in kinds if WAYS[kind.kind.way].sums_rows]
-    factors = [model.condition()[0] for kind in summed for model in kind.models]
+    factors = [model.factors()[0] for kind in summed for model in kind.models]
     totals = iter(member_statistics(factors, rows.everything, rows.processes) if factors else ())
     by_number: dict[int, list[Statistics]] = {kind.number: [] for kind in kinds}
     return by_number | {kind.number: [next(totals) for _ in kind.models] for kind in summed}

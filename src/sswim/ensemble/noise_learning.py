@@ -170,7 +170,7 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
     noise = model.noise().detach().expand_as(prediction.mean)
     if model.architecture.n_neighbors:  # it follows the amplitude of each neighbourhood
         noise = prediction.observation_variance - prediction.latent_variance
-    targets = model.condition()[0].output.forward(rows.targets)[0].detach()
+    targets = model.factors()[0].output.forward(rows.targets)[0].detach()
     residuals = _Residuals(
         rows.inputs,
         (targets - prediction.mean).square(),
@@ -180,7 +180,7 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
     )
 
     def backward() -> None:
-        factors, prior = field.condition()
+        factors, prior = field.factors()
         leaves = factors.leaves()
         for chunk in chunks(residuals, CHUNK_ROWS):
             _negative_log_density(leaves, chunk).backward()
@@ -238,7 +238,7 @@ def _error(
 ) -> Float64[Tensor, " T"]:
     """Return the mean square error of every target, predicted by all members together."""
     densities = [
-        Density(prediction, model.condition()[0].output, no_scaling(rows))
+        Density(prediction, model.factors()[0].output, no_scaling(rows))
         for model, prediction in zip(models, predictions, strict=True)
     ]
     weights = equal_weights(len(densities)).to(rows.targets.device)

@@ -273,7 +273,7 @@ def learn_shared_noise(
     field.to(residual.device)
 
     def backward() -> None:
-        factors, prior = field.condition()
+        factors, prior = field.factors()
         density = mixture_log_density(kinds, stacking, log_noise_ratio(factors, inputs)).sum(-1)
         fit = (density if weight is None else weight * density).sum()
         (prior - fit).backward()

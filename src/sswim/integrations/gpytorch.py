@@ -84,13 +84,13 @@ class WarpedSpectrum(nn.Module):
         self.unit_frequencies.copy_(draw_frequencies(kernel, n_frequencies, n_inputs, generator))
         self.started.fill_(True)
 
-    def condition(self, length_scales: Float[Tensor, "*B 1 L"]) -> Factors:
+    def factors(self, length_scales: Float[Tensor, "*B 1 L"]) -> Factors:
         """Return the tensors that features are computed from.
 
         Args:
             length_scales: Length-scales of the warped inputs: one for all of them, or one for each.
         """
-        warps = tuple(_warp_layer(layer).condition()[0] for layer in self.layers)
+        warps = tuple(_warp_layer(layer).factors()[0] for layer in self.layers)
         return Factors(warps, self.unit_frequencies / length_scales, OutputMap(), noise=None)
 
     def gps(self) -> Iterator[PseudoGP]:
@@ -279,7 +279,7 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
                     f"{tuple(x.shape)}" + (" with NaN or infinity." if len(sample) else ".")
                 )
             self.spectrum.start(sample, draw_generator(self.random_state))
-        return self.spectrum.condition(self.lengthscale)
+        return self.spectrum.factors(self.lengthscale)
 
     def _features(self, factors: Factors, x: Float[Tensor, "*X N D"]) -> Float[Tensor, "*Y N F"]:
         """Return the expected features of warped inputs, in the precision of the inputs."""

@@ -205,7 +205,7 @@ def left_out_densities(
     members: ExactModels, rows: Observed, folds: Bool[Tensor, "F N"]
 ) -> Float64[Tensor, "K N"]:
     """Return the log density of every row by every kind's member that has left it out."""
-    factors, _ = members.condition()
+    factors, _ = members.factors()
     n_members, n_folds = len(members.kinds), len(folds)
     densities = rows.targets.new_zeros(n_members // n_folds, len(rows.targets))
     for fold, left_out in enumerate(folds):
@@ -282,7 +282,7 @@ class ExactTraining:
 
     def negative_log_posteriors(self) -> Float64[Tensor, " B"]:
         """Return the negative log posterior density of every member, up to constants."""
-        factors, prior = self.members.condition()
+        factors, prior = self.members.factors()
         noise = factors.noise[:, None] + LEFT_OUT * self.left_out.double()
         if self.variance is not None:
             noise = noise + self.variance

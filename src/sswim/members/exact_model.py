@@ -254,14 +254,14 @@ class ExactModels(nn.Module):
             *noise,
         ]
 
-    def condition(self) -> tuple[ExactFactors, Float64[Tensor, " B"]]:
+    def factors(self) -> tuple[ExactFactors, Float64[Tensor, " B"]]:
         """Return the factors of all members, and their negative log priors up to constants."""
         n_members, n_inputs = self.log_length_scales.shape
-        log_slopes, prior = self.monotone.condition()
+        log_slopes, prior = self.monotone.factors()
         warps = []
         for module in self.layers:
             layer = cast(WarpLayer, module)
-            warp_factors, layer_prior = layer.condition()
+            warp_factors, layer_prior = layer.factors()
             for gp in layer.gps():
                 scale = math.log(WARP_LENGTH_SCALE * math.sqrt(n_inputs))
                 deviations = gp.spectrum.log_length_scales - scale

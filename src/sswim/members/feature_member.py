@@ -192,7 +192,7 @@ class FeatureMember(Member):
         Where the sample has all rows, sums over a fold and over the others make the total.
         """
         sample = rows.device_sample
-        member_factors = [model.condition()[0] for model in models]
+        member_factors = [model.factors()[0] for model in models]
         known_totals = dict(enumerate(totals))
         parts = []
         for place, fold in enumerate(folds):
@@ -227,13 +227,13 @@ class FeatureMember(Member):
         cls, model: SSWIM, rows: Rows | Iterable[Rows], processes: Processes = ALONE
     ) -> FeatureMember:
         """Condition a model on rows, or on chunks of rows."""
-        return cls.from_statistics(model, total_statistics(model.condition()[0], rows, processes))
+        return cls.from_statistics(model, total_statistics(model.factors()[0], rows, processes))
 
     @classmethod
     @torch.no_grad()
     def from_statistics(cls, model: SSWIM, statistics: Statistics) -> FeatureMember:
         """Condition a model on rows whose statistics were computed with its present parameters."""
-        factors = model.condition()[0].map(torch.clone)  # some of them are the model's parameters
+        factors = model.factors()[0].map(torch.clone)  # some of them are the model's parameters
         signal, noise = model.signal(), model.noise()
         calibrations = model.calibration.clone(), model.latent_calibration.clone()
         conditioned = posterior(statistics, noise, signal, *calibrations)

@@ -219,28 +219,28 @@ class SSWIM(nn.Module):
         """
         return None if self.log_degrees is None else MIN_DEGREES + self.log_degrees.exp()
 
-    def condition(self) -> tuple[Factors, NegativeLogPrior]:
+    def factors(self) -> tuple[Factors, NegativeLogPrior]:
         """Return the factors of the model, and the negative log prior of its parameters."""
         warps_prior = torch.zeros(self.batch, dtype=torch.float64, device=self.log_noise.device)
         density_prior = warps_prior
         warps: list[WarpFactors] = []
         for layer in self.warp_layers():
-            warp_factors, prior = layer.condition()
+            warp_factors, prior = layer.factors()
             warps.append(warp_factors)
             warps_prior = warps_prior + prior
         output, noise = OutputMap(), None
         if self.output_warp is not None:
-            output, prior = self.output_warp.condition()
+            output, prior = self.output_warp.factors()
             density_prior = density_prior + prior
         if self.noise_field is not None:
-            noise, prior = self.noise_field.condition()
+            noise, prior = self.noise_field.factors()
             density_prior = density_prior + prior
         factors = Factors(
             tuple(warps),
             self.spectrum.frequencies(),
             output,
             noise,
-            None if self.normal_scores is None else self.normal_scores.condition(),
+            None if self.normal_scores is None else self.normal_scores.factors(),
             self.spectrum.length_scales() if self.architecture.n_neighbors else None,
         )
         return factors, NegativeLogPrior(warps_prior, density_prior)

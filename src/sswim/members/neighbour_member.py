@@ -159,7 +159,7 @@ class NeighbourMember(Member):
         """Condition a model on rows, which every process has."""
         return cls(
             model=model,
-            factors=model.condition()[0].map(torch.clone),
+            factors=model.factors()[0].map(torch.clone),
             kernel=model.architecture.kernel,
             n_neighbors=model.architecture.n_neighbors,
             signal=model.signal(),

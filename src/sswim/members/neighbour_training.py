@@ -83,7 +83,7 @@ def neighbour_objective(
         prior_weight: Weight of the prior of the warps.
         processes: The processes that each take some rows of the step.
     """
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     n_rows = step.present.any(-1).sum().clamp(min=1)
     mean_weight = 1.0 if rows.weight is None else rows.weight.mean()
     total_weight = len(rows) * mean_weight
@@ -232,7 +232,7 @@ class PoolSource:
         candidates = torch.arange(n_rows, device=device)
         if n_candidates < n_rows:
             candidates = torch.randperm(n_rows, generator=generator)[:n_candidates].to(device)
-        factors, _ = model.condition()
+        factors, _ = model.factors()
         begin, end = self.processes.share.span(n_candidates)
         own_candidates = candidates[begin:end]
         index = NeighbourIndex(

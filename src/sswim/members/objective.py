@@ -192,7 +192,7 @@ def backward(
 
 def one_pass(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
     """Return the objective of every member, differentiable, with the graph of all rows."""
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     observations = observe(factors, rows)
     total = statistics(observations)
     if objective.criterion == "evidence":
@@ -220,7 +220,7 @@ def two_passes(
         processes: The processes whose rows are added up.
     """
     require_restartable(rows)
-    factors, prior = model.condition()
+    factors, prior = model.factors()
     seen = factors.leaves()
     kept: list[Statistics] = []
 

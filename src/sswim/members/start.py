@@ -51,7 +51,7 @@ def start(
     model = SSWIM(architecture, sample.shape[1], n_targets)
     if model.normal_scores is not None:
         model.normal_scores.start(raw)
-        sample = model.normal_scores.condition().forward(Measure(raw)).mean
+        sample = model.normal_scores.factors().forward(Measure(raw)).mean
     with torch.no_grad():
         for parameter, value in ((model.log_signal, signal), (model.log_noise, noise)):
             if value is not None:

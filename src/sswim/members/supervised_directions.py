@@ -85,7 +85,7 @@ def _metric_root(rows: Rows, generator: torch.Generator) -> Float64[Tensor, "D D
     model = start(ARCHITECTURE, rows.inputs.mean, rows.targets.shape[1], generator)
     train(model, rows, optimiser=OPTIMISER, device="cpu")
     with torch.no_grad():
-        totals = total_statistics(model.condition()[0], rows)
+        totals = total_statistics(model.factors()[0], rows)
         weights = posterior(totals, model.noise(), model.signal()).mean
         frequencies = model.spectrum.frequencies()
         features = expected_features(frequencies, rows.inputs)

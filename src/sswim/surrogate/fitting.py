@@ -216,7 +216,7 @@ def fit_surrogate(
         learnt = _mapped(distinct, target_map)
         training, weights = _train(learnt, kinds, n_steps, generator, map_parts)
     with torch.no_grad():
-        factors = training.members.condition()[0].map(torch.clone)
+        factors = training.members.factors()[0].map(torch.clone)
     if variance is None and len(distinct.targets) < len(some.targets):
         factors = refit_noise(factors, training.members.kinds, _mapped(some, target_map))
     gp = condition(factors, training.members.kinds, _mapped(rows, target_map))

@@ -75,6 +75,6 @@ class MonotoneWarps(nn.Module):
         identity = torch.eye(N_CELLS, dtype=torch.float64)
         self.register_buffer("root", torch.linalg.cholesky(covariance + _JITTER * identity))
 
-    def condition(self) -> tuple[Float64[Tensor, "B D C"], Float64[Tensor, " B"]]:
+    def factors(self) -> tuple[Float64[Tensor, "B D C"], Float64[Tensor, " B"]]:
         """Return r, and its negative log prior up to a constant."""
         return self.used * self.whitened @ self.root.mT, 0.5 * self.whitened.square().sum((-2, -1))

@@ -69,7 +69,7 @@ class NoiseField(nn.Module):
         self.level = nn.Parameter(torch.zeros(*batch, n_targets, dtype=torch.float64))
         self.register_buffer("temper", torch.ones(*batch, n_targets, dtype=torch.float64))
 
-    def condition(self) -> tuple[NoiseFactors, Float64[Tensor, "*B"]]:
+    def factors(self) -> tuple[NoiseFactors, Float64[Tensor, "*B"]]:
         """Return the factors of the noise, and the negative log prior of u and r.
 
         Both have the prior N(0, 1) in the units of the parameters.

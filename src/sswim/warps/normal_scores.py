@@ -151,6 +151,6 @@ class InputNormalScores(nn.Module):
         self.knots.copy_(learnt.knots)
         self.scores.copy_(learnt.scores)
 
-    def condition(self) -> NormalScores:
+    def factors(self) -> NormalScores:
         """Return the map."""
         return NormalScores(self.knots, self.scores)

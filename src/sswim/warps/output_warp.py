@@ -234,7 +234,7 @@ class OutputWarp(nn.Module):
         self.low.copy_(low)
         self.high.copy_(high)
 
-    def condition(self) -> tuple[OutputMap, Float64[Tensor, "*B"]]:
+    def factors(self) -> tuple[OutputMap, Float64[Tensor, "*B"]]:
         """Return the map, and the negative log prior of its parameters."""
         prior = 0.5 * (self.coordinates.square() + math.log(2 * math.pi)).sum((-2, -1))
         bounded = _bounded(_LIMIT, self.coordinates)

@@ -54,7 +54,7 @@ class Projection(nn.Module):
         """Set P₀ of a single member."""
         self.directions.copy_(directions)
 
-    def condition(self) -> tuple[Float64[Tensor, "*B Q D"], Float64[Tensor, "*B"]]:
+    def factors(self) -> tuple[Float64[Tensor, "*B Q D"], Float64[Tensor, "*B"]]:
         """Return P, and the negative log prior of W."""
         step = SPREAD * self.directions.shape[-1] ** -0.5
         matrix = (self.directions + step * self.deviations) * self.log_scales.exp()[..., None, :]

@@ -162,7 +162,7 @@ class PseudoGP(nn.Module):
         offset = 0.1 * torch.randn(n_pseudo, n_inputs, generator=generator, dtype=torch.float64)
         self.pseudo_inputs.copy_(sample[rows % len(sample)] + offset * spread)
 
-    def condition(self) -> tuple[PseudoGPFactors, Float64[Tensor, "*B"]]:
+    def factors(self) -> tuple[PseudoGPFactors, Float64[Tensor, "*B"]]:
         """Return the factors of the GP, and the negative log prior of the pseudo-targets."""
         frequencies = self.spectrum.frequencies()
         features = expected_features(frequencies, Measure(self.pseudo_inputs))  # Φ_K

@@ -245,11 +245,11 @@ class WarpLayer(nn.Module):
         """Return the GPs of δ and of h, or the one GP of both."""
         return [cast(PseudoGP, gp) for gp in self.parts]
 
-    def condition(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
+    def factors(self) -> tuple[WarpFactors, Float64[Tensor, "*B"]]:
         """Return the factors of the warp, and the negative log prior of its parameters."""
-        factors, priors = zip(*(gp.condition() for gp in self.gps()), strict=True)
+        factors, priors = zip(*(gp.factors() for gp in self.gps()), strict=True)
         prior = sum(priors[1:], priors[0])
         if self.projection is None:
             return WarpFactors(factors, is_full=self.is_full), prior
-        projection, projection_prior = self.projection.condition()
+        projection, projection_prior = self.projection.factors()
         return WarpFactors(factors, projection, self.is_full), prior + projection_prior
