@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from builders.frames import FRAMES, IS_MISSING, N_ROWS, TEXTS, with_missing
 
 from sswim.estimator import BaseRegressor
 from sswim.tables import MixedColumnWarning, TableError, TableNote, UnknownCategoryWarning, as_table
-from sswim.tables import levels as missing_values
 
 Z = np.random.default_rng(0).normal(size=N_ROWS)
 Y = np.sin(np.arange(N_ROWS)) + Z
@@ -72,21 +70,6 @@ def test_a_column_of_every_type_is_an_input(library: str, name: str) -> None:
     imputed = predict(of_complete, make({"c": holes, "z": Z}))
     assert np.allclose(imputed[~IS_MISSING], found[~IS_MISSING], rtol=1e-9)
     predict(of_holes, make({"c": complete, "z": Z}))
-
-
-@pytest.mark.parametrize(("library", "name"), CASES[::5])
-def test_few_missing_values_have_no_input_of_their_own(
-    library: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(missing_values, "TELLING_ROWS", N_ROWS)
-    columns, make = FRAMES[library]
-    frame = make({"c": with_missing(columns[name]), "z": Z})
-    regressor = fit(frame)
-    assert "c is missing" not in regressor.input_names_
-    found = predict(regressor, frame)
-    with quiet():
-        table = as_table(frame)
-    assert np.array_equal(predict(fit(table), table), found)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -185,14 +168,6 @@ def test_a_column_without_values_is_not_used(nothing: Any) -> None:
     assert np.array_equal(regressor.predict(pa.table({"z": Z, "c": TEXTS})), expected)
 
 
-@pytest.mark.parametrize(("library", "name"), CASES[::7])
-def test_a_column_may_lose_all_its_values(library: str, name: str) -> None:
-    columns, make = FRAMES[library]
-    regressor = fit(make({"c": columns[name], "z": Z}))
-    predict(regressor, pa.table({"c": pa.nulls(N_ROWS), "z": Z}))
-    predict(regressor, pd.DataFrame({"c": [None] * N_ROWS, "z": Z}))
-
-
 @pytest.mark.parametrize(
     ("make", "values"),
     [
@@ -244,9 +219,3 @@ def test_scikit_learn_knows_what_inputs_may_be() -> None:
     assert tags.allow_nan
     assert tags.two_d_array
     assert not tags.sparse
-
-
-def test_dates_beyond_nanoseconds_are_inputs() -> None:
-    years = [datetime.date(1000 + 200 * (place % 40), 1, 1) for place in range(N_ROWS)]
-    frame = pl.DataFrame({"c": years, "z": Z})
-    predict(fit(frame), frame)

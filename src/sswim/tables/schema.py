@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float64, Int64
 
+from sswim.files.records import from_json, to_json
 from sswim.tables.columns import (
     CYCLES,
     CategoryColumn,
@@ -216,140 +216,86 @@ class Schema:
         return variance
 
 
-_KINDS: dict[str, type] = {
+_KINDS: dict[str, type[Any]] = {
     column.kind: column
     for column in (NumberColumn, TimeColumn, CategoryColumn, LevelMeansColumn, IgnoredColumn)
 }
 
 
+@dataclass(frozen=True)
+class _StoredSchema:
+    """The fields of a schema in JSON, in which each column says its kind."""
+
+    target: str
+    columns: list[dict[str, Any]]
+    sphere: SphereColumn | None
+    crs: str
+
+
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """Return a dictionary that JSON can hold and ``schema_from_dict`` reads."""
-    columns = [{"kind": column.kind, **_plain(column)} for column in schema.columns]
-    sphere = None if schema.sphere is None else _plain(schema.sphere)
-    return {"target": schema.target, "columns": columns, "sphere": sphere, "crs": schema.crs}
+    columns = [{"kind": column.kind, **to_json(column)} for column in schema.columns]
+    stored = _StoredSchema(schema.target, columns, schema.sphere, schema.crs)
+    return dict(to_json(stored))
 
 
 def schema_from_dict(content: Any) -> Schema:
     """Check and read a dictionary that ``schema_to_dict`` returned."""
-    match content:
-        case {
-            "target": str(target),
-            "columns": [_, *_] as entries,
-            "sphere": sphere,
-            "crs": str(crs),
-        }:
-            columns = tuple(_column(entry) for entry in entries)
-            names = [*([target] if target else []), *(column.name for column in columns)]
-            if len({*names}) == len(names):
-                return Schema(target, columns, _sphere(sphere, columns), crs)
-    raise _inconsistent(
-        "A schema must have a target and at least one column, all of different names", content
+    stored = from_json(_StoredSchema, content, "a schema")
+    columns = tuple(_read_column(entry) for entry in stored.columns)
+    names = [*([stored.target] if stored.target else []), *(column.name for column in columns)]
+    _require(
+        len({*names}) == len(names) and columns,
+        "A schema must have a target and at least one column, all of different names",
+        names,
     )
+    if (sphere := stored.sphere) is not None:
+        numbers = {column.name for column in columns if isinstance(column, NumberColumn)}
+        rule = "Coordinates must be two columns of numbers and a centre"
+        _require({sphere.longitude, sphere.latitude} <= numbers, rule, sphere)
+    return Schema(stored.target, columns, stored.sphere, stored.crs)
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with lists for tuples."""
-    return {name: _listed(value) for name, value in asdict(record).items()}
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value
-
-
-def _column(content: Any) -> Column:
-    rule = "A column of a schema must have a known kind and the fields of that kind"
-    kind = _KINDS.get(str(content.get("kind"))) if isinstance(content, dict) else None
-    if kind is None:
-        raise _inconsistent(rule, content)
-    given = {name: _tupled(value) for name, value in content.items() if name != "kind"}
-    if {entry.name for entry in fields(kind)} != set(given):
-        raise _inconsistent(rule, content)
-    if isinstance(given.get("shown"), dict):
-        given["shown"] = _column({"kind": CategoryColumn.kind, **given["shown"]})
-    for name, value in given.items():
-        if not _CHECKS[name](value):
-            raise _inconsistent(f"The field {name!r} of a column is not right", content)
-    column = kind(**given)
-    if isinstance(column, LevelMeansColumn):
-        n_targets = len(column.other)
-        rows = [*column.means, column.missing]
-        if len(column.means) != len(column.levels) or {len(row) for row in rows} != {n_targets}:
-            raise _inconsistent("A column of levels must have a mean for every level", content)
-    if isinstance(column, CategoryColumn) and not column.levels:
-        raise _inconsistent("A category must have levels", content)
-    formats = TIME_FORMATS if isinstance(column, TimeColumn) else NUMBER_FORMATS
-    if getattr(column, "text_format", "") not in ("", *formats):
-        raise _inconsistent("A column of text must have a format of its kind", content)
+def _read_column(content: dict[str, Any]) -> Column:
+    kind = _KINDS.get(str(content.get("kind")))
+    _require(kind is not None, "A column of a schema must have a known kind", content)
+    others = {name: value for name, value in content.items() if name != "kind"}
+    column: Column = from_json(cast(type[Any], kind), others, "a column of a schema")
+    _check_column(column)
     return column
 
 
-def _sphere(content: Any, columns: Sequence[Column]) -> SphereColumn | None:
-    if content is None:
-        return None
-    names = {column.name for column in columns if isinstance(column, NumberColumn)}
-    match content:
-        case {"longitude": str(longitude), "latitude": str(latitude), "centre": [east, north]}:
-            if {longitude, latitude} <= names and _is_number(east) and _is_number(north):
-                return SphereColumn(longitude, latitude, (float(east), float(north)))
-    raise _inconsistent("Coordinates must be two columns of numbers and a centre", content)
+def _check_column(column: Column) -> None:
+    """Raise unless the fields of a column fit together."""
+    for name in ("levels", "markers", "cycles"):
+        texts = getattr(column, name, ())
+        _require(len({*texts}) == len(texts), f"The {name} of a column must be different", texts)
+    formats: Collection[str] = NUMBER_FORMATS
+    if isinstance(column, TimeColumn):
+        formats = TIME_FORMATS
+        _require({*column.cycles} <= {*CYCLES}, "Cycles of times must be known", column)
+        _require(_is_zone(column.zone), "A time zone must be known", column)
+    if isinstance(column, CategoryColumn):
+        _require(column.levels, "A category must have levels", column)
+    if isinstance(column, LevelMeansColumn):
+        sizes = {len(row) for row in (*column.means, column.missing, column.other)}
+        fits = len(column.means) == len(column.levels) and len(sizes) == 1 and sizes != {0}
+        _require(fits, "A column of levels must have a mean for every level", column)
+        if column.shown is not None:
+            _check_column(column.shown)
+    is_format = getattr(column, "text_format", "") in ("", *formats)
+    _require(is_format, "A column of text must have a format of its kind", column)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_zone(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
+def _is_zone(zone: str) -> bool:
     try:
-        if value:
-            pc.local_timestamp(pa.array([0], pa.timestamp("s", value)))
+        if zone:
+            pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
     except (pa.ArrowException, ValueError):
         return False
     return True
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _are_levels(value: Any) -> bool:
-    return isinstance(value, tuple) and all(map(_is_text, value)) and len({*value}) == len(value)
-
-
-def _are_cycles(value: Any) -> bool:
-    return _are_levels(value) and {*value} <= {*CYCLES}
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) > 0 and all(map(_is_number, value))
-
-
-_CHECKS: dict[str, Callable[[Any], bool]] = {
-    "name": _is_text,
-    "reason": _is_text,
-    "zone": _is_zone,
-    "has_missing": _is_flag,
-    "has_other": _is_flag,
-    "is_time_of_day": _is_flag,
-    "levels": _are_levels,
-    "markers": _are_levels,
-    "cycles": _are_cycles,
-    "text_format": _is_text,
-    "means": lambda value: isinstance(value, tuple) and all(map(_are_numbers, value)),
-    "other": _are_numbers,
-    "missing": _are_numbers,
-    "shown": lambda value: value is None or isinstance(value, CategoryColumn),
-}
-
-
-def _inconsistent(rule: str, content: Any) -> TableError:
-    return TableError(f"{rule}. Got {reprlib.repr(content)}.")
+def _require(holds: Any, rule: str, content: Any) -> None:
+    if not holds:
+        raise TableError(f"{rule}. Got {reprlib.repr(content)}.")
