@@ -1,0 +1,676 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from builders.estimators import (
+    Array,
+    few_noise_steps,  # noqa: F401 (for every test here)
+    make_rows,
+    small,
+    with_value,
+)
+from builders.tables import learn
+
+from sswim.base.cholesky import FactorisationError, cholesky
+from sswim.base.validation import UserError
+from sswim.estimator import BaseRegressor
+from sswim.estimator.inputs import (
+    InputReader,
+    as_numpy,
+    as_source,
+    check_targets,
+    deviation_of,
+    finite,
+    finite_algebra,
+    learn_reader,
+    read_schema,
+    require_known_targets,
+)
+from sswim.rows import ArraySource, Measure, MemorySource, as_rows, learn_imputer
+from sswim.tables import (
+    FrameSource,
+    TableError,
+    TableNote,
+    TableSource,
+    UnknownCategoryWarning,
+    schema_to_dict,
+    write_table,
+)
+from sswim.tables import levels as missing_values
+
+X, Y = make_rows(20)
+
+
+def test_checked_rows_hold_the_numbers_that_were_given() -> None:
+    deviation, weight = np.array([0.1, 0.2]), np.arange(20.0)
+    estimator = small()
+    source = as_source(estimator, X, Y, weight, deviation, dtype=torch.float32)
+    assert isinstance(source, MemorySource)
+    rows = source.rows
+    assert not hasattr(estimator, "n_features_in_")  # until the fit is complete
+    assert rows.inputs.mean.dtype == torch.float32
+    assert np.allclose(rows.inputs.mean, X, rtol=1e-6)
+    assert np.array_equal(rows.targets[:, 0], Y)
+    assert rows.weight is not None
+    assert np.array_equal(rows.weight, weight)
+    assert rows.inputs.input_variance is not None
+    assert np.allclose(rows.inputs.input_variance, np.tile(deviation**2, (20, 1)))
+
+
+@pytest.mark.parametrize("X_std", [0.3, np.array([0.1, 0.2]), np.full((20, 2), 0.5)])
+def test_a_standard_deviation_may_be_one_number_or_one_for_each_column_or_value(
+    X_std: float | Array,
+) -> None:
+    estimator = small().fit(X, Y)
+    inputs = estimator._reader.read(estimator, X, X_std)
+    expected = np.broadcast_to(np.square(X_std), (20, 2))
+    assert inputs.input_variance is not None
+    assert np.array_equal(inputs.input_variance, expected)
+    assert estimator._reader.read(estimator, X).input_variance is None
+
+
+def test_every_kind_of_table_gives_the_same() -> None:
+    x, y = make_rows()
+    expected = small().fit(x, y).predict(x)
+    names = ["east", "north"]
+    arrow = pa.table(list(x.T), names=names)
+    frames = [pd.DataFrame(x, columns=names), pl.DataFrame(x, schema=names), arrow]
+    for frame in frames:
+        regressor = small().fit(frame, y)
+        assert list(regressor.feature_names_in_) == names
+        for again in frames:  # of any library, in any order of columns
+            assert np.array_equal(regressor.predict(again), expected)
+        assert np.array_equal(regressor.predict(arrow.select(["north", "east"])), expected)
+        with pytest.raises(ValueError, match=r"must have columns 'north'. .* it has 'east'"):
+            regressor.predict(arrow.select(["east"]))
+    tensors = small().fit(torch.from_numpy(x), torch.from_numpy(y))
+    assert np.array_equal(tensors.predict(torch.from_numpy(x)), expected)
+    assert np.array_equal(small().fit(x.tolist(), y.tolist()).predict(x), expected)
+
+
+BAD_FITS: dict[str, tuple[dict[str, Any], str]] = {
+    "infinity in X": ({"X": with_value(X, np.inf)}, "Input X contains infinity"),
+    "NaN in y": ({"y": with_value(Y, np.nan)}, "must have a target. Got 1 of 20 missing"),
+    "None in y": ({"y": [None, *Y[1:]]}, "must have a target. Got 1 of 20 missing"),
+    "no y": ({"y": None}, "requires y to be passed, but the target y is None"),
+    "text in y": ({"y": ["a", *Y[1:]]}, "y must be an array of numbers"),
+    "infinity in y": ({"y": with_value(Y, -np.inf)}, "Input y contains infinity"),
+    "flat X": ({"X": X[:, 0]}, "Expected 2D array"),
+    "three-dimensional X": ({"X": X[None]}, "dim <= 2 is required"),
+    "differing row counts": ({"y": Y[:5]}, "inconsistent numbers of samples: \\[20, 5\\]"),
+    "no rows": ({"X": X[:0], "y": Y[:0]}, "minimum of . is required"),
+    "no columns": ({"X": X[:, :0]}, "0 feature"),
+    "one row": ({"X": X[:1], "y": Y[:1]}, "minimum of 2 is required"),
+    "complex X": ({"X": 1j * X}, "Complex data not supported"),
+    "things in X": ({"X": np.array([[object(), 1.0]] * 20)}, "Got column 'x0' of type object"),
+    "negative weights": ({"sample_weight": -np.ones(20)}, "non-negative"),
+    "weights of another length": ({"sample_weight": np.ones(3)}, "sample_weight.shape"),
+    "X_std of another shape": ({"X_std": np.ones(3)}, "X_std must be a number, or have shape"),
+    "negative X_std": ({"X_std": -1.0}, "none negative"),
+    "NaN in X_std": ({"X_std": np.nan}, "no NaN"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FITS)
+def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
+    regressor = small().fit(X, Y)
+    before = regressor.predict(X)
+    arguments, message = BAD_FITS[name]
+    with pytest.raises(ValueError, match=message):
+        regressor.fit(**{"X": X, "y": Y, **arguments})
+    assert np.array_equal(regressor.predict(X), before)
+
+
+TENSORS: dict[str, tuple[torch.Tensor, str]] = {
+    "meta": (torch.ones(3, 2, device="meta"), "on the meta device, which has no values"),
+    "nested": (
+        torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "a nested tensor; use",
+    ),
+    "sparse": (torch.ones(3, 2).to_sparse(), "layout torch.sparse_coo; use tensor.to_dense"),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensors_without_plain_numbers_are_refused(name: str) -> None:
+    tensor, message = TENSORS[name]
+    with pytest.raises(UserError, match=message):
+        as_numpy(tensor)
+    with pytest.raises(UserError, match=message):
+        deviation_of(tensor, (3, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8])
+def test_tensors_of_any_kind_of_numbers_are_read(dtype: torch.dtype) -> None:
+    assert as_numpy(torch.ones(2, dtype=dtype)).tolist() == [1.0, 1.0]
+
+
+def test_tensors_that_are_views_with_another_sign_are_read() -> None:
+    complex_ = torch.complex(torch.ones(2), torch.ones(2)).conj()
+    assert as_numpy(complex_).tolist() == [1 - 1j, 1 - 1j]
+    assert as_numpy(complex_.imag).tolist() == [-1.0, -1.0]
+
+
+def test_masked_cells_are_missing() -> None:
+    mask = np.zeros(X.shape, dtype=bool)
+    assert as_numpy(np.ma.masked_array(X, mask)).tolist() == X.tolist()
+    mask[3, 1] = True
+    holes = np.where(mask, np.nan, X)
+    assert np.array_equal(as_numpy(np.ma.masked_array(X, mask)), holes, equal_nan=True)
+    whole = np.ma.masked_array(np.arange(3), [False, True, False])
+    assert np.array_equal(as_numpy(whole), [0.0, np.nan, 2.0], equal_nan=True)
+    assert as_numpy(whole.astype(object)).tolist() == [0, None, 2]
+    assert as_numpy(whole.astype(str)).tolist() == ["0", None, "2"]
+    assert np.isnat(as_numpy(whole.astype("M8[s]"))).tolist() == [False, True, False]
+    expected = small().fit(holes, Y).predict(holes)
+    masked = np.ma.masked_array(X, mask)
+    assert np.array_equal(small().fit(masked, Y).predict(masked), expected)
+
+
+def test_masked_targets_and_weights_are_refused() -> None:
+    masked = np.ma.masked_array(Y, np.arange(20) == 2)
+    for inputs in (X, pd.DataFrame(X, columns=["a", "b"])):
+        with pytest.raises(UserError, match="Got 1 of 20 missing"):
+            small().fit(inputs, masked)
+        with pytest.raises(UserError, match="Got masked values in sample_weight"):
+            small().fit(inputs, Y, np.ma.masked_array(np.ones(20), masked.mask))
+
+
+def test_dates_are_not_taken_as_numbers() -> None:
+    days = np.full(20, np.datetime64("2020-01-01"))
+    with pytest.raises(UserError, match=r"y must hold numbers. Got datetime64; convert dates"):
+        check_targets(days)
+    with pytest.raises(UserError, match=r"X must hold numbers. Got datetime64"):
+        small(max_iter=1).fit(X, Y).predict(np.stack((days, days), axis=1))
+
+
+def test_nat_is_a_missing_value() -> None:
+    days = np.full(20, np.datetime64("2020-01-01"))
+    days[1] = np.datetime64("NaT")
+    for targets in (days, days - days[0]):
+        with pytest.raises(UserError, match="Got 1 of 20 missing"):
+            check_targets(targets)
+    regressor, things = small(max_iter=1).fit(X, Y), X.astype(object)
+    expected = regressor.predict(with_value(X, np.nan))
+    assert np.isfinite(expected).all()
+    for nothing in (np.datetime64("NaT"), pd.NaT):
+        things.flat[3] = nothing
+        assert np.array_equal(regressor.predict(things), expected)
+
+
+@pytest.mark.parametrize("X_std", [np.inf, 1e200, 1e-200])
+def test_deviations_whose_squares_are_no_numbers_are_refused(X_std: float) -> None:
+    with pytest.raises(UserError, match=r"X_std must be 0 or between 1e-150 and 1e.150"):
+        deviation_of(X_std, (2, 3))
+    with pytest.raises(UserError, match=r"X_std must hold numbers. Got 'much'"):
+        deviation_of("much", (2, 3))
+
+
+def test_missing_inputs_are_allowed_in_fit_and_later() -> None:
+    holes = with_value(X, np.nan)
+    later = small().fit(X, Y)
+    assert np.isfinite(later.predict(holes)).all()
+    # Rounding of products depends on the number of rows, on some processors.
+    others = np.delete(later.predict(X), 1)
+    np.testing.assert_allclose(np.delete(later.predict(holes), 1), others, rtol=1e-10)
+    regressor = small().fit(holes, Y)
+    assert np.isfinite(regressor.predict(holes)).all()
+    assert regressor.n_features_in_ == 2
+    assert regressor.input_names_ == ["x0", "x1"]
+    often = np.tile(X, (3, 1))
+    often[::3, 1] = np.nan
+    regressor = small().fit(often, np.tile(Y, 3))
+    assert regressor.input_names_ == ["x0", "x1", "x1 is missing"]
+    assert regressor.n_features_in_ == 2
+    assert np.isfinite(regressor.predict(holes)).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([1, 2], [1.0, 2.0]),
+        ([[1, 2], [3, 4]], [[1.0, 2.0], [3.0, 4.0]]),
+        (pd.Series([1, 2], dtype="Int64"), [1.0, 2.0]),
+        (pl.Series([1, 2]), [1.0, 2.0]),
+        (pa.array([1, 2]), [1.0, 2.0]),
+        (torch.tensor([1.0, 2.0], requires_grad=True), [1.0, 2.0]),
+        (np.array([True, False]), [1.0, 0.0]),
+    ],
+)
+def test_targets_of_any_form_are_numbers(y: Any, expected: list[Any]) -> None:
+    found = check_targets(y)
+    assert found.dtype == np.float64
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1.0, np.nan, 3.0],
+        [1.0, None, 3.0],
+        pd.Series([1, None, 3], dtype="Int64"),
+        pl.Series([1, None, 3]),
+        pa.array([1, None, 3]),
+        [[1.0, 2.0], [np.nan, np.nan], [5.0, 6.0]],
+        pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, None, 3.0]}),
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_missing_targets_are_counted(y: Any) -> None:
+    for check in (check_targets, require_known_targets):
+        with pytest.raises(UserError, match=r"must have a target. Got 1 of 3 missing \(NaN\) in y"):
+            check(y)
+
+
+N_ROWS = 60
+
+
+def rows() -> pd.DataFrame:
+    """Return rows with numbers, text and times, and their target."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "a": random.normal(size=N_ROWS),
+            "code": random.choice(["007", "008", "009"], N_ROWS),
+            "when": pd.date_range("2020-01-01", periods=N_ROWS, freq="D"),
+            "b": random.normal(size=N_ROWS),
+        }
+    )
+    frame.loc[::7, "b"] = np.nan
+    return frame.assign(y=frame["a"] + random.normal(size=N_ROWS))
+
+
+INPUTS = ["a", "code", "when", "b"]
+
+
+@pytest.fixture(scope="module")
+def regressor() -> BaseRegressor:
+    return small(depth=0, n_components=16, max_iter=2).fit(rows(), "y")
+
+
+@pytest.fixture(scope="module")
+def expected(regressor: BaseRegressor) -> Measure:
+    """The encoded rows, whose target is not used."""
+    return regressor._reader.read(regressor, rows())
+
+
+def same(found: Measure, expected: Measure) -> bool:
+    return all(map(torch.equal, found.tensors(), expected.tensors()))
+
+
+def test_rows_are_encoded_and_imputed(regressor: BaseRegressor, expected: Measure) -> None:
+    learnt = learn(pa.Table.from_pandas(rows(), preserve_index=False))
+    reader = regressor._reader
+    assert reader.schema == learnt.schema
+    assert reader.columns == tuple(INPUTS)
+    assert reader.inputs == tuple(learnt.schema.feature_names)
+    assert reader.n_columns == regressor.n_features_in_ == 4
+    assert reader.n_inputs == len(learnt.schema.feature_names)
+    assert expected.mean.isfinite().all()
+    place = learnt.schema.feature_names.index("b")
+    assert expected.input_variance is not None
+    assert np.array_equal(
+        np.flatnonzero(expected.input_variance[:, place]), np.arange(0, N_ROWS, 7)
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["pandas", "polars", "arrow", "batch", "shuffled", "wide", "text", "objects", "parquet", "csv"],
+)
+def test_rows_of_every_form_are_read_alike(
+    form: str, regressor: BaseRegressor, expected: Measure, tmp_path: Path
+) -> None:
+    frame = rows()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    path = tmp_path / f"t.{form}"
+    if form in ("parquet", "csv"):
+        write_table(table, path)
+    X: Any = {
+        "pandas": frame[INPUTS],
+        "polars": pl.from_arrow(table),
+        "arrow": table,
+        "batch": table.to_batches()[0],
+        "shuffled": frame[INPUTS[::-1]],
+        "wide": frame.assign(other=[[1]] * N_ROWS),
+        "text": frame.assign(a=frame["a"].map(repr), when=frame["when"].dt.strftime("%Y-%m-%d")),
+        "objects": frame[INPUTS].astype(object).to_numpy(),
+        "parquet": path,
+        "csv": str(path),
+    }[form]
+    found = regressor._reader.read(regressor, X)
+    assert same(found, expected)
+
+
+def test_rows_that_were_read_before_stay_as_they_are(
+    regressor: BaseRegressor, expected: Measure
+) -> None:
+    reader = regressor._reader
+    inputs = reader.encode(regressor, rows())
+    assert np.isnan(inputs).any()
+    assert same(reader.impute(inputs), expected)
+    assert same(reader.read(regressor, expected), expected)
+    assert np.array_equal(regressor.predict(expected), regressor.predict(rows()))
+
+
+def test_a_deviation_of_columns_is_one_of_inputs(
+    regressor: BaseRegressor, expected: Measure
+) -> None:
+    found = regressor._reader.read(regressor, rows(), [0.5, 0, 0, 0.25])
+    assert np.array_equal(found.mean, expected.mean)
+    assert found.input_variance is not None
+    assert expected.input_variance is not None
+    names = regressor.input_names_
+    known = np.array([{"a": 0.25, "b": 0.0625}.get(name, 0.0) for name in names])
+    assert np.allclose(found.input_variance - expected.input_variance, known)
+
+
+def test_a_missing_value_that_has_an_input_of_its_own_counts_as_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(missing_values, "TELLING_ROWS", 1)
+    regressor = small(depth=0, n_components=16, max_iter=2).fit(rows(), "y")
+    assert "b is missing" in regressor.input_names_
+    assert regressor._reader.read(regressor, rows()).input_variance is None
+    found = regressor._reader.read(regressor, rows().assign(a=[None] * N_ROWS))
+    assert found.input_variance is not None
+    assert np.flatnonzero(found.input_variance.numpy().any(axis=0)).tolist() == [
+        0
+    ]  # a was never missing
+
+
+def test_values_that_fit_has_not_seen_are_read(regressor: BaseRegressor) -> None:
+    new = rows().assign(a=[None] * N_ROWS)
+    new.loc[3, "code"] = "100"
+    with pytest.warns(UnknownCategoryWarning, match="in 1 rows: '100'"):
+        found = regressor._reader.read(regressor, new)
+    assert found.mean.isfinite().all()
+    assert found.input_variance is not None
+    assert (found.input_variance[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (rows()[["a", "code"]], "must have columns 'when', 'b'"),
+        (rows()[:0], "at least one row"),
+        (rows()[["a"]].to_numpy(), r"array of 4 columns \('a', 'code', 'when', 'b'\)"),
+        (rows().assign(a=rows()["when"]), "'a' must hold numbers. Got type timestamp"),
+        (rows().assign(a=np.inf), "Got 60 infinite values in column 'a'"),
+        ("nowhere.csv", "cannot be found"),
+    ],
+)
+def test_rows_that_do_not_fit_the_model_are_refused(
+    X: Any, message: str, regressor: BaseRegressor
+) -> None:
+    with pytest.raises(UserError, match=message):
+        regressor.predict(X)
+
+
+def test_files_that_do_not_fit_the_model_are_refused(
+    regressor: BaseRegressor, tmp_path: Path
+) -> None:
+    table = pa.Table.from_pandas(rows(), preserve_index=False)
+    write_table(table.drop_columns(["a"]), tmp_path / "short.parquet")
+    with pytest.raises(TableError, match="must have columns 'a'"):
+        regressor.predict(tmp_path / "short.parquet")
+    (tmp_path / "empty").mkdir()
+    write_table(table.slice(0, 0), tmp_path / "empty" / "a.parquet")
+    with pytest.raises(UserError, match="at least one row"):
+        regressor.predict(tmp_path / "empty")
+
+
+def test_a_target_is_split_off_frames_and_paths(
+    regressor: BaseRegressor, tmp_path: Path, expected: Measure
+) -> None:
+    table = pa.Table.from_pandas(rows(), preserve_index=False)
+    write_table(table, tmp_path / "t.parquet")
+    for X in (rows(), table, tmp_path / "t.parquet"):
+        inputs, targets = regressor._reader.split_target(X, "y")
+        assert np.array_equal(targets, rows()["y"])
+        assert same(regressor._reader.read(regressor, inputs), expected)
+    with pytest.raises(UserError, match="y may be the name of a column where X is a data frame"):
+        regressor._reader.split_target(rows().to_numpy(), "y")
+
+
+def test_a_model_of_arrays_reads_arrays() -> None:
+    x, y = make_rows(20)
+    regressor = small(depth=0, max_iter=1).fit(x, y)
+    reader = regressor._reader
+    assert (reader.schema, reader.columns, reader.inputs) == (None, None, None)
+    assert reader.n_columns == reader.n_inputs == 2
+    for X in (x, torch.tensor(x), x.tolist()):
+        found = reader.read(regressor, X)
+        assert np.array_equal(found.mean, x)
+        assert found.input_variance is None
+    holes = x.copy()
+    holes[3, 1] = np.nan
+    found = reader.read(regressor, holes, 0.5)
+    expected = learn_imputer(x)
+    assert np.array_equal(reader.imputer.mean, expected.mean)
+    assert np.array_equal(found.mean, expected.fill(holes)[0])
+    assert found.input_variance is not None
+    assert found.input_variance[3, 1] > 0.25
+    assert np.all(np.delete(found.input_variance.numpy().ravel(), 7) == 0.25)
+    with pytest.raises(UserError, match="model of arrays does not know the columns of a table"):
+        regressor.predict("t.csv")
+    with pytest.raises(UserError, match="y may be the name of a column"):
+        reader.split_target(x, "y")
+
+
+def test_points_are_read_in_the_reference_system_of_fit() -> None:
+    x, y = make_rows(30)
+    points = geopandas.points_from_xy(151 + x[:, 0], -33 + x[:, 1], crs="EPSG:4326")
+    geo = geopandas.GeoDataFrame({"a": y}, geometry=points)
+    plane = geo.to_crs("EPSG:3857")
+    for fitted, other in ((geo, plane), (plane, geo)):
+        regressor = small(depth=0, max_iter=1).fit(fitted, y)
+        ours, theirs = (regressor._reader.read(regressor, each) for each in (fitted, other))
+        assert np.allclose(ours.mean, theirs.mean, rtol=1e-9, atol=1e-9)
+    bare = pd.DataFrame({"a": y, "lat": -33 + x[:, 1], "lon": 151 + x[:, 0]})
+    regressor = small(depth=0, max_iter=1).fit(geo, y)
+    assert np.allclose(regressor.predict(bare), regressor.predict(geo))
+
+
+def test_a_reader_is_learnt_from_a_source_and_a_sample() -> None:
+    x, y = make_rows(20)
+    source = ArraySource(x, y)
+    source.names = ("east", "north")
+    reader = learn_reader(source, as_rows(x, y))
+    assert reader.schema is None
+    assert reader.columns == reader.inputs == ("east", "north")
+    frame = FrameSource(pa.table({"a": x[:, 0], "s": ["p", "q"] * 10}), y[:, None])
+    reader = learn_reader(frame, as_rows(x, y))
+    assert reader.schema == frame.schema
+    assert reader.columns == ("a", "s")
+    assert reader.inputs == ("a", "s=q")
+    assert reader.imputer is frame.imputer
+
+
+def test_a_schema_is_read_from_a_model_file() -> None:
+    assert read_schema(None) is None
+    schema = learn(pa.table({"a": [1.0, 2.0], "y": [1.0, 2.0]})).schema
+    assert read_schema(schema_to_dict(schema)) == schema
+
+
+def test_an_imputer_belongs_to_its_schema() -> None:
+    learnt = learn(pa.table({"a": [1.0, 2.0, None] * 20, "y": [1.0, 2.0, 3.0] * 20}))
+    assert InputReader(learnt.imputer, schema=learnt.schema).n_inputs == 2
+    with pytest.raises(ValueError, match="an imputer of 3 inputs for a schema of 2, 1 of which"):
+        InputReader(learn_imputer(np.ones((2, 3))), schema=learnt.schema)
+
+
+NAMES = ["east", "north"]
+
+
+def named_frame() -> pd.DataFrame:
+    return pd.DataFrame(X, columns=NAMES)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    named_frame().assign(height=Y).to_csv(path, index=False)
+    return path
+
+
+def source_of(X: Any, y: Any = Y, **options: Any) -> Any:
+    settings = {name: options.pop(name) for name in ("coordinates",) if name in options}
+    return as_source(small(**settings), X, y, **{"dtype": torch.float64, **options})
+
+
+def test_arrays_become_rows_in_memory() -> None:
+    source = source_of(X)
+    assert type(source) is MemorySource
+    assert source.in_memory
+    assert source.flat_targets
+    assert source.names is None
+    assert source.schema is None
+    assert np.array_equal(np.sort(source.rows.targets[:, 0]), np.sort(Y))
+    assert not source_of(X, Y[:, None]).flat_targets
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, object])
+def test_arrays_of_plain_numbers_need_no_schema(dtype: Any) -> None:
+    assert type(source_of((10 * X).astype(dtype))) is MemorySource
+
+
+def test_the_columns_of_a_frame_are_the_names_of_the_inputs() -> None:
+    for each in (named_frame(), pl.DataFrame(X, schema=NAMES), pa.table(list(X.T), names=NAMES)):
+        source = source_of(each)
+        assert isinstance(source, FrameSource)
+        assert source.names == source.columns == ("east", "north")
+        assert np.array_equal(source.rows.inputs.mean, X)
+        assert source.flat_targets
+        assert not source_of(each, Y[:, None]).flat_targets
+
+
+def test_names_that_are_no_text_are_not_kept() -> None:
+    source = source_of(pd.DataFrame(X))
+    assert source.columns is None
+    assert source.names == ("0", "1")
+
+
+def test_the_target_may_be_a_column_of_the_frame() -> None:
+    source, expected = source_of(named_frame().assign(height=Y), "height"), source_of(named_frame())
+    assert source.names == ("east", "north")
+    assert source.schema.target == "height"
+    assert torch.equal(source.rows.targets, expected.rows.targets)
+    assert torch.equal(source.rows.inputs.mean, expected.rows.inputs.mean)
+
+
+def with_nan() -> Any:
+    holes = X.copy()
+    holes[3, 1] = np.nan
+    return holes
+
+
+@pytest.mark.parametrize(
+    ("array", "names"),
+    [
+        (with_nan(), ("x0", "x1")),
+        (with_nan().astype(np.float32), ("x0", "x1")),
+        (torch.tensor(with_nan()), ("x0", "x1")),
+        (with_nan().astype(object), ("x0", "x1")),
+        (np.array([[1.5, "a"], [2.5, "b"]] * 10, dtype=object), ("x0", "x1=b")),
+        (np.array([[1.5, None], [2.5, True]] * 10, dtype=object), ("x0", "x1")),
+        (np.array([["a", "b"], ["c", "d"]] * 10), ("x0=c", "x1=d")),
+    ],
+)
+def test_arrays_of_other_things_become_tables(array: Any, names: tuple[str, ...]) -> None:
+    source = source_of(array)
+    assert isinstance(source, FrameSource)
+    assert source.names == names
+    assert source.columns is None  # the names are not the user's
+    assert source.rows.inputs.mean.isfinite().all()
+
+
+def test_coordinates_are_given_by_name_or_by_place() -> None:
+    expected = ("east, north east", "east, north north", "east, north up")
+    assert source_of(named_frame(), coordinates=("east", "north")).names == expected
+    assert source_of(named_frame(), coordinates=(0, 1)).names == expected
+    assert source_of(X, coordinates=(1, 0)).names[0] == "x1, x0 east"
+
+
+def test_points_of_a_geo_frame_are_coordinates() -> None:
+    points = geopandas.points_from_xy(X[:, 0], X[:, 1], crs="EPSG:4326")
+    geo = geopandas.GeoDataFrame({"a": Y}, geometry=points)
+    source = source_of(geo)
+    assert source.names == ("lon, lat east", "lon, lat north", "lon, lat up", "a")
+    assert "WGS 84" in source.schema.crs
+    plane = source_of(geo.to_crs("EPSG:3857"))
+    assert plane.names == ("x", "y", "a")
+    assert plane.schema.sphere is None
+
+
+@pytest.mark.parametrize("memory", [None, 0, 2**30])
+def test_a_path_becomes_a_source_of_the_tables_rows(table: Path, memory: int | None) -> None:
+    for path in (table, str(table)):
+        source = source_of(path, "height", memory=memory)
+        assert isinstance(source, FrameSource if memory else TableSource)
+        assert source.names == ("east", "north")
+        chunks = list(source.chunks())
+        assert np.allclose(np.concatenate([chunk.rows.inputs.mean for chunk in chunks]), X)
+        assert np.allclose(np.concatenate([chunk.rows.targets for chunk in chunks])[:, 0], Y)
+
+
+def test_a_source_is_used_as_it_is(table: Path) -> None:
+    source = ArraySource(X, Y)
+    assert source_of(source, None) is source
+    tables = source_of(table, "height", coordinates=("east", "north"))
+    assert source_of(tables, None, coordinates=("east", "north")) is tables
+
+
+def test_notes_on_columns_are_warnings() -> None:
+    with pytest.warns(TableNote, match="'nothing' is not used: it has no values"):
+        source_of(named_frame().assign(nothing=None))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample_weight": np.ones(20)}, "sample_weight and X_std belong to arrays"),
+        ({"X_std": 0.1}, "sample_weight and X_std belong to arrays"),
+        ({"y": Y}, "A source has its own targets"),
+        ({"X": "table.csv"}, "target of a table must be the name of a column. Got None"),
+        ({"coordinates": (0, 1)}, "whose inputs are used as they are"),
+        ({"X": X, "y": "height"}, "y may be the name of a column where X is a data frame"),
+        ({"X": named_frame(), "y": "height"}, "must have columns 'height'"),
+        ({"X": named_frame(), "y": None}, "requires y to be passed"),
+        ({"X": named_frame(), "y": Y, "coordinates": ("lon", "lat")}, "must name input columns"),
+        ({"X": named_frame()[:1], "y": Y[:1]}, "at least 2 rows and 1 column. Got 1 sample"),
+        ({"X": named_frame(), "y": Y, "X_std": [0.1] * 3}, "X_std must be a number, or have shape"),
+    ],
+)
+def test_arguments_that_exclude_each_other_are_an_error(
+    arguments: dict[str, Any], message: str
+) -> None:
+    given = {"X": ArraySource(X, Y), "y": None} | arguments
+    with pytest.raises(UserError, match=message):
+        source_of(**given)
+
+
+def test_finite_predictions_are_returned() -> None:
+    values = torch.zeros(2, 1, dtype=torch.float64)
+    with finite_algebra():
+        assert finite(values) is values
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_others_are_an_error_of_the_user(value: float) -> None:
+    with pytest.raises(UserError, match=r"Predictions must be finite.*Fit it again"):
+        finite(torch.tensor([[0.0], [value]], dtype=torch.float64))
+
+
+def test_so_is_a_matrix_that_cannot_be_factorised() -> None:
+    with pytest.raises(UserError, match=r"must be finite.*covariance") as raised, finite_algebra():
+        cholesky(torch.full((2, 2), torch.nan, dtype=torch.float64), "covariance")
+    assert isinstance(raised.value.__cause__, FactorisationError)
