@@ -20,9 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
+from scripting import append_line, read_lines, script_parser, stored, table_line
 from sklearn.utils import check_random_state
 from sswim_lab.bench.accuracy import load_split
 from sswim_lab.bench.runner import SETS
@@ -144,7 +142,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table instead")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(read_lines(arguments.out)))
+        print(table(read_lines(stored(arguments.out))))
         return
     for name in arguments.sets.split(","):
         done = {(each["set"], each["repeat"]) for each in read_lines(arguments.out)}

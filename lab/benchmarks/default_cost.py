@@ -14,8 +14,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
-from arguments import script_parser
-from json_lines import append_line
+from scripting import append_line, script_parser
 from sswim_lab.bench.accuracy import load_split
 from timing import machine
 

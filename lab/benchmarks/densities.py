@@ -21,16 +21,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
 from numpy.typing import NDArray
+from scripting import append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.datasets import Split, split
 
 from sswim import WarpedGPRegressor
 from sswim.estimator import BaseRegressor
 
-RESULTS = Path(__file__).parents[1] / "results" / "densities.jsonl"
+RESULTS = Path("results/densities.jsonl")
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -73,7 +71,7 @@ def main() -> None:
             (run["data"], run["repeat"], run["variant"]) for run in read_lines(arguments.results)
         }
         compute([key for key in keys if key not in done], arguments)
-    print("\n".join(table(read_lines(arguments.results))))
+    print("\n".join(table(read_lines(stored(arguments.results)))))
 
 
 def compute(keys: list[Key], arguments: argparse.Namespace) -> None:

@@ -24,10 +24,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from arguments import add_results, script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
 from numpy.typing import NDArray
+from scripting import add_results, append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
@@ -161,7 +159,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of tables of each size")
     add_results(parser, "results/effects.jsonl")
     arguments = parser.parse_args()
-    found = read_lines(arguments.out)
+    shown = arguments.table or arguments.picture is not None
+    found = read_lines(stored(arguments.out) if shown else arguments.out)
     if arguments.table:
         print(table_of(found))
         return

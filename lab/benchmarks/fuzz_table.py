@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from json_lines import read_lines
+from scripting import read_lines, stored
 
-RESULTS = Path(__file__).parent.parent / "results" / "fuzz.jsonl"
+RESULTS = Path("results/fuzz.jsonl")
 
 
 def last_lines(lines: list[Any]) -> list[dict[str, Any]]:
@@ -30,4 +30,4 @@ def table(lines: list[Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(read_lines(RESULTS)))
+    print(table(read_lines(stored(RESULTS))))

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import rioxarray
 import xarray
-from arguments import script_parser
 from matplotlib.figure import Figure
+from scripting import script_parser
 
 from sswim.plotting import png
 

@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import script_parser
-from json_lines import append_line
 from launches import (
     fit_arguments,
     is_running,
@@ -38,6 +36,7 @@ from launches import (
     workers,
     write_rows,
 )
+from scripting import append_line, script_parser
 from timing import machine
 
 from sswim.members.checkpoints import CHECKPOINT, RUN

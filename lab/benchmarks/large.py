@@ -20,9 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from arguments import script_parser
-from csv_rows import append_row, read_rows
-from markdown_tables import table_line
+from scripting import append_row, read_rows, script_parser, table_line
 from sswim_lab.datasets import Split, Table, load, split
 from sswim_lab.peers.trees import LightGBM
 from timing import machine

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-from parquet_rows import write_file
+from scripting import write_file
 
 from sswim.estimator.model_file import MODEL
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from arguments import script_parser
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from relevance_rows import Case, make_table
+from relevance import Case, make_table
+from scripting import script_parser
 
 from sswim import SSWIMRegressor, WarpedGPRegressor
 from sswim.plotting import plot_effect, plot_local_metric, plot_prediction, plot_relevance

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from arguments import add_out, script_parser
-from date_line import NOISE, draw, truth
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
+from numpy.typing import NDArray
+from scripting import add_out, append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.datasets import load
 
 from sswim import NeighbourGPRegressor, evaluate
 from sswim.maps import evaluate_blocks
 
 SETTINGS: dict[str, Any] = {"depth": 1, "n_neighbors": 64, "random_state": 0}
+NOISE = 0.1
+WAVES = np.random.default_rng(5).normal(size=(3, 8)) * 7
 SPACINGS = {"date line": (10.0,), "prism": (1.0, 4.0)}
 
 
@@ -44,12 +44,24 @@ def prism(
 
 
 def waves(n_rows: int) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
-    """Return rows around the date line, and other ones."""
+    """Return rows around the date line, uniform over the area, and other ones."""
     random = np.random.default_rng(0)
-    frame = draw("date line", n_rows + 4000, random)
-    y = truth(frame["lon"].to_numpy(), frame["lat"].to_numpy())
-    y = y + NOISE * random.normal(size=len(y))
+    n = n_rows + 4000
+    lon = np.mod(random.uniform(150.0, 210.0, n) + 180, 360) - 180
+    lat = np.degrees(np.arcsin(random.uniform(-0.5, 0.5, n)))
+    frame = pd.DataFrame({"lon": lon, "lat": lat})
+    y = truth(lon, lat) + NOISE * random.normal(size=n)
     return frame.iloc[:n_rows], y[:n_rows], frame.iloc[n_rows:], y[n_rows:]
+
+
+def truth(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a smooth function on the sphere, a sum of waves through it."""
+    east, north = np.radians(lon), np.radians(lat)
+    points = np.stack(
+        [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=-1
+    )
+    found: NDArray[np.float64] = np.sin(points @ WAVES + np.arange(8)).sum(-1)
+    return found
 
 
 def table(lines: list[Any]) -> str:
@@ -76,7 +88,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table of the file")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(read_lines(Path(arguments.out))))
+        print(table(read_lines(stored(Path(arguments.out)))))
         return
     out = Path(arguments.out)
     done = [(line["data"], line["rows"], line["spacing"]) for line in read_lines(out)]

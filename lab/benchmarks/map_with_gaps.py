@@ -17,9 +17,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from arguments import add_device, add_out, script_parser
-from json_lines import append_line
 from numpy.typing import NDArray
+from scripting import add_device, add_out, append_line, script_parser
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.datasets import load
 from sswim_lab.peers.protocol import Fitted, Predictive

@@ -21,10 +21,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
 from numpy.typing import NDArray
+from scripting import append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.datasets import load
 
 from sswim import SSWIMRegressor
@@ -204,7 +202,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table of the results")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(read_lines(arguments.out)))
+        print(table(read_lines(stored(arguments.out))))
         return
     for fit in range(arguments.first, arguments.fits):
         for name in arguments.tables:

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from arguments import add_device, add_out, result_path, script_parser
+from scripting import add_device, add_out, result_path, script_parser
 from sklearn.neighbors import NearestNeighbors
 from timing import Rounds, Workload, compare, machine
 from torch import Tensor

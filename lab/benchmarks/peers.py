@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arguments import DTYPES, DType
+from scripting import DTYPES, DType
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from timing import Workload, read_bytes

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import DTYPES, DType, add_device, add_dtype, add_out, result_path, script_parser
 from numpy.typing import NDArray
 from peers import SVGP_INDUCING, LeftOutError, require_gpytorch, synthetic
+from scripting import DTYPES, DType, add_device, add_dtype, add_out, result_path, script_parser
 from timing import Comparison, Rounds, Workload, compare, machine
 
 from sswim.base.devices import resolve_device

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import add_device, script_parser
-from csv_rows import append_row
 from numpy.typing import NDArray
 from peers import SVGP_INDUCING, require_gpytorch, synthetic
+from scripting import add_device, append_row, script_parser
 from sswim_lab.datasets import FOLDER_VARIABLE, Split, split
 from timing import machine
 

@@ -21,10 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from arguments import add_device, script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
 from numpy.typing import NDArray
+from scripting import add_device, append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.datasets import find
 from timing import machine
 
@@ -242,7 +240,7 @@ def main() -> None:
     add_device(parser)
     given = parser.parse_args()
     if given.table:
-        print(markdown(read_lines(given.out)))
+        print(markdown(read_lines(stored(given.out))))
         return
     done = {(line["table"], line["method"], line["seed"]) for line in read_lines(given.out)}
     for name in given.tables:

@@ -22,9 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from arguments import script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
+from scripting import append_line, read_lines, script_parser, stored, table_line
 from sswim_lab.datasets import find
 
 from sswim import SSWIMRegressor
@@ -96,7 +94,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
 
 def print_table() -> None:
     """Print the results as a table."""
-    latest = {line["table"]: line for line in read_lines(RESULTS)}
+    latest = {line["table"]: line for line in read_lines(stored(RESULTS))}
     print(table_line(["table", "columns", "rows", "members", "size, kB", "seconds"]))
     print(table_line(["---"] * 6))
     for line in latest.values():

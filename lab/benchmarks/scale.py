@@ -24,10 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import script_parser
-from csv_rows import append_row, read_rows
-from markdown_tables import table_line
-from parquet_rows import write_file
+from scripting import append_row, read_rows, script_parser, stored, table_line, write_file
 from timing import machine, process_bytes
 
 from sswim import WarpedGPRegressor
@@ -212,7 +209,7 @@ def main() -> None:
     if arguments.command == "run":
         run(arguments)
     elif arguments.command == "table":
-        print(markdown(read_rows(arguments.out)))
+        print(markdown(read_rows(stored(arguments.out))))
     else:
         case = Case(**json.loads(arguments.case))
         result = measure(arguments.data, case, arguments.steps, arguments.device)

@@ -14,9 +14,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from arguments import script_parser
-from csv_rows import read_rows
-from markdown_tables import table_line
+from scripting import RESULTS, read_rows, script_parser, table_line
 
 from sswim.members.architecture import Architecture
 from sswim.members.start import start
@@ -125,7 +123,7 @@ def main() -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        default=Path("results/scale-cuda.csv"),
+        default=RESULTS / "scale-cuda.csv",
         help="measured times",
     )
     print(markdown(read(parser.parse_args().results)))

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from arguments import add_device, add_dtype, add_out, result_path, script_parser
 from peers import Case
+from scripting import add_device, add_dtype, add_out, result_path, script_parser
 from step import SIZES, in_own_process
 
 from sswim.base.devices import resolve_device

@@ -12,18 +12,83 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from arguments import DTYPES, add_device, add_out, result_path, script_parser
-from csv_rows import append_row, read_rows
 from peers import Case
-from step import NAMES, in_own_process
+from scripting import (
+    DTYPES,
+    add_device,
+    add_out,
+    append_row,
+    read_rows,
+    result_path,
+    script_parser,
+    table_line,
+)
+from step import NAMES, in_own_process, ratios
 
 from sswim.base.devices import resolve_device
+
+RATIOS = {
+    "sswim/gram": "sswim / ΦᵀΦ",
+    "sgpr/sswim": "SGPR / sswim",
+    "svgp_epoch/sswim": "SVGP epoch / sswim",
+    "exact_gp/sswim": "exact GP / sswim",
+}
+SECONDS = {"sswim_s": "sswim, ms", "gram_s": "ΦᵀΦ, ms", "sgpr_s": "SGPR, ms"}
+PEAKS = {"sswim_peak_bytes": "sswim, MiB", "sgpr_peak_bytes": "SGPR, MiB"}
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the cases of one file as a Markdown table."""
+    seconds = SECONDS if rows[0]["device"] == "cuda" else {}
+    header = [
+        "N",
+        "J",
+        "warps",
+        "members",
+        "dtype",
+        *seconds.values(),
+        *RATIOS.values(),
+        *PEAKS.values(),
+    ]
+    lines = [header, ["---"] * len(header)]
+    for row in sorted(rows, key=_order):
+        numbers = {f"{name}_s": _number(row[f"{name}_s"]) for name in NAMES}
+        quotients = ratios({**numbers, "members": int(row["members"])})
+        lines.append(
+            [
+                f"{int(row['rows']):,}",
+                *(row[name] for name in ("depth", "warps", "members", "dtype")),
+                *(_cell(numbers[name], 1e3) for name in seconds),
+                *(_cell(quotients[name]) for name in RATIOS),
+                *(_cell(_number(row[name]), 2**-20) for name in PEAKS),
+            ]
+        )
+    threads = f", {rows[0]['threads']} threads" if not seconds else ""
+    caption = f"{rows[0]['device_name']}{threads}; {rows[0]['versions']}."
+    return "\n".join([table_line(line) for line in lines] + ["", caption])
+
+
+def _order(row: Mapping[str, str]) -> tuple[str, int, int, int]:
+    return row["dtype"], int(row["members"]), int(row["rows"]), int(row["depth"])
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def _cell(value: float | None, unit: float = 1.0) -> str:
+    """Return a number with three digits (large ones in full), or a dash if it is missing."""
+    if value is None:
+        return "–"
+    value *= unit
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
 
 ROWS, DEPTHS = (1_000, 10_000, 100_000, 500_000), (0, 1, 2)
 CASES = (
@@ -80,7 +145,11 @@ def main() -> int:
         "--most-rows", type=int, default=max(ROWS), help="skip cases with more rows than this"
     )
     add_out(parser, "results/speed-<device>.csv")
+    parser.add_argument("--table", type=Path, nargs="+", help="print the tables of these files")
     asked = parser.parse_args()
+    if asked.table:
+        print("\n\n".join(table(read_rows(path)) for path in asked.table))
+        return 0
     device = resolve_device(asked.device).type
     path = result_path(asked.out, device)
     cases = [case for case in CASES if case.rows <= asked.most_rows]

@@ -18,8 +18,8 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 import torch
-from arguments import add_device, add_dtype, script_parser
 from peers import Case, workloads
+from scripting import add_device, add_dtype, script_parser
 from timing import Rounds, Workload, compare, machine
 
 from sswim.base.devices import resolve_device

@@ -14,8 +14,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from arguments import add_out, script_parser
-from json_lines import append_line
+from scripting import add_out, append_line, script_parser
 from sswim_lab.optimisation.methods import method_named, sobol_points
 from sswim_lab.optimisation.problems import problem_named
 from sswim_lab.peers.protocol import silenced

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import script_parser
-from json_lines import append_line, read_lines
-from markdown_tables import table_line
+from scripting import append_line, read_lines, script_parser, stored, table_line
 
 from sswim import SSWIMRegressor
 
@@ -86,7 +84,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table instead")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(read_lines(arguments.out)))
+        print(table(read_lines(stored(arguments.out))))
         return
     done = {(each["table"], each["rows"], each["split"]) for each in read_lines(arguments.out)}
     for split in range(arguments.splits):

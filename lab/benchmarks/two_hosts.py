@@ -21,7 +21,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from arguments import script_parser
 from launches import (
     PATIENCE,
     fit_arguments,
@@ -33,6 +32,7 @@ from launches import (
     torchrun_command,
     write_rows,
 )
+from scripting import script_parser
 
 from sswim import load
 

@@ -11,9 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import growing
 import numpy as np
-import optimisations
 import peers
 import prediction
 import pytest
@@ -21,10 +19,10 @@ import race
 import speed
 import step
 import torch
-from csv_rows import read_rows
 from peers import Case, counted_seconds, synthetic
 from scaling import slope
-from speed_table import table
+from scripting import read_rows
+from speed import table
 from sswim_lab.datasets import Split
 from timing import Comparison, Rounds, Timing, compare
 
@@ -194,46 +192,6 @@ def test_the_table_of_a_gpu_has_milliseconds(tmp_path: Path) -> None:
     header, _, first, *_ = table(rows).split("\n")
     assert "sswim, ms" in header
     assert first.startswith("| 1,000 | 1 | joint | 1 | float64 | 500 | 500 | 500 | 1 |")
-
-
-@pytest.mark.parametrize(
-    "switch",
-    [
-        *optimisations.ON_ANY_DEVICE.values(),
-        *optimisations.ON_CPU.values(),
-        *optimisations.ON_GPU.values(),
-        optimisations.PYTORCH_INVERSES,
-    ],
-)
-def test_every_optimisation_can_be_switched_off(switch: optimisations.Switch) -> None:
-    with switch() as replacement:  # raises an error if the package has no such name
-        assert replacement is not None
-
-
-def test_steps_without_an_optimisation_train_too() -> None:
-    data = synthetic(TINY.rows, TINY.inputs)
-    workloads = optimisations.workloads(TINY, data)
-    assert list(workloads) == [
-        "everything",
-        *optimisations.ON_ANY_DEVICE,
-        *optimisations.ON_CPU,
-        "joint warps",
-    ]
-    for name, workload in workloads.items():
-        seconds = workload()
-        assert seconds, name
-        assert min(seconds) > 0
-
-
-def test_schedules_have_names_and_a_table() -> None:
-    assert [growing.schedule_name(schedule) for schedule in growing.SCHEDULES[:2]] == [
-        "all",
-        ".5@8,.3@3,.2@1",
-    ]
-    lines = [["protein", repeat, 1, 150, "all", 150.0, 9.0, 0.5, -0.25] for repeat in (0, 1)]
-    header, _, line = growing.table(lines, 1, 150).split("\n")
-    assert header == "| schedule | cost | protein |"
-    assert line == "| all | 150 | 0.500 / −0.250 |"
 
 
 def test_the_slope_is_the_exponent() -> None:

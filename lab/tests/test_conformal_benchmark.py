@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformal import score, wanted
-from conformal_methods import FITS, METHODS
-from conformal_rows import GROUPS, SYNTHETIC, Case, Rows, make_rows
-from conformal_table import binomial_error, tables
+from conformal import binomial_error, score, summarise, tables, wanted
+from conformal_methods import FITS, GROUPS, METHODS, SYNTHETIC, Case, Rows, make_rows
 
 
 def made_up_line(name: str, repeat: int, method: str, coverage: float) -> dict[str, Any]:
@@ -77,5 +75,6 @@ def test_tables_average_over_repeats_and_count_a_repeated_line_once() -> None:
     [synthetic] = [line for line in found if line.startswith("| t(2) noise")]
     assert synthetic.count("85.0 ± 5.0 (2)") == len(methods)
     assert sum(line.startswith("**") for line in found) == 5
+    assert list(tables(summarise(lines))) == found
     many = [line | {"n_test": 1000} for line in lines]
     assert "| default: its own | 1.0 | 0.10 |" in list(tables(many))

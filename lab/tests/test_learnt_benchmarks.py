@@ -9,7 +9,7 @@ import effects
 import numpy as np
 import pytest
 import relevance
-from relevance_rows import FUNCTIONS, N_RELEVANT, Case, make_table
+from relevance import FUNCTIONS, N_RELEVANT, Case, make_table
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

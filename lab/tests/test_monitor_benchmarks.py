@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import change_evidence
 import monitor
 import numpy as np
 import pytest
-import torch
 
 
 def line(case: str, alarm: int | None, highest: float = 0.0) -> dict[str, Any]:
@@ -48,14 +46,3 @@ def test_delays_count_from_the_change() -> None:
     assert f"| {case} | 10 / never |" in printed  # the alarm at row 999 was a false one
     assert "| none: alarms at 1% | 1 of 3 |" in printed
     assert "| none: alarms at 10% | 2 of 3 |" in printed
-
-
-def test_ways_to_notice_a_change_find_a_large_one() -> None:
-    generator = torch.Generator().manual_seed(0)
-    u = torch.rand(600, generator=generator, dtype=torch.float64)
-    u[300:] = u[300:].square().square()
-    for way in change_evidence.WAYS.values():
-        row = change_evidence.first_alarm(way(u))
-        assert row is not None
-        assert 300 <= row < 400
-    assert change_evidence.cell([1000, 1019, None], "+ 1") == "20 / never"

@@ -87,14 +87,14 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "library", "extra"),
-    [("gp-ts", "botorch", "botorch"), ("forest", "smac", "optimisation")],
+    ("name", "library"),
+    [("gp-ts", "botorch"), ("forest", "smac")],
 )
-def test_a_missing_library_is_named_with_its_extra(
-    name: str, library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_library_is_named_with_the_extra(
+    name: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(UserError, match=rf"'{name}' needs {library}.*sswim\[{extra}\]"):
+    with pytest.raises(UserError, match=rf"'{name}' needs {library}.*sswim-lab\[optimisation\]"):
         require_libraries(method_named(name))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import suggestion_seconds
-from json_lines import read_lines
+from scripting import read_lines
 
 
 def test_medians_of_every_method_are_stored(

@@ -124,7 +124,7 @@ TELLING_SHARE = 0.01
 def is_telling(n_missing: int, n_rows: int) -> bool:
     """Return whether a column is so often missing that this becomes an input of its own.
 
-    What few rows say of missing values does more harm than good (``benchmarks/missing_cells.py``).
+    What few rows say of missing values does more harm than good (docs/tables.md).
     """
     return n_missing >= max(TELLING_ROWS, TELLING_SHARE * n_rows)
 

@@ -50,7 +50,7 @@ class LearntSchema:
         """Return the inputs of rows of training, with missing values imputed.
 
         They count as known: uncertain inputs make training many times slower, and their predictions
-        are no better (``benchmarks/missing_cells.py``).
+        are no better (docs/tables.md).
 
         Args:
             numbers: Numbers of the rows within the table.

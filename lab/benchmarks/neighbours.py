@@ -1,24 +1,79 @@
 """Time and memory of models that predict by neighbours.
 
-    python lab/benchmarks/neighbour_speed.py --device cpu     # 10,000 rows, and 10^6 predictions
-    python lab/benchmarks/neighbour_speed.py --device cuda    # 10^6 rows as well
+    python lab/benchmarks/neighbours.py --device cpu     # 10,000 rows, and 10^6 predictions
+    python lab/benchmarks/neighbours.py --device cuda    # 10^6 rows as well
+    python lab/benchmarks/neighbours.py --table
 
-Results are appended to results/neighbour-speed-<device>.jsonl.
+Results are appended to results/neighbour-speed-<device>.jsonl. The tables show accuracy instead:
+means over repeats of `sswim bench accuracy`.
 """
 
 from __future__ import annotations
 
 import resource
 import time
+from collections import defaultdict
 
 import numpy as np
 import torch
-from arguments import add_device, add_out, result_path, script_parser
-from json_lines import append_line
 from numpy.typing import NDArray
+from scripting import (
+    RESULTS,
+    add_device,
+    add_out,
+    append_line,
+    read_rows,
+    result_path,
+    script_parser,
+)
 
 from sswim import NeighbourGPRegressor
 from sswim.base.devices import resolve_device
+
+FILES = (RESULTS / "neighbours.csv", RESULTS / "neighbours-peers.csv")
+MODELS = [f"neighbours{depth}{form}" for form in ("", "-scores") for depth in (0, 1, 2)]
+PEERS = ["exact-gp-well-trained", "gpboost-vecchia"]
+VARIANTS = ["neighbours1-gaussian", "neighbours1-expected"]
+
+Scores = dict[tuple[str, str], list[tuple[float, float]]]
+
+
+def read_scores() -> Scores:
+    """Return RMSE and MNLP of every repeat, by set and method."""
+    found: Scores = defaultdict(list)
+    for file in FILES:
+        for row in read_rows(file):
+            if not row["failure"]:
+                scores = (float(row["rmse"]), float(row["mnlp"]))
+                found[row["set"], row["method"]].append(scores)
+    return found
+
+
+def cell(scores: list[tuple[float, float]]) -> str:
+    """Return the means over repeats, and their number if it is not five."""
+    if not scores:
+        return "–"
+    rmse, mnlp = np.mean(scores, axis=0)
+    digits = 4 if rmse < 0.1 else 3
+    number = "" if len(scores) == 5 else f" ({len(scores)})"
+    return f"{rmse:.{digits}f} / {mnlp:.2f}{number}".replace("-", "−")
+
+
+def print_table(scores: Scores, methods: list[str]) -> None:
+    """Print a Markdown table with a row for each set."""
+    print("| set |", " | ".join(f"`{name}`" for name in methods), "|")
+    print("|---|" + "---|" * len(methods))
+    for name in dict.fromkeys(each for each, _ in scores):
+        print(f"| {name} |", " | ".join(cell(scores[name, method]) for method in methods), "|")
+    print()
+
+
+def print_tables() -> None:
+    """Print both tables."""
+    scores = read_scores()
+    print_table(scores, [*MODELS, *PEERS])
+    print_table(scores, ["neighbours1", *VARIANTS])
+
 
 N_INPUTS = 10
 
@@ -47,7 +102,11 @@ def main() -> None:
     parser.add_argument("--n-predict", type=int, default=10**6, help="number of predictions")
     parser.add_argument("--n-neighbors", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--table", action="store_true", help="print the tables of the bench")
     arguments = parser.parse_args()
+    if arguments.table:
+        print_tables()
+        return
     device = resolve_device(arguments.device)
     out = result_path(arguments.out, device.type)
     sizes = arguments.rows or ([10**4, 10**5] + ([10**6] if device.type == "cuda" else []))
