@@ -33,12 +33,9 @@ from sswim.files.output_files import check_output_file, save_somewhere
 
 if TYPE_CHECKING:
     from sswim.conformal import MonitorReport
-    from sswim.distributed.processes import Processes
-    from sswim.estimator.base import BaseRegressor
     from sswim.estimator.evaluation import Scores
+    from sswim.estimator.permutation import Importance
     from sswim.maps import BlockEvaluation
-    from sswim.tables import CsvOptions, LeftOut, Schema
-
 
 DRIFTED = 4
 """Exit code if rows have drifted."""
@@ -86,98 +83,72 @@ def evaluate(
                 "give one at a time."
             )
     if blocks is not None:
-        _evaluate_blocks(model, table, blocks, folds, coordinates, level, left_out, csv)
+        with user_errors():
+            from sswim.maps import evaluate_table_blocks
+
+            evaluation = evaluate_table_blocks(
+                *load_model(model),
+                table,
+                blocks,
+                n_folds=folds,
+                coordinates=split_coordinates(coordinates),
+                level=level,
+                left_out=left_out,
+                csv=csv,
+                say=lambda text: say(messages, text),
+            )
+        n_rows, n_left_out = evaluation.blocks.n_rows, evaluation.blocks.n_left_out
+        say_left_out(n_left_out, n_left_out + n_rows)
+        title = f"settings of {model} on {n_rows} rows of {table}, {folds} folds"
+        _print_side_by_side(title, evaluation, level)
         return
     with user_errors(), join_launched(timeout) as processes:
         regressor, schema = load_model(model)
-        scores = evaluate_table(
-            regressor, schema, table, level, left_out, processes, as_bytes(memory), csv
-        )
+        size = as_bytes(memory)
+        scores = evaluate_table(regressor, schema, table, level, left_out, processes, size, csv)
         if processes.is_first:
             say_left_out(scores.n_left_out, scores.n_left_out + scores.n_rows)
             title = f"{model} on {scores.n_rows} rows of {table}"
             print_facts(output, title, _score_texts(scores, level))
         if importance:
-            _show_importance(regressor, schema, table, left_out, processes, as_bytes(memory), csv)
+            from sswim.estimator.permutation import permutation_importance
+
+            rises = permutation_importance(
+                regressor,
+                schema,
+                table,
+                left_out=left_out,
+                processes=processes,
+                memory=size,
+                csv=csv,
+                say=lambda text: say(messages, text),
+            )
+            if processes.is_first:
+                _print_importance(rises)
 
 
-def _show_importance(
-    regressor: BaseRegressor,
-    schema: Schema,
-    table: Path,
-    left_out: LeftOut,
-    processes: Processes,
-    memory: int,
-    csv: CsvOptions,
-) -> None:
-    """Shuffle the columns of a table, and print how much worse predictions become."""
+def _print_importance(importance: Importance) -> None:
+    """Print how much worse predictions become when a column is shuffled."""
     from rich.table import Table
 
-    from sswim.estimator.permutation import permutation_importance
-
-    found = permutation_importance(
-        regressor,
-        schema,
-        table,
-        left_out=left_out,
-        processes=processes,
-        memory=memory,
-        csv=csv,
-        say=lambda text: say(messages, text),
-    )
-    if not processes.is_first:
-        return
-    n_rows = found.scores.n_rows
-    rows = f"{n_rows} rows" if n_rows == found.n_rows else f"{n_rows} of {found.n_rows} rows"
-    printed = Table("column", title=f"rise of scores when a column is shuffled ({rows})")
+    n_rows, n_all = importance.scores.n_rows, importance.n_rows
+    rows = f"{n_rows} rows" if n_rows == n_all else f"{n_rows} of {n_all} rows"
+    table = Table("column", title=f"rise of scores when a column is shuffled ({rows})")
     for score in ("RMSE", "MNLP"):
-        printed.add_column(score, justify="right", no_wrap=True)
-    for column in found.columns:
+        table.add_column(score, justify="right", no_wrap=True)
+    for column in importance.columns:
         rises = [f"{rise.mean:+.3g} ± {rise.deviation:.1g}" for rise in (column.rmse, column.mnlp)]
-        printed.add_row(cell(column.name), *rises)
-    output.print(printed)
+        table.add_row(cell(column.name), *rises)
+    output.print(table)
 
 
-def _evaluate_blocks(
-    model: Path,
-    table: Path,
-    spacing: float,
-    n_folds: int,
-    coordinates: str | None,
-    level: float,
-    left_out: LeftOut,
-    csv: CsvOptions,
-) -> None:
-    """Fit the settings of a model again without blocks of a table, and print the scores."""
-    with user_errors():
-        from sswim.maps import evaluate_table_blocks
-
-        regressor, schema = load_model(model)
-        found = evaluate_table_blocks(
-            regressor,
-            schema,
-            table,
-            spacing,
-            n_folds=n_folds,
-            coordinates=split_coordinates(coordinates),
-            level=level,
-            left_out=left_out,
-            csv=csv,
-            say=lambda text: say(messages, text),
-        )
-    n_rows, n_left_out = found.blocks.n_rows, found.blocks.n_left_out
-    say_left_out(n_left_out, n_left_out + n_rows)
-    title = f"settings of {model} on {n_rows} rows of {table}, {n_folds} folds"
-    _print_side_by_side(title, found, level)
-
-
-def _print_side_by_side(title: str, found: BlockEvaluation, level: float) -> None:
+def _print_side_by_side(title: str, evaluation: BlockEvaluation, level: float) -> None:
     """Print the scores of blocks and of random rows as two columns."""
     from rich.table import Table
 
-    table = Table("", f"{found.n_blocks} blocks", "random rows", title=cell(title))
-    by_blocks, at_random = (_score_texts(scores, level) for scores in (found.blocks, found.random))
-    for name, text in by_blocks.items():
+    table = Table("", f"{evaluation.n_blocks} blocks", "random rows", title=cell(title))
+    at_random = _score_texts(evaluation.random, level)
+    for name, text in _score_texts(evaluation.blocks, level).items():
         table.add_row(name, text, at_random[name])
     output.print(table)
 

@@ -49,22 +49,22 @@ def info(
         _show_table(path, describe_table(path, csv, text or ()))
 
 
-def _show_table(path: Path, found: TableDescription) -> None:
+def _show_table(path: Path, table: TableDescription) -> None:
     """Print what would be read of a table."""
     from rich.table import Table
 
-    rows = f"{found.n_rows:,} rows, {len(found.columns)} columns"
-    printed = Table(title=cell(f"{path} ({found.form})\n{rows}"))
+    rows = f"{table.n_rows:,} rows, {len(table.columns)} columns"
+    printed = Table(title=cell(f"{path} ({table.form})\n{rows}"))
     for title in ("column", "kind", "values"):
         printed.add_column(title, overflow="fold")
     printed.add_column("missing", justify="right")
     printed.add_column("examples", overflow="fold")
-    for each in found.columns:
-        missing = f"{each.n_missing:,}" if each.n_missing else ""
-        examples = "; ".join(each.examples)
-        printed.add_row(*map(cell, (each.name, each.kind, each.values, missing, examples)))
+    for column in table.columns:
+        missing = f"{column.n_missing:,}" if column.n_missing else ""
+        examples = "; ".join(column.examples)
+        printed.add_row(*map(cell, (column.name, column.kind, column.values, missing, examples)))
     output.print(printed)
-    for note in found.notes:
+    for note in table.notes:
         say(messages, f"Note: {note}")
 
 
@@ -78,7 +78,7 @@ def _show_model(model: Path) -> None:
     if hasattr(regressor, "table_schema_"):
         schema = table_schema(regressor)
         facts["target"] = schema.target
-        facts["columns"] = ", ".join(f"{each.name} ({each.kind})" for each in schema.columns)
+        facts["columns"] = ", ".join(f"{column.name} ({column.kind})" for column in schema.columns)
     facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"
     facts["rows inside"] = "none"
     if regressor.keeps_rows_:

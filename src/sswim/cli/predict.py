@@ -27,11 +27,7 @@ from sswim.cli.options import (
 from sswim.files.output_files import check_output_file, check_output_folder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sswim.estimator.base import BaseRegressor
-    from sswim.estimator.intervals import IntervalMethod
-    from sswim.tables import Schema
+    from sswim.estimator import IntervalMethod
 
 
 def predict(
@@ -68,8 +64,18 @@ def predict(
     A CSV file becomes a CSV file in which all that it has stays byte for byte, or a file of another
     format. A folder of files becomes a folder of Parquet files with the same names.
     """
-    from sswim.estimator.table_prediction import predict_table
-    from sswim.tables import is_csv, read_small_table
+    from sswim.estimator.table_prediction import predict_table, predicted_columns
+    from sswim.tables import (
+        append_columns,
+        complete_rows,
+        is_csv,
+        keep_rows,
+        plain_table,
+        read_small_table,
+        require_columns,
+        require_writable_suffix,
+        write_table,
+    )
 
     with user_errors(), join_launched(timeout) as processes:
         check_output = check_output_folder if table.is_dir() else check_output_file
@@ -80,18 +86,18 @@ def predict(
         small = None
         if processes.size == 1 and not is_csv(table):  # CSV files are copied as they are written
             small = read_small_table(table, as_bytes(memory))
-        if small is not None:
-            n_rows = _predict_small(
-                regressor,
-                schema,
-                small.table,
-                out,
-                level,
-                method,
-                prefix,
-                drop_missing,
-                no_formulas,
-            )
+        if small is not None:  # in any format
+            require_writable_suffix(out)
+            require_columns(small.table.schema, schema.used)
+            rows = small.table
+            if drop_missing:
+                rows = keep_rows(rows, complete_rows(rows, schema.used))
+                say_left_out(small.table.num_rows - rows.num_rows, small.table.num_rows)
+            n_rows = rows.num_rows
+            inputs = regressor._reader.impute(schema.encode(rows))
+            columns = predicted_columns(regressor, inputs, level, method)
+            written = append_columns(rows, {prefix + name: columns[name] for name in columns})
+            write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
         else:
             n_rows = predict_table(
                 regressor,
@@ -109,40 +115,3 @@ def predict(
             )
         if processes.is_first:
             say(output, f"Predicted {n_rows} rows and wrote {out}.")
-
-
-def _predict_small(
-    regressor: BaseRegressor,
-    schema: Schema,
-    table: pa.Table,
-    out: Path,
-    level: float,
-    method: IntervalMethod,
-    prefix: str,
-    drop_missing: bool,
-    no_formulas: bool,
-) -> int:
-    """Write a table in memory with its predictions, in any format; return its number of rows."""
-    from sswim.estimator.table_prediction import predicted_columns
-    from sswim.tables import (
-        append_columns,
-        complete_rows,
-        is_csv,
-        keep_rows,
-        plain_table,
-        require_columns,
-        require_writable_suffix,
-        write_table,
-    )
-
-    require_writable_suffix(out)
-    require_columns(table.schema, schema.used)
-    rows = table
-    if drop_missing:
-        rows = keep_rows(table, complete_rows(table, schema.used))
-        say_left_out(table.num_rows - rows.num_rows, table.num_rows)
-    inputs = regressor._reader.impute(schema.encode(rows))
-    columns = predicted_columns(regressor, inputs, level, method)
-    written = append_columns(rows, {prefix + name: columns[name] for name in columns})
-    write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
-    return rows.num_rows
