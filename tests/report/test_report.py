@@ -1,9 +1,13 @@
-"""The content of reports: rows of any form, their numbers, and errors."""
+"""The content of reports: rows of any form, their columns and numbers, and errors."""
 
 from __future__ import annotations
 
+import datetime
+import functools
 import json
+import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +21,26 @@ from builders.reports import Case, hostile_table, many_columns, one_input, two_i
 from sswim.base.validation import UserError
 from sswim.estimator import make_estimator
 from sswim.estimator.evaluation import score_intervals, score_rows
-from sswim.report import report_page, report_rows, write_report
-from sswim.report.content import number, percent
+from sswim.report import ReportRows, report_page, report_rows, write_report
+from sswim.report.content import count, number, percent
+from sswim.report.scores import group_means
 
-SEVERAL_ROWS = 40
+FAST: dict[str, Any] = {"n_components": 16, "n_pseudo": 4, "max_iter": 2, "random_state": 0}
+
+
+def rows_of(case: Case, max_rows: int = 5000, random_state: int = 0) -> ReportRows:
+    return report_rows(case.model, case.X, case.y, max_rows=max_rows, random_state=random_state)
 
 
 def page_of(case: Case, **settings: Any) -> str:
     """Return the report of a case."""
-    rows = report_rows(case.model, case.X, case.y, max_rows=5000, random_state=0)
-    return report_page(case.model, rows, **settings)
+    return report_page(case.model, rows_of(case), **settings)
+
+
+@functools.cache
+def page(case: Callable[[], Case]) -> str:
+    """Return the report of a case with some facts; each is made once."""
+    return page_of(case(), facts={"table": "test.parquet", "<img>": "</script>"})
 
 
 def shared(html: str) -> dict[str, list[float]]:
@@ -44,8 +58,7 @@ def charts(html: str) -> dict[str, Any]:
 
 
 def test_a_report_has_all_parts_and_the_scores_of_the_rows() -> None:
-    case = many_columns()
-    html = page_of(case, facts={"table": "test.parquet"})
+    case, html = many_columns(), page(many_columns)
     for part in ("Scores", "Predictions", "What matters", "Calibration", "Residuals"):
         assert f"<h2>{part}</h2>" in html
     for part in ("Surprising rows", "Warps and noise", "Inside the model", "About this report"):
@@ -58,8 +71,7 @@ def test_a_report_has_all_parts_and_the_scores_of_the_rows() -> None:
 
 
 def test_charts_draw_the_rows_and_the_function() -> None:
-    case = one_input()
-    html = page_of(case)
+    case, html = one_input(), page(one_input)
     arrays = shared(html)
     assert arrays["target"] == pytest.approx(case.y, abs=1e-3)
     assert arrays["c0"] == pytest.approx(case.X[:, 0], abs=1e-3)
@@ -81,21 +93,17 @@ def test_charts_draw_the_rows_and_the_function() -> None:
 
 def test_two_columns_are_a_map() -> None:
     case = two_inputs()
-    heat = charts(page_of(case))["Predicted mean"]["layers"][0]
+    heat = charts(page(two_inputs))["Predicted mean"]["layers"][0]
     (west, east), (south, north) = heat["x"], heat["y"]
     assert (west, east) == (case.X["east"].min(), case.X["east"].max())
-    cell = pd.DataFrame(
-        {
-            "east": [west + 3.5 * (east - west) / heat["columns"]],
-            "north": [south + 5.5 * (north - south) / heat["rows"]],
-        }
-    )
-    predicted = case.model.predict(cell)
+    x = west + 3.5 * (east - west) / heat["columns"]
+    y = south + 5.5 * (north - south) / heat["rows"]
+    predicted = case.model.predict(pd.DataFrame({"east": [x], "north": [y]}))
     assert heat["values"][5 * heat["columns"] + 3] == pytest.approx(predicted[0], abs=1e-2)
 
 
 def test_columns_that_matter_come_first() -> None:
-    html = page_of(many_columns())
+    html = page(many_columns)
     bars = re.findall(r'class="name" title="(.*?)"', html.split('id="effects"')[1])
     options = re.findall(r"<option>(.*?)</option>", html.split('id="residuals"')[1])
     assert "column 3" in options[:2]
@@ -103,7 +111,7 @@ def test_columns_that_matter_come_first() -> None:
     assert len(re.findall('<div class="option">', html.split('id="warps"')[0])) == 30
 
 
-def test_the_rows_that_surprise_most_are_a_table(tmp_path: Path) -> None:
+def test_the_rows_that_surprise_most_are_a_table() -> None:
     case = two_inputs()
     X, y = case.X.copy(), case.y.to_numpy().copy()
     y[7] += 100
@@ -127,7 +135,6 @@ def test_frames_arrays_and_paths_give_the_same_report(tmp_path: Path) -> None:
         (frame, "height"),
         (pl.DataFrame(frame), "height"),
         (case.X.to_numpy(), case.y.to_numpy()),
-        (table, "height"),
         (str(table), "height"),
     ):
         write_report(case.model, X, y, out)
@@ -137,32 +144,27 @@ def test_frames_arrays_and_paths_give_the_same_report(tmp_path: Path) -> None:
 
 def test_many_rows_are_sampled_and_the_page_says_so() -> None:
     case = two_inputs()
-    rows = report_rows(case.model, case.X, case.y, max_rows=SEVERAL_ROWS, random_state=3)
-    assert len(rows) == SEVERAL_ROWS
+    rows = rows_of(case, 40, random_state=3)
+    assert len(rows) == 40
     assert rows.targets.tolist() == case.y.to_numpy()[rows.numbers].tolist()
     html = report_page(case.model, rows, random_state=3)
     assert "tested on 40 of 200 rows" in html
     assert "40 of 200 rows, a random sample with seed 3" in html
-    other = report_rows(case.model, case.X, case.y, max_rows=SEVERAL_ROWS, random_state=4)
-    assert other.numbers.tolist() != rows.numbers.tolist()
-
-
-def test_the_same_seed_writes_the_same_page() -> None:
-    assert page_of(hostile_table()) == page_of(hostile_table())
+    assert rows_of(case, 40, random_state=4).numbers.tolist() != rows.numbers.tolist()
 
 
 def test_nothing_of_a_hostile_table_is_a_tag() -> None:
-    html = page_of(hostile_table(), facts={"<img>": "</script>"})
+    html = page(hostile_table)
     assert html.count("<script>") == 1  # the program of the page
     assert not re.search(r"<(img|b[ >]|!--)", html.split("<body>")[1])
-    scripts = re.findall(r"<script", html)
-    ends = re.findall(r"</script", html)
-    assert len(scripts) == len(ends)
+    assert len(re.findall(r"<script", html)) == len(re.findall(r"</script", html))
     html.encode("utf-8")
+    again = page_of(hostile_table(), facts={"table": "test.parquet", "<img>": "</script>"})
+    assert again == html  # the same seed
 
 
 def test_categories_dates_and_gaps_are_drawn() -> None:
-    html = page_of(hostile_table())
+    html = page(hostile_table)
     found = charts(html)
     [levels] = [
         chart["x"]["levels"]
@@ -171,10 +173,51 @@ def test_categories_dates_and_gaps_are_drawn() -> None:
     ]
     assert levels[-1] == "missing"
     assert found["Residuals against day"]["x"]["time"] is True
-    arrays = shared(html)
-    assert any(None in values for values in arrays.values())  # missing numbers are not drawn
-    cells = html.split('id="surprises"')[1]
-    assert "2024-" in cells
+    assert any(None in values for values in shared(html).values())  # missing numbers
+    assert "2024-" in html.split('id="surprises"')[1]
+
+
+def test_columns_are_numbers_levels_and_times() -> None:
+    n = 60
+    level = pd.Series([f"level {place % 20}" for place in range(n)])
+    level[:10] = "level 0"
+    level[20] = None
+    frame = pd.DataFrame(
+        {
+            "number": np.where(np.arange(n) == 1, np.nan, np.arange(n) / 2),
+            "level": level,
+            "time": [datetime.time(place % 24, 30) for place in range(n)],
+            "date": pd.date_range("2024-01-01", periods=n).where(np.arange(n) != 1),
+            "none": [None] * n,
+        }
+    )
+    with pytest.warns(UserWarning, match="Column 'none' is not used"):
+        model = make_estimator(depth=0, **FAST).fit(frame, np.arange(n) % 7)
+    columns = rows_of(Case(model, frame, np.arange(n) % 7)).columns
+    number_, level_, time, date = columns
+    assert [column.name for column in columns] == ["number", "level", "time", "date"]
+    assert number_.numbers == pytest.approx(frame["number"], nan_ok=True)
+    assert time.numbers == pytest.approx(np.arange(n) % 24 + 0.5)
+    assert date.axis.time
+    assert date.numbers[2] - date.numbers[0] == 2 * 86_400
+    assert [column.text(1) for column in (number_, date)] == ["", ""]
+    assert [column.text(2) for column in columns] == [
+        "1",
+        "level 0",
+        "02:30:00",
+        "2024-01-03 00:00:00",
+    ]
+    # The rarest levels are one.
+    assert level_.levels is not None
+    assert (len(level_.levels), level_.levels[0]) == (13, "level 0")
+    assert level_.levels[-2:] == ("all others", "missing")
+    assert level_.numbers[20] == 12
+    assert level_.text(20) == ""
+    # Rows of a level are drawn side by side, and others where they are.
+    places = level_.places(np.arange(10))
+    assert np.abs(places).max() <= 0.3
+    assert len(np.unique(places)) == 10
+    assert number_.places(np.array([2, 0])).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
@@ -186,71 +229,107 @@ def test_few_rows_are_enough(n_rows: int) -> None:
 
 
 def test_errors_are_clear(tmp_path: Path) -> None:
-    case, out = two_inputs(), tmp_path / "r.html"
+    case, out, table = two_inputs(), tmp_path / "r.html", tmp_path / "t.parquet"
+    model, X, y = case.model, case.X, case.y
+    two = np.column_stack([y, y])
+    of_two = make_estimator(depth=0, **FAST).fit(X, two)
+    array = one_input()
+    for arguments, message in (
+        ((model, X, two), "the 1 targets of fit"),
+        ((model, X, y[:-1]), "same number of rows"),
+        ((array.model, array.X[:, 0], array.y), "2D array"),
+        ((array.model, table, array.y), "fit the model to a data frame"),
+        ((model, table, y), "name of a column"),
+        ((model, X[:0], "height"), "at least one row"),
+        ((of_two, X, two), "Got a model of 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_report(*arguments, out)
     with pytest.raises(UserError, match="max_rows"):
-        write_report(case.model, case.X, case.y, out, max_rows=0)
-    with pytest.raises(UserError, match="the 1 targets of fit"):
-        write_report(case.model, case.X, np.column_stack([case.y, case.y]), out)
-    with pytest.raises(ValueError, match="same number of rows"):
-        write_report(case.model, case.X, case.y[:-1], out)
-    with pytest.raises(ValueError, match="2D array"):
-        write_report(one_input().model, one_input().X[:, 0], one_input().y, out)
-    with pytest.raises(UserError, match="fit the model to a data frame"):
-        write_report(one_input().model, tmp_path / "t.parquet", one_input().y, out)
+        write_report(model, X, y, out, max_rows=0)
     with pytest.raises(FileNotFoundError, match="Make the folder"):
-        write_report(case.model, case.X, case.y, tmp_path / "none" / "r.html")
-    with pytest.raises(UserError, match="name of a column"):
-        write_report(case.model, tmp_path / "t.parquet", case.y, out)
-    with pytest.raises(UserError, match="at least one row"):
-        write_report(case.model, case.X[:0], "height", out)
+        write_report(model, X, y, tmp_path / "none" / "r.html")
     assert not out.exists()
-
-
-def test_models_of_several_targets_are_refused(tmp_path: Path) -> None:
-    case = one_input()
-    y = np.column_stack([case.y, case.y])
-    model = make_estimator(depth=0, n_components=8, max_iter=1, random_state=0).fit(case.X, y)
-    with pytest.raises(UserError, match="Got a model of 2"):
-        write_report(model, case.X, y, tmp_path / "r.html")
 
 
 def test_places_on_the_sphere_are_a_map() -> None:
     frame = sphere_rows()
-    settings: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
-    model = make_estimator(**settings, coordinates=("lon", "lat"), random_state=0)
-    model.fit(frame, "height")
-    found = charts(page_of(Case(model, frame[:60], "height")))
+    model = make_estimator(depth=1, **FAST, coordinates=("lon", "lat")).fit(frame, "height")
+    html = page_of(Case(model, frame[:60], "height"))
+    found = charts(html)
     assert found["Predicted mean"]["x"]["label"] == "lon"
+    assert shared(html)["c0"] == pytest.approx(frame["lon"][:60], abs=1e-2)
     assert "Residuals against lat" in found
 
 
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sswim.estimator.progress.LINE_SECONDS", 0.0)
     lines: list[str] = []
-    page_of(many_columns(), say=lines.append)
+    page_of(two_inputs(), say=lines.append)
     assert lines
     assert all(line.startswith("predicting: ") for line in lines)
 
 
-def test_members_of_neighbours_and_without_warps_have_reports() -> None:
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"n_neighbors": 8}, "after the last warp"),
+        ({"depth": 0}, "No member of this model has a warp"),
+        ({"warp_matrix": "projected", "warp_dim": 1}, "mixes all inputs into new coordinates"),
+        ({"warp_matrix": "full"}, "mixes all inputs into new coordinates"),
+    ],
+)
+def test_warps_are_drawn_by_column_where_they_are_of_columns(
+    settings: dict[str, Any], text: str
+) -> None:
     case = two_inputs()
-    for settings in ({"n_neighbors": 8}, {"depth": 0}):
-        common: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2}
-        model = make_estimator(**(common | settings), random_state=0).fit(case.X, case.y)
-        html = page_of(Case(model, case.X[:50], case.y[:50]))
-        assert ("has a warp" in html) == ("depth" in settings)
+    model = make_estimator(**({"depth": 1} | FAST | settings)).fit(case.X[:60], case.y[:60])
+    html = page_of(Case(model, case.X[60:100], case.y[60:100]))
+    assert text in html
+    drawn = any(title.startswith("Warp of") for title in charts(html))
+    assert drawn == ("n_neighbors" in settings)
+
+
+def test_groups_of_rows_have_means_and_standard_errors() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.uniform(size=600), random.normal(size=600)
+    x[:40] = np.nan
+    places, means, errors = group_means(x, y)
+    assert len(places) == 12
+    assert np.all(np.diff(places) > 0)
+    assert errors == pytest.approx(np.full(12, 1 / np.sqrt(560 / 12)), rel=0.5)
+    assert means.mean() == pytest.approx(y[40:].mean(), abs=0.01)
+    x = np.array([0.0] * 50 + [1.0] * 50)  # ties fall into one group, and few rows into none
+    places, means, _ = group_means(x, x)
+    assert places.tolist() == means.tolist() == [0, 1]
+    assert group_means(np.zeros(2), np.zeros(2)).shape == (3, 0)
+    assert group_means(np.full(9, np.nan), np.zeros(9)).shape == (3, 0)
+    levels = np.array([0.0, 0, 0, 2, 2, 2, 1])  # a level of one row has none
+    places, means, errors = group_means(levels, np.arange(7.0), is_level=True)
+    assert (places.tolist(), means.tolist()) == ([0, 2], [1, 4])
+    assert errors == pytest.approx(1 / np.sqrt(3))
 
 
 @pytest.mark.parametrize(
-    "settings", [{"warp_matrix": "projected", "warp_dim": 1}, {"warp_matrix": "full"}], ids=str
+    ("value", "text"),
+    [
+        (3.14159, "3.14"),
+        (-0.0123456, "−0.0123"),
+        (1234567.0, "1,234,567"),
+        (123.0, "123"),
+        (0.0, "0"),
+        (8.61e-5, "8.61e−5"),
+        (-2.5e12, "−2.50e12"),
+        (math.nan, "–"),
+        (math.inf, "–"),
+    ],
 )
-def test_warps_that_mix_the_inputs_are_not_drawn_by_column(settings: dict[str, Any]) -> None:
-    random = np.random.default_rng(0)
-    x = random.normal(size=(40, 2))
-    y = x[:, 0] + 0.1 * random.normal(size=40)
-    model = make_estimator(
-        depth=1, n_components=8, n_pseudo=4, max_iter=2, random_state=0, **settings
-    ).fit(x, y)
-    html = page_of(Case(model, x, y))
-    assert "mixes all inputs into new coordinates" in html
-    assert not [title for title in charts(html) if title.startswith("Warp of")]
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_shares_and_counts_are_text() -> None:
+    assert percent(0.9051) == "90.5\u00a0%"
+    assert percent(math.nan) == "–"
+    assert count(1, "row") == "1 row"
+    assert count(1200, "row") == "1,200 rows"

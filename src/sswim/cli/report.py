@@ -81,7 +81,7 @@ def report(
             say(messages, f"Using {max_rows:,} of {sample.n_rows:,} rows, seed {random_state}.")
         page = report_page(
             regressor,
-            table_report_rows(schema, sample),
+            table_report_rows(regressor, sample, schema.require_target()),
             random_state=random_state,
             facts={"model file": model.name, "table": table.name},
             say=lambda text: say(messages, text),

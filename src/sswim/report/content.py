@@ -18,7 +18,7 @@ from sswim.estimator.permutation import ColumnImportance
 from sswim.insight.effect import Effect
 from sswim.insight.relevance import Relevance
 from sswim.report.charts import Points, SharedArrays
-from sswim.report.rows import ReportColumn, ReportRows
+from sswim.report.rows import ReportColumn, ReportRows, warned_values
 from sswim.rows.summary import smallest_keys
 
 MAX_POINTS = 2000
@@ -106,7 +106,7 @@ class Content:
 
     def on_grid(self, values: Sequence[Float64[np.ndarray, " n"]]) -> Any:
         """Return values of all columns of numbers in the form in which the model reads rows."""
-        if isinstance(self.rows.inputs, pa.Table):
+        if isinstance(self.rows.given, pa.Table):
             names = [column.name for column in self.rows.columns]
             return pa.table(dict(zip(names, values, strict=True)))
         return np.column_stack(values)
@@ -159,15 +159,17 @@ def find_insight(
     """
     size = _n_shuffled(rows)
     chosen = smallest_keys(np.arange(len(rows)), size, random_state)
-    importance = regressor.permutation_importance(
-        rows.take(chosen), rows.targets[chosen], n_repeats=N_REPEATS, random_state=random_state
-    )
+    is_array = isinstance(rows.given, np.ndarray)
+    shuffled = rows.given[chosen] if is_array else rows.given.take(chosen)
+    with warned_values():
+        importance = regressor.permutation_importance(
+            shuffled, rows.targets[chosen], n_repeats=N_REPEATS, random_state=random_state
+        )
     advance(N_REPEATS * len(rows.columns) * size)
     relevance = regressor.relevance(rows.inputs)
     names = [column.name for column in importance.columns if column.name in relevance.names]
     effects = []
     for name in names[:MAX_EFFECTS]:
-        is_array = isinstance(rows.inputs, np.ndarray)
         column = relevance.names.index(name) if is_array else name
         effects.append(
             regressor.effect(column, rows.inputs, grid=EFFECT_POINTS, max_rows=EFFECT_ROWS)

@@ -65,7 +65,8 @@ def _warp_choice(content: Content) -> Section:
         return _warp_curve(content, caption)
     limit = max(100, min(_MAX_ROWS, MAX_VALUES // (2 * max(1, len(inputs)))))
     chosen = content.sample(limit)
-    mean, _ = regressor.warp(content.rows.take(chosen))[-1]
+    rows = content.rows.inputs.map(lambda tensor: tensor[chosen])
+    mean, _ = regressor.warp(rows)[-1]
     charts = tuple(
         (column.name, _warp_points(column, chosen, mean[:, place], caption))
         for place, column in inputs.items()

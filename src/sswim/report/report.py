@@ -15,7 +15,7 @@ from sswim.report.content import Content, count, find_insight, insight_cost
 from sswim.report.effects import effects_part, predictions_part
 from sswim.report.inside import about_part, inside_part, warps_part
 from sswim.report.page import Text, html_page, write_page
-from sswim.report.rows import ReportRows, report_rows, warned_values
+from sswim.report.rows import ReportRows, report_rows
 from sswim.report.scores import calibration_part, residuals_part, scores_part, surprises_part
 
 
@@ -68,21 +68,20 @@ def report_page(
     has_insight = len(rows.columns) > 1 and len(rows) > 1
     total = len(rows) + (insight_cost(rows) if has_insight else 0)
     advance = prediction_progress(say or (lambda text: None), total)
-    with warned_values():
-        scores = score_rows(regressor, rows.inputs, rows.targets, advance)
-        insight = find_insight(regressor, rows, random_state, advance) if has_insight else None
-        content = Content(regressor, rows, scores, insight, random_state)
-        parts = (
-            scores_part(content, score_intervals(scores, random_state=random_state)),
-            predictions_part(content),
-            *((effects_part(insight, rows.target),) if insight is not None else ()),
-            calibration_part(content),
-            residuals_part(content),
-            surprises_part(content),
-            warps_part(content),
-            inside_part(content),
-            about_part(content, facts or {}),
-        )
+    scores = score_rows(regressor, rows.inputs, rows.targets, advance)
+    insight = find_insight(regressor, rows, random_state, advance) if has_insight else None
+    content = Content(regressor, rows, scores, insight, random_state)
+    parts = (
+        scores_part(content, score_intervals(scores, random_state=random_state)),
+        predictions_part(content),
+        *((effects_part(insight, rows.target),) if insight is not None else ()),
+        calibration_part(content),
+        residuals_part(content),
+        surprises_part(content),
+        warps_part(content),
+        inside_part(content),
+        about_part(content, facts or {}),
+    )
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
     lead = (
         f"A model of {count(len(rows.columns), 'column')}, tested on {used}"

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 from jaxtyping import Float64, Int64
 from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import UserError
 from sswim.estimator.base import BaseRegressor
-from sswim.estimator.inputs import as_numpy, check_rows
+from sswim.estimator.inputs import check_rows
 from sswim.report.charts import Axis
+from sswim.rows import Measure
 from sswim.rows.summary import smallest_keys
 from sswim.tables import (
     Column,
@@ -40,8 +42,10 @@ MAX_LEVELS = 12
 class ReportRows:
     """Rows with known targets, as the model and as the reader see them."""
 
-    inputs: pa.Table | Float64[np.ndarray, "N D"]
-    """What the model predicts from."""
+    given: pa.Table | Float64[np.ndarray, "N D"]
+    """The inputs as they were given."""
+    inputs: Measure
+    """The inputs as the model reads them: numbers, without gaps."""
     targets: Float64[np.ndarray, " N"]
     columns: tuple[ReportColumn, ...]
     numbers: Int64[np.ndarray, " N"]
@@ -53,10 +57,6 @@ class ReportRows:
 
     def __len__(self) -> int:
         return len(self.targets)
-
-    def take(self, rows: Int64[np.ndarray, " n"]) -> Any:
-        """Return the inputs of some rows."""
-        return self.inputs[rows] if isinstance(self.inputs, np.ndarray) else self.inputs.take(rows)
 
 
 def report_rows(
@@ -77,36 +77,47 @@ def report_rows(
             f"A report is about one target. Got a model of {regressor.n_targets_}; fit one model "
             "for each target."
         )
-    schema: Schema | None = regressor._reader.schema
+    reader = regressor._reader
+    schema: Schema | None = reader.schema
     if isinstance(X, str | os.PathLike) and schema is not None:
         if not isinstance(y, str):
             raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
         named = replace(schema, target=y)
         sample = sample_table(named, Path(X), max_rows, random_state=random_state)
-        return table_report_rows(named, sample)
+        return table_report_rows(regressor, sample, y)
     target = y if isinstance(y, str) else _target_name(y, schema)
     if isinstance(y, str):
-        X, y = regressor._reader.split_target(X, y)
-    rows = check_rows(regressor, X, y)
-    chosen = smallest_keys(np.arange(len(rows)), max_rows, random_state)
-    columns: tuple[ReportColumn, ...]
-    if schema is None:
-        inputs = np.asarray(as_numpy(X))[chosen]
-        columns = _array_columns(inputs, getattr(regressor, "feature_names_in_", None))
-    else:
-        inputs = regressor._reader.read_table(X).take(chosen)
-        columns = table_columns(inputs, schema)
-    targets = rows.targets[:, 0].numpy()[chosen]
-    return ReportRows(inputs, targets, columns, chosen, len(rows), target)
+        X, y = reader.split_target(X, y)
+    given = reader.encode(regressor, X) if schema is None else reader.read_table(X)
+    encoded = given if schema is None else schema.encode(given)
+    rows = check_rows(regressor, reader.impute(encoded), y)
+    n_rows = len(rows)
+    chosen = smallest_keys(np.arange(n_rows), max_rows, random_state)
+    given = given[chosen] if schema is None else given.take(chosen)
+    columns = _columns(regressor, given, encoded[chosen])
+    rows = rows.take(torch.from_numpy(chosen))
+    targets = rows.targets[:, 0].numpy()
+    return ReportRows(given, rows.inputs, targets, columns, chosen, n_rows, target)
 
 
-def table_report_rows(schema: Schema, sample: TableSample) -> ReportRows:
-    """Return the rows of a sample of a table, with warnings of values that cannot be read."""
-    rows = sample.rows
-    schema.encode(rows.table)
-    columns = table_columns(rows.table, schema)
+def table_report_rows(regressor: BaseRegressor, sample: TableSample, target: str) -> ReportRows:
+    """Return the rows of a sample of a table.
+
+    Args:
+        regressor: An estimator of one target that was fitted to a table.
+        sample: The rows.
+        target: Name of the target.
+    """
+    reader, rows = regressor._reader, sample.rows
+    encoded = reader.encode(regressor, rows.table)
     return ReportRows(
-        rows.table, rows.targets[:, 0], columns, rows.numbers, sample.n_rows, schema.target
+        rows.table,
+        reader.impute(encoded),
+        rows.targets[:, 0],
+        _columns(regressor, rows.table, encoded),
+        rows.numbers,
+        sample.n_rows,
+        target,
     )
 
 
@@ -122,7 +133,7 @@ def _target_name(y: Any, schema: Schema | None) -> str:
 def warned_values() -> Iterator[None]:
     """Silence warnings of values that the model cannot read, after they have been given once.
 
-    A report predicts the same rows many times.
+    A report encodes the rows again where it shuffles their columns.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)
@@ -165,38 +176,44 @@ class ReportColumn:
         return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _array_columns(inputs: np.ndarray, names: Any) -> tuple[ReportColumn, ...]:
-    """Return the columns of an array of numbers, which may have no names."""
-    numbers = np.asarray(inputs, dtype=np.float64).T
-    if names is None:
-        names = [f"x{place}" for place in range(len(numbers))]
-    return tuple(
-        ReportColumn(str(name), "number", values, values.tolist())
-        for name, values in zip(names, numbers, strict=True)
-    )
-
-
-def table_columns(table: pa.Table, schema: Schema) -> tuple[ReportColumn, ...]:
-    """Return the columns of a table that a model uses."""
+def _columns(
+    regressor: BaseRegressor, given: Any, encoded: Float64[np.ndarray, "N D"]
+) -> tuple[ReportColumn, ...]:
+    """Return the columns that a model uses, given its rows before and after they were encoded."""
+    schema = regressor._reader.schema
+    if schema is None:
+        names = getattr(regressor, "feature_names_in_", None)
+        names = [f"x{place}" for place in range(encoded.shape[1])] if names is None else names
+        return tuple(
+            ReportColumn(str(name), "number", values, values.tolist())
+            for name, values in zip(names, encoded.T, strict=True)
+        )
     with warned_values():
         return tuple(
-            _table_column(column, table.column(column.name))
+            _table_column(
+                column, given.column(column.name), encoded[:, schema.inputs_of(column.name)]
+            )
             for column in schema.columns
             if column.kind != "ignored"
         )
 
 
-def _table_column(column: Column, values: pa.ChunkedArray) -> ReportColumn:
+def _table_column(
+    column: Column, values: pa.ChunkedArray, inputs: Float64[np.ndarray, "N d"]
+) -> ReportColumn:
+    """Return a column of a table, given its values and the inputs that they became."""
     if column.kind in ("category", "levels"):
         texts = as_levels(values)
         numbers, levels = _level_places(texts)
         return ReportColumn(column.name, column.kind, numbers, texts, levels)
     if isinstance(column, TimeColumn) and column.is_time_of_day:
         # Its inputs are the cosine and sine of the time of day, whose angle is that time.
-        cosine, sine = column.encode(values)[:, :2].T
+        cosine, sine = inputs[:, :2].T
         hours = np.mod(np.arctan2(sine, cosine) * 12 / np.pi, 24.0)
         return ReportColumn(column.name, "hours", hours, values)
-    return ReportColumn(column.name, column.kind, column.encode(values)[:, 0], values)
+    if not inputs.shape[1]:  # longitude and latitude are inputs together, but not alone
+        inputs = column.encode(values)
+    return ReportColumn(column.name, column.kind, inputs[:, 0], values)
 
 
 def _level_places(texts: pa.ChunkedArray) -> tuple[Float64[np.ndarray, " N"], tuple[str, ...]]:
