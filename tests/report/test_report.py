@@ -234,7 +234,7 @@ def test_errors_are_clear(tmp_path: Path) -> None:
     two = np.column_stack([y, y])
     of_two = make_estimator(depth=0, **FAST).fit(X, two)
     array = one_input()
-    for arguments, message in (
+    cases: tuple[tuple[tuple[Any, Any, Any], str], ...] = (
         ((model, X, two), "the 1 targets of fit"),
         ((model, X, y[:-1]), "same number of rows"),
         ((array.model, array.X[:, 0], array.y), "2D array"),
@@ -242,9 +242,10 @@ def test_errors_are_clear(tmp_path: Path) -> None:
         ((model, table, y), "name of a column"),
         ((model, X[:0], "height"), "at least one row"),
         ((of_two, X, two), "Got a model of 2"),
-    ):
+    )
+    for (estimator, inputs, targets), message in cases:
         with pytest.raises(ValueError, match=message):
-            write_report(*arguments, out)
+            write_report(estimator, inputs, targets, out)
     with pytest.raises(UserError, match="max_rows"):
         write_report(model, X, y, out, max_rows=0)
     with pytest.raises(FileNotFoundError, match="Make the folder"):
