@@ -242,7 +242,7 @@ def test_checkpoints_are_removed_but_nothing_else(begun: Path) -> None:
 def test_the_file_is_what_it_says(begun: Path) -> None:
     [file] = begun.glob("*.safetensors")
     tensors, content = CHECKPOINT.read(file)
-    assert content["steps"] == 6
+    assert content["run"]["steps"] == 6
     assert "best_position" in tensors
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sswim.files.records import from_json, to_json
 from sswim.members.history import MemberSteps, Step
 
 
@@ -60,5 +61,5 @@ def test_steps_on_fewer_rows_can_be_forgotten() -> None:
 @pytest.mark.parametrize("values", [[], [3.0], [3.0, 2.0, 2.0, 2.0]], ids=len)
 def test_steps_survive_json(values: list[float]) -> None:
     steps = take_steps(values)
-    restored = MemberSteps.from_dict(json.loads(json.dumps(steps.to_dict())))
+    restored = from_json(MemberSteps, json.loads(json.dumps(to_json(steps))), "it")
     assert restored == steps

@@ -69,7 +69,7 @@ def test_adam_continues_from_a_saved_state_as_if_it_had_not_stopped(
 
     with pytest.raises(KeyboardInterrupt):
         train(model, rows, MAP, Adam(steps=10), device="cpu", callback=interrupt, checkpoint=store)
-    assert [state.content["steps"] for state in store.states] == [3, 6]
+    assert [state.content["run"]["steps"] for state in store.states] == [3, 6]
     seen: list[int] = []
     resumed = train(
         model,

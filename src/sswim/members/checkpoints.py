@@ -25,7 +25,7 @@ from sswim.members.training_state import CheckpointError, TrainingState
 
 __all__ = ["CHECKPOINT", "CheckpointError", "CheckpointFile", "Checkpoints", "begin_fit"]
 
-VERSION = 1
+VERSION = 2
 RUN = "run.json"
 
 

@@ -31,6 +31,7 @@ import math
 import time
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float64, Int64
@@ -40,7 +41,17 @@ from sswim.base.cholesky import FactorisationError
 from sswim.base.record import Record, concatenate, map_chunks, rows_at_once
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
-from sswim.files.sealed_files import require_form, require_that
+from sswim.files.records import (
+    LARGEST_FLOAT,
+    Between,
+    from_json,
+    from_tensors,
+    require_all_taken,
+    take_part,
+    to_json,
+    to_tensors,
+)
+from sswim.files.sealed_files import require_that
 from sswim.members.history import MemberCallback, MemberSteps, Step, Training
 from sswim.members.model import SSWIM, Factors, check_parameters
 from sswim.members.neighbourhood import (
@@ -55,10 +66,8 @@ from sswim.members.observations import kernel_points
 from sswim.members.training_state import (
     StateStore,
     TrainingState,
-    is_number,
     load_optimiser,
     pack_optimiser,
-    require_count,
     resuming,
 )
 from sswim.rows.rows import Rows
@@ -152,22 +161,6 @@ class Pool(Record):
     neighbours: Int64[Tensor, "P m"]
     present: Bool[Tensor, "P m"]
     """False for the place of a missing neighbour."""
-
-
-def require_pool(pool: Pool, n_rows: int) -> None:
-    """Raise unless the rows of a pool from a checkpoint exist."""
-    n_own = len(pool.own)
-    require_form("own", pool.own, (n_own,), torch.int64)
-    for name, tensor, dtype in (
-        ("neighbours", pool.neighbours, torch.int64),
-        ("present", pool.present, torch.bool),
-    ):
-        require_form(name, tensor, (n_own, *pool.neighbours.shape[1:2]), dtype)
-    for numbers in (pool.own, pool.neighbours):
-        require_that(
-            "a pool must have numbers of rows",
-            holds=((numbers >= 0) & (numbers < n_rows)).all(),
-        )
 
 
 class PoolSource:
@@ -291,50 +284,14 @@ def step_of(pool: Pool, number: int, size: int) -> Pool:
 
 
 @dataclass(frozen=True)
-class NeighbourState:
-    """The state of a training by neighbours between two steps, without its optimiser."""
+class NeighbourContent:
+    """The part of a training's state between two steps that JSON holds."""
 
-    model: dict[str, Tensor]
-    """Parameters of the model."""
-    best: tuple[float, dict[str, Tensor]]
-    """Best objective so far, and the parameters there."""
-    pool: Pool | None
-    member: MemberSteps
-    rate: float
+    best: Annotated[float, Between(-LARGEST_FLOAT, math.inf)]
+    """Best objective so far."""
+    rate: Annotated[float, Between(1e-30, 1)]
     failures: int
-
-
-def read_neighbour_state(
-    saved: TrainingState, model: SSWIM, n_rows: int, max_failures: int
-) -> NeighbourState:
-    """Check a saved state against the model and the rows of a training.
-
-    Raises:
-        ValueError: The state is not one of this training.
-    """
-    device, content = model.log_noise.device, saved.content
-    parameters, best = _part(saved.tensors, "model."), _part(saved.tensors, "best.")
-    for part in (parameters, best):
-        check_parameters(part, model)
-    tensors = _part(saved.tensors, "pool.")
-    pool = Pool(**tensors) if tensors else None
-    if pool is not None:
-        require_pool(pool, n_rows)
-        pool = pool.to(device=device)
-    [member] = [MemberSteps.from_dict(each) for each in content["members"]]
-    value, rate, failures = content["best"], content["rate"], content["failures"]
-    require_count("failures", failures, max_failures)
-    if content["steps"] != len(member.history):
-        raise ValueError("a history of other steps")
-    if not (is_number(value) or value == math.inf) or not (is_number(rate) and 0 < rate <= 1):
-        raise ValueError("the best value and the rate must be numbers")
-    best = {name: tensor.to(device) for name, tensor in best.items()}
-    return NeighbourState(parameters, (float(value), best), pool, member, float(rate), failures)
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix, without it."""
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    member: MemberSteps
 
 
 @dataclass(frozen=True)
@@ -522,15 +479,9 @@ class NeighbourRun:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.best[1].items()}
         if self.pool is not None:
-            names = ("own", "neighbours", "present")
-            tensors |= {f"pool.{name}": getattr(self.pool, name) for name in names}
-        content = {
-            "best": self.best[0],
-            "steps": self.steps,
-            "rate": self.rate,
-            "failures": self.failures,
-            "members": [self.member.to_dict()],
-        }
+            tensors |= to_tensors(self.pool, "pool")
+        run = NeighbourContent(self.best[0], self.rate, self.failures, self.member)
+        content = {"run": to_json(run)}
         return TrainingState(tensors, content) | pack_optimiser(self.optimiser, self.schedule)
 
     def resume(self, saved: TrainingState) -> None:
@@ -539,12 +490,32 @@ class NeighbourRun:
         Raises:
             ValueError: The state is not one of this training.
         """
-        found = read_neighbour_state(saved, self.model, len(self.rows), self.settings.retries)
+        tensors, device = dict(saved.tensors), self.model.log_noise.device
+        parameters, best = take_part(tensors, "model"), take_part(tensors, "best")
+        for part in (parameters, best):
+            check_parameters(part, self.model)
+        pool = None
+        if "pool.own" in tensors:
+            pool = from_tensors(Pool, tensors, "pool", {}).to(device=device)
+            for numbers in (pool.own, pool.neighbours):
+                require_that(
+                    "a pool must have numbers of rows",
+                    holds=((numbers >= 0) & (numbers < len(self.rows))).all(),
+                )
+        take_part(tensors, "optimiser")
+        require_all_taken(tensors)
+        run = from_json(NeighbourContent, saved.content["run"], "the run")
+        require_that(
+            f"failures must be at most {self.settings.retries}",
+            holds=run.failures <= self.settings.retries,
+        )
+        last = run.member.history[-1]
         load_optimiser(saved, self.optimiser, self.schedule)
-        self.model.load_state_dict(found.model)
-        self.best, self.pool, self.member = found.best, found.pool, found.member
-        self.rate, self.failures, self.steps = found.rate, found.failures, len(found.member.history)
-        self.began -= found.member.history[-1].seconds
+        self.model.load_state_dict(parameters)
+        self.best = (run.best, {name: tensor.to(device) for name, tensor in best.items()})
+        self.pool, self.member = pool, run.member
+        self.rate, self.failures, self.steps = run.rate, run.failures, last.index + 1
+        self.began -= last.seconds
 
 
 def train_by_neighbours(

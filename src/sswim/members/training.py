@@ -31,6 +31,7 @@ from sswim.base.cholesky import FactorisationError, deferred_failures
 from sswim.base.devices import resolve_device
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
+from sswim.files.records import from_json, to_json
 from sswim.files.sealed_files import require_tensors
 from sswim.members.history import Callback, MemberCallback, MemberSteps, Step, Training
 from sswim.members.model import SSWIM, check_parameters
@@ -132,6 +133,14 @@ class RecordedStep:
 
 class StopTraining(Exception):  # noqa: N818 (not an error)
     """Raised to end an optimiser from within a step."""
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """The part of a run's state that JSON holds."""
+
+    steps: int
+    members: list[MemberSteps]
 
 
 @dataclass
@@ -279,8 +288,7 @@ class TrainingRun:
         """Return the state of the run between two steps."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors["best_position"] = self.best_position
-        members = [member.to_dict() for member in self.members]
-        return TrainingState(tensors, {"steps": self.steps, "members": members})
+        return TrainingState(tensors, {"run": to_json(RunContent(self.steps, self.members))})
 
     def resume(self, saved: TrainingState) -> None:
         """Continue from the saved state of another run; nothing changes if it is not one of this.
@@ -300,15 +308,14 @@ class TrainingRun:
         best_state = {name: part.reshape(each.shape) for (name, each), part in named}
         for each in (state, state | best_state):
             check_parameters(each, self.model)
-        members = [MemberSteps.from_dict(each) for each in saved.content["members"]]
-        steps = saved.content["steps"]
-        if len(members) != len(self.members):
-            raise ValueError(f"{len(members)} members in place of {len(self.members)}")
-        if steps != max(len(member.history) for member in members):
-            raise ValueError(f"{steps!r} steps, but a history of others")
+        run = from_json(RunContent, saved.content["run"], "the run")
+        if len(run.members) != len(self.members):
+            raise ValueError(f"{len(run.members)} members in place of {len(self.members)}")
+        if run.steps != max(len(member.history) for member in run.members):
+            raise ValueError(f"{run.steps!r} steps, but a history of others")
         self.model.load_state_dict(state)
         self.best_position = best.to(self.best_position.device)
-        self.members, self.steps = members, int(steps)
+        self.members, self.steps = run.members, run.steps
         self.began -= max(member.history[-1].seconds for member in self.members)
 
     def restore_best(self) -> None:
