@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count examples of the fuzz tests, in the process that hears of every test."""
     results = os.environ.get("SSWIM_FUZZ_RESULTS")
     if results and not hasattr(config, "workerinput"):
-        from builders.fuzz_counts import FuzzCounts  # noqa: PLC0415 (it imports the package)
+        from builders.fuzzing import FuzzCounts  # noqa: PLC0415 (it imports the package)
 
         config.pluginmanager.register(FuzzCounts(Path(results)))
 

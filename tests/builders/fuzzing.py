@@ -23,21 +23,26 @@ A property is a function of random values, decorated by :func:`fuzz`, in a file
 * A failure prints the shrunk example and the command that runs it again.
 * With ``SSWIM_FUZZ_RESULTS=FILE`` one JSON line for each property is appended to the file:
   examples tried, refusals, fits (see :func:`count_fit`), failures, seconds, versions.
-  ``builders/fuzz_counts.py`` does that.
+  :class:`FuzzCounts` does that.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import functools
+import json
 import os
+import platform
 import re
 import signal
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -45,6 +50,7 @@ import pytest
 from hypothesis import HealthCheck, Phase
 
 from sswim.base.validation import UserError
+from sswim.base.version import __version__
 
 SCALE = "SSWIM_FUZZ_SCALE"
 """Environment variable: how many times the full number of examples is tried; unset for few."""
@@ -83,11 +89,6 @@ _tallies: list[Tally] = []
 """The tally of the part that runs, if one does."""
 
 
-def full_scale() -> float:
-    """Return the scale of a full run, or 0 in the small one of ``make test``."""
-    return float(os.environ.get(SCALE) or 0)
-
-
 def count_refusal() -> None:
     """Count a refusal of the package that the property expects."""
     _tallies[-1].refused += 1
@@ -120,7 +121,7 @@ def fuzz(
         part: Largest number of examples in one test of a full run.
         strategies: Strategy of each argument of the property.
     """
-    total = round(full * full_scale()) or small
+    total = round(full * _scale()) or small
     n_parts = 1 if os.environ.get(CASE) else -(-total // part)
 
     def decorate(body: Property) -> Property:
@@ -215,3 +216,47 @@ def _say_how_to_run_it_again(error: BaseException) -> None:
         f"Run this example again with\n\n    {command}\n\n"
         "and keep it as an @example of the property, with a comment on what went wrong."
     )
+
+
+class FuzzCounts:
+    """A plugin of pytest that adds up the reports of all parts, whichever process sent them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.before = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.properties: dict[str, dict[str, Any]] = defaultdict(
+            lambda: {"tried": 0, "refused": 0, "fits": 0, "failures": 0, "seconds": 0.0}
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add one report."""
+        if "test_fuzz_" not in report.nodeid:
+            return
+        counts = self.properties[report.nodeid.rpartition("::")[2].partition("[")[0]]
+        counts["failures"] += report.failed
+        tallies: dict[str, Any] = dict(report.user_properties)
+        if report.when == "call" and "fuzz" in tallies:
+            for name, value in tallies["fuzz"].items():
+                counts[name] += value
+            self._write()
+
+    def _write(self) -> None:
+        """Append one line for each property to what the file had; a run may end at any time."""
+        shared = {
+            "scale": _scale(),
+            "cores": os.cpu_count(),
+            "sswim": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "hypothesis")},
+        }
+        lines = [
+            {"property": name, **counts, "seconds": round(counts["seconds"], 1), **shared}
+            for name, counts in sorted(self.properties.items())
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        self.path.write_text(self.before + text, encoding="utf-8")
+
+
+def _scale() -> float:
+    """Return the scale of a full run, or 0 in the small one of ``make test``."""
+    return float(os.environ.get(SCALE) or 0)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from builders.damages import Damage, damaged, damages
+from builders.forgeries import Damage, damaged, damages
 
 NAMES = ("x", "n", "colour", "y")
 """Columns of all tables; y is the target."""

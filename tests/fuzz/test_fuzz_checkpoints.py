@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from builders.damages import Damage, damaged, damages
 from builders.estimators import make_rows, small
-from builders.forged_edits import Edit, TensorEdit, edited, edits
+from builders.forgeries import Damage, Edit, TensorEdit, damaged, damages, edited, edits
 from builders.fuzzing import count_refusal, fuzz
 from hypothesis import example
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Random tables and random settings: a fit is refused, or all its predictions make sense."""
+"""Random tables: a fit is refused, or all its predictions make sense."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from builders.fuzz_fits import (
 from builders.fuzz_tables import Table, frames, tables
 from builders.fuzzing import fuzz
 from hypothesis import example
+from hypothesis import strategies as st
 
 PLAIN: Settings = {"depth": 0, "n_components": 1, "max_iter": 0}
 
@@ -87,3 +88,29 @@ def test_predictions_after_more_rows_are_sane(table: Table, settings: Settings) 
     with refusals(regressor):
         regressor.partial_fit(X[half:], y[half:], **parts[1])
     require_sane(regressor, X, y)
+
+
+DEFAULT = st.fixed_dictionaries(
+    {
+        "max_iter": st.sampled_from([0, 1, 5] * 3 + ["auto"]),
+        "n_members": st.sampled_from([1, "auto"]),
+        "dtype": st.sampled_from(["auto", "auto", "float32", "float64"]),
+    }
+)
+"""Settings of the default ensemble, mostly with few steps."""
+
+
+@fuzz(
+    small=2,
+    full=1_000,
+    part=20,
+    limit=240,
+    table=st.one_of(tables(), tables(), frames()),
+    settings=DEFAULT,
+)
+def test_predictions_of_default_fits_are_sane(table: Table, settings: Settings) -> None:
+    regressor = fit_table(settings, table)
+    X_std = table.options().get("X_std")
+    require_sane(regressor, table.rows(), table.y(), X_std)
+    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+    require_finite_draws(regressor, table.rows(3, seed=1))

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.damages import Damage, damaged, damages
-from builders.forged_edits import Edit, TensorEdit, edited, edits
+from builders.forgeries import Damage, Edit, TensorEdit, damaged, damages, edited, edits
 from builders.fuzzing import count_refusal, fuzz
 from builders.model_files import KINDS, inputs, load_bytes, model_bytes, model_content
 from hypothesis import example

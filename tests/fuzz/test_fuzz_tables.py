@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders.commands import invoke
-from builders.damages import Damage
+from builders.forgeries import Damage
 from builders.fuzzing import count_refusal, fuzz
 from builders.random_tables import ArrowTable, Table, TextTable, tables
 from hypothesis import example
