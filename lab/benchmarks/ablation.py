@@ -46,7 +46,7 @@ def variants(plan: Plan, trained: TrainedMembers) -> Iterator[tuple[str, Plan, T
     yield WHOLE, plan, trained
     yield "no pruning", replace(plan, pruning=False), trained
     yield "no weighing", replace(plan, stacking=False), trained
-    yield "no corrections of variances", replace(plan, calibration=False), trained
+    yield "no corrections of variances", replace(plan, correction=False), trained
     constant = tuple(
         replace(kind, architecture=replace(kind.architecture, noise="constant"))
         for kind in plan.kinds

@@ -216,14 +216,24 @@ def _command(folder: Path, sswim: list[str], options: list[str], X: Any, y: Any)
     return found
 
 
+def _first_name(tensor: str) -> str:
+    """Return the name that a stored tensor had at first."""
+    renamed = {
+        ".scores.": ".normal_scores.",
+        ".noise_correction": ".calibration",
+        ".latent_correction": ".latent_calibration",
+    }
+    for new, old in renamed.items():
+        tensor = tensor.replace(new, old, 1)
+    return tensor
+
+
 def _collect(model: Any, X: Any, y: Any, folder: Path, X_std: Any = None) -> Arrays:
     """All that a fitted model says, by name."""
     X, y = X[:5000], y[:5000]
     model.save(folder / "saved")
     stored = load_file(folder / "saved")
-    found = {
-        f"file {name.replace('.scores.', '.normal_scores.', 1)}": stored[name] for name in stored
-    }
+    found = {f"file {_first_name(name)}": stored[name] for name in stored}
     mean, std = model.predict(X, return_std=True, X_std=X_std)
     _, function_std = model.predict(X, return_std=True, include_noise=False, X_std=X_std)
     found |= {"mean": mean, "std": std, "function std": function_std}

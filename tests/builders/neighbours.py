@@ -92,7 +92,7 @@ def exact_prediction(model: SSWIM, rows: Rows, inputs: Measure) -> Prediction:
         )
         step = model.resolution[target].item() * log_slope[:, target].exp().numpy()
         latent = amplitude * unit * inflation
-        spread = amplitude * noise[:, target] * model.calibration[target].exp().item()
+        spread = amplitude * noise[:, target] * model.noise_correction[target].exp().item()
         observation = latent + (spread + step**2 / 12) * inflation
         columns.append((mean, latent, observation, np.full(len(mean), total)))
     first, second, third, last = (

@@ -108,10 +108,10 @@ def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
     assert torch.allclose(combined.weights, weights, rtol=1e-4)
     assert combined.weights.sum() == pytest.approx(1)
     assert combined.kind_weights == pytest.approx(dict(enumerate(expected.weights.tolist())), 1e-4)
-    for kind, calibration in zip(kinds, expected.calibrations, strict=True):
+    for kind, correction in zip(kinds, expected.corrections, strict=True):
         for model in kind.models:
-            assert torch.allclose(model.calibration, calibration.noise, atol=1e-3)
-            assert torch.allclose(model.latent_calibration, calibration.latent, atol=1e-3)
+            assert torch.allclose(model.noise_correction, correction.noise, atol=1e-3)
+            assert torch.allclose(model.latent_correction, correction.latent, atol=1e-3)
 
 
 @pytest.mark.parametrize("place", [2, 3], ids=["one member", "two members"])
@@ -194,25 +194,25 @@ def test_a_pruned_kind_is_left_out(
     assert [training.best.value for training in combined.trainings] == [1, 1, 2]
 
 
-def test_calibration_changes_the_variances_alone(
+def test_correction_changes_the_variances_alone(
     kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
 ) -> None:
     data = training_rows(rows)
     for model in (*kinds[2].models, *kinds[3].models):
-        model.resolution.zero_()  # rounding is not calibrated
-    as_learnt = combine_kinds(kinds, data, folds, calibrate=False).members
+        model.resolution.zero_()  # rounding is not corrected
+    as_learnt = combine_kinds(kinds, data, folds, correct=False).members
     combined = combine_kinds(kinds, data, folds)
     for before, after in zip(as_learnt, combined.members, strict=True):
         model = after.model
         first, second = before.predict(rows.inputs), after.predict(rows.inputs)
         assert torch.allclose(first.mean, second.mean)
         latent = second.latent_variance / first.latent_variance
-        assert torch.allclose(latent, model.latent_calibration.exp().expand_as(latent))
+        assert torch.allclose(latent, model.latent_correction.exp().expand_as(latent))
         ratio = (second.observation_variance - second.latent_variance) / (
             first.observation_variance - first.latent_variance
         )
-        assert torch.allclose(ratio, model.calibration.exp().expand_as(ratio), rtol=1e-4)
-        assert model.calibration.abs().min() > 0
+        assert torch.allclose(ratio, model.noise_correction.exp().expand_as(ratio), rtol=1e-4)
+        assert model.noise_correction.abs().min() > 0
 
 
 def test_equal_weights_where_none_are_learnt(
@@ -254,8 +254,8 @@ def test_rows_outside_the_sample_are_conditioned_on(
     combined = combine_kinds(kinds, data, folds)
     weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])
     for model in (model for kind in kinds for model in kind.models):
-        model.calibration.zero_()
-        model.latent_calibration.zero_()
+        model.noise_correction.zero_()
+        model.latent_correction.zero_()
     expected = learn_stacking([by_hand(kind, everything, folds) for kind in kinds], weight)
     assert list(combined.kind_weights.values()) == pytest.approx(
         expected.weights.tolist(), rel=1e-3

@@ -113,7 +113,7 @@ def test_kinds_by_features_and_by_neighbours_are_fitted_together(
         kind_of(replace(SMALL, depth=0, n_neighbors=8), steps=6),
         kind_of(replace(SMALL, n_neighbors=8), 3, steps=6),
     )
-    plan = Plan(planned, cross_fitting=True, stacking=True, calibration=True)
+    plan = Plan(planned, cross_fitting=True, stacking=True, correction=True)
     combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
     neighbours = [isinstance(each, NeighbourMember) for each in combined.members]
     assert neighbours == [False] * 3 + [True] * 4
@@ -130,7 +130,7 @@ def test_kinds_by_features_and_by_neighbours_are_fitted_together(
 def test_too_few_rows_for_folds_give_members_of_equal_weight(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=12)
     planned = (kind_of(SMALL, 2), kind_of(replace(SMALL, depth=0, n_neighbors=8)))
-    plan = Plan(planned, cross_fitting=True, stacking=True, calibration=True)
+    plan = Plan(planned, cross_fitting=True, stacking=True, correction=True)
     combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
     assert combined.weights.tolist() == pytest.approx([1 / 3] * 3)
     assert [kind.weight for kind in kinds] == pytest.approx([2 / 3, 1 / 3])

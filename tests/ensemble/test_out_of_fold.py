@@ -15,7 +15,7 @@ from sswim.ensemble.noise_learning import start_noise_field, with_noise_field
 from sswim.members import condition
 from sswim.members.density import Density
 from sswim.members.feature_member import FeatureMember
-from sswim.members.left_out import Calibration, OutOfFold
+from sswim.members.left_out import Correction, OutOfFold
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
@@ -40,8 +40,8 @@ def predictions(
     )
 
 
-def calibrate(generator: torch.Generator, n_targets: int = 2) -> Calibration:
-    return Calibration(normal(generator, n_targets), normal(generator, n_targets))
+def draw_correction(generator: torch.Generator, n_targets: int = 2) -> Correction:
+    return Correction(normal(generator, n_targets), normal(generator, n_targets))
 
 
 @pytest.mark.parametrize("student_t", [False, True])
@@ -51,10 +51,10 @@ def test_densities_are_those_of_predictions_with_corrected_variances(
     student_t: bool, rounded: bool, varying: bool, generator: torch.Generator
 ) -> None:
     rows = predictions(generator, student_t=student_t, rounded=rounded)
-    calibration = calibrate(generator)
+    correction = draw_correction(generator)
     ratio = normal(generator, 7, 2) if varying else None
-    latent = rows.latent_variance * calibration.latent.exp()
-    observation = latent + rows.noise * calibration.noise.exp() * (
+    latent = rows.latent_variance * correction.latent.exp()
+    observation = latent + rows.noise * correction.noise.exp() * (
         1 if ratio is None else ratio.exp()
     )
     if rows.rounding is not None:
@@ -62,7 +62,7 @@ def test_densities_are_those_of_predictions_with_corrected_variances(
     mean = normal(generator, 7, 2)
     prediction = Prediction(mean, latent, observation, rows.degrees)
     expected = prediction.log_density(mean + rows.residual) + rows.log_slope
-    assert torch.allclose(rows.log_density(calibration, ratio), expected, rtol=1e-10)
+    assert torch.allclose(rows.log_density(correction, ratio), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(OutOfFold)])
@@ -135,7 +135,7 @@ def test_predictions_are_those_from_the_rows_outside(
     assert torch.allclose(found.latent_variance, expected.warped.latent_variance, rtol=1e-8)
     assert torch.allclose(found.log_slope, log_slope)
     assert torch.allclose(found.error, expected.mean - targets, rtol=1e-7, atol=1e-9)
-    as_learnt = Calibration(*torch.zeros(2, 2, dtype=torch.float64))
+    as_learnt = Correction(*torch.zeros(2, 2, dtype=torch.float64))
     density = found.log_density(as_learnt)
     assert torch.allclose(density, expected.log_density(targets), rtol=1e-7)
 
@@ -143,21 +143,21 @@ def test_predictions_are_those_from_the_rows_outside(
 def test_corrections_mean_the_same_for_predictors(
     model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
 ) -> None:
-    """The density that stacking maximises is that of the calibrated member."""
-    found, calibration = predict(model, rows, fold), calibrate(generator)
-    model.calibration.copy_(calibration.noise)
-    model.latent_calibration.copy_(calibration.latent)
+    """The density that stacking maximises is that of the corrected member."""
+    found, correction = predict(model, rows, fold), draw_correction(generator)
+    model.noise_correction.copy_(correction.noise)
+    model.latent_correction.copy_(correction.latent)
     expected = by_hand(model, rows, fold).log_density(rows.targets[fold])
-    assert torch.allclose(found.log_density(calibration), expected, rtol=1e-7)
+    assert torch.allclose(found.log_density(correction), expected, rtol=1e-7)
 
 
 @torch.no_grad()
 def test_a_noise_field_means_the_same_for_predictors(
     model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
 ) -> None:
-    found, calibration = predict(model, rows, fold), calibrate(generator)
-    model.calibration.copy_(calibration.noise)
-    model.latent_calibration.copy_(calibration.latent)
+    found, correction = predict(model, rows, fold), draw_correction(generator)
+    model.noise_correction.copy_(correction.noise)
+    model.latent_correction.copy_(correction.latent)
     field = start_noise_field(model.architecture, 2, rows.inputs.mean, generator)
     for parameter in field.parameters():
         parameter.add_(0.3 * normal(generator, *parameter.shape))
@@ -165,7 +165,7 @@ def test_a_noise_field_means_the_same_for_predictors(
     noisy = with_noise_field(model, field)
     expected = by_hand(noisy, rows, fold).log_density(rows.targets[fold])
     assert ratio.std() > 0.01
-    assert torch.allclose(found.log_density(calibration, ratio), expected, rtol=1e-7)
+    assert torch.allclose(found.log_density(correction, ratio), expected, rtol=1e-7)
 
 
 def test_folds_are_predicted_each_by_its_model(rows: Rows, generator: torch.Generator) -> None:

@@ -20,7 +20,7 @@ from sswim.ensemble.stacking import (
     mixture_log_density,
     pruned_weights,
 )
-from sswim.members.left_out import Calibration, OutOfFold
+from sswim.members.left_out import Correction, OutOfFold
 
 
 def gaussian(residual: Tensor, deviation: float | Tensor) -> OutOfFold:
@@ -44,8 +44,8 @@ def densities_of(kinds: list[OutOfFold], stacking: Stacking) -> Tensor:
     """Return the log density of every row under every kind."""
     return torch.stack(
         [
-            kind.log_density(calibration).sum(-1)
-            for kind, calibration in zip(kinds, stacking.calibrations, strict=True)
+            kind.log_density(correction).sum(-1)
+            for kind, correction in zip(kinds, stacking.corrections, strict=True)
         ]
     )
 
@@ -68,30 +68,30 @@ def test_densities_are_those_of_scipy(student_t: bool, generator: torch.Generato
         return OutOfFold(residual, *squares, slope, -residual, degrees=degrees)
 
     rows = [predictions(), predictions()]
-    calibrations = tuple(Calibration(*normal(generator, 2, 3)) for _ in rows)
+    corrections = tuple(Correction(*normal(generator, 2, 3)) for _ in rows)
     weights = torch.tensor([0.3, 0.7], dtype=torch.float64)
     each = []
-    for kind, calibration in zip(rows, calibrations, strict=True):
-        variance = kind.latent_variance * calibration.latent.exp()
-        variance = variance + kind.noise * calibration.noise.exp()
+    for kind, correction in zip(rows, corrections, strict=True):
+        variance = kind.latent_variance * correction.latent.exp()
+        variance = variance + kind.noise * correction.noise.exp()
         if kind.degrees is None:
             density = norm.logpdf(kind.residual, scale=variance.sqrt())
         else:
             scale = (variance * (kind.degrees - 2) / kind.degrees).sqrt()
             density = t.logpdf(kind.residual, kind.degrees, scale=scale)
         each.append(torch.from_numpy(density) + kind.log_slope)
-        assert torch.allclose(kind.log_density(calibration), each[-1])
+        assert torch.allclose(kind.log_density(correction), each[-1])
     expected = (weights[:, None, None] * torch.stack(each).exp()).sum(0).log()
-    assert torch.allclose(mixture_log_density(rows, Stacking(weights, calibrations)), expected)
+    assert torch.allclose(mixture_log_density(rows, Stacking(weights, corrections)), expected)
 
 
 def test_a_kind_without_weight_has_no_part_in_the_mixture(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.5, 0.5), (0.5, 0.5), n=10)
     broken = rows[1].map(lambda tensor: tensor * torch.nan)
-    calibrations = equal_stacking(rows).calibrations
+    corrections = equal_stacking(rows).corrections
     weights = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    found = mixture_log_density([rows[0], broken], Stacking(weights, calibrations))
-    assert torch.equal(found, rows[0].log_density(calibrations[0]))
+    found = mixture_log_density([rows[0], broken], Stacking(weights, corrections))
+    assert torch.equal(found, rows[0].log_density(corrections[0]))
 
 
 def test_the_better_kind_counts_more(generator: torch.Generator) -> None:
@@ -105,7 +105,7 @@ def test_weights_are_the_best(generator: torch.Generator) -> None:
     """No other weight of two kinds has more merit and prior density."""
     n = 300
     rows = kinds(generator, (0.5, 0.6), (0.5, 0.6), n=n)
-    found = learn_stacking(rows, calibrate=False, prune=False)
+    found = learn_stacking(rows, correct=False, prune=False)
     densities = densities_of(rows, found)
     errors = torch.stack([kind.error for kind in rows])
 
@@ -121,8 +121,8 @@ def test_weights_are_the_best(generator: torch.Generator) -> None:
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 30.0])
 def test_a_wrong_noise_level_is_corrected(ratio: float, generator: torch.Generator) -> None:
-    [calibration] = learn_stacking(kinds(generator, (1.0,), (ratio,))).calibrations
-    assert calibration.noise.item() == pytest.approx(-2 * math.log(ratio), abs=0.15)
+    [correction] = learn_stacking(kinds(generator, (1.0,), (ratio,))).corrections
+    assert correction.noise.item() == pytest.approx(-2 * math.log(ratio), abs=0.15)
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 3.0])
@@ -133,39 +133,39 @@ def test_a_wrong_latent_variance_is_corrected(factor: float, generator: torch.Ge
     noise = torch.full_like(latent, 0.1)
     residual = (latent + noise).sqrt() * normal(generator, n, 1)
     rows = OutOfFold(residual, latent / factor, noise, torch.zeros_like(latent), -residual)
-    [calibration] = learn_stacking([rows]).calibrations
-    assert calibration.latent.item() == pytest.approx(math.log(factor), abs=0.1)
-    assert calibration.noise.item() == pytest.approx(0, abs=0.3)
+    [correction] = learn_stacking([rows]).corrections
+    assert correction.latent.item() == pytest.approx(math.log(factor), abs=0.1)
+    assert correction.noise.item() == pytest.approx(0, abs=0.3)
 
 
 def test_an_overconfident_kind_with_the_better_mean_is_not_lost(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without calibration the honest kind has more weight; with it the better one has."""
+    """Without correction the honest kind has more weight; with it the better one has."""
     monkeypatch.setattr(stacking_module, "SQUARED_ERROR_ROWS", math.inf)
     rows = kinds(generator, (0.3, 1.0), (0.01, 1.0))
-    assert learn_stacking(rows, calibrate=False).weights[0] < 0.5
+    assert learn_stacking(rows, correct=False).weights[0] < 0.5
     assert learn_stacking(rows).weights[0] > 0.9
 
 
 def test_what_is_learnt_is_better_than_what_is_not(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5, 1.0), (0.1, 0.5, 2.0))
     densities = [
-        mixture_log_density(rows, learn_stacking(rows, stack=weigh, calibrate=calibrate)).mean()
-        for weigh, calibrate in ((False, False), (True, False), (True, True))
+        mixture_log_density(rows, learn_stacking(rows, stack=weigh, correct=correct)).mean()
+        for weigh, correct in ((False, False), (True, False), (True, True))
     ]
     assert densities[0] < densities[1] < densities[2]
 
 
 def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5))
-    stacking, expected = learn_stacking(rows, stack=False, calibrate=False), equal_stacking(rows)
+    stacking, expected = learn_stacking(rows, stack=False, correct=False), equal_stacking(rows)
     for ours, theirs in zip(stacking.tensors(), expected.tensors(), strict=True):
         assert torch.equal(ours, theirs)
     assert torch.equal(learn_stacking(rows, stack=False).weights, expected.weights)
-    for calibration in learn_stacking(rows, calibrate=False).calibrations:
-        assert not calibration.noise.any()
-        assert not calibration.latent.any()
+    for correction in learn_stacking(rows, correct=False).corrections:
+        assert not correction.noise.any()
+        assert not correction.latent.any()
 
 
 @pytest.mark.parametrize("n", [50, 300])
@@ -183,13 +183,13 @@ def test_rows_count_by_their_weight(generator: torch.Generator) -> None:
     residuals = [torch.where(each, 0.1, 1.0) * normal(generator, n, 1) for each in (first, ~first)]
     rows = [gaussian(residual, 0.5) for residual in residuals]
     weight = torch.where(first[:, 0], 3.0, 1.0).double()
-    weighted = learn_stacking(rows, weight, calibrate=False).weights
-    assert abs(learn_stacking(rows, calibrate=False).weights[0].item() - 0.5) < 0.1
+    weighted = learn_stacking(rows, weight, correct=False).weights
+    assert abs(learn_stacking(rows, correct=False).weights[0].item() - 0.5) < 0.1
     assert weighted[0] > 0.6
     repeated = [
         kind.map(lambda tensor: tensor.repeat_interleave(weight.long(), 0)) for kind in rows
     ]
-    copies = learn_stacking(repeated, calibrate=False).weights
+    copies = learn_stacking(repeated, correct=False).weights
     assert torch.allclose(weighted, copies, atol=0.01)  # but for the prior
 
 
@@ -269,9 +269,9 @@ def test_means_that_are_far_off_at_times_cost_weight(
     def squared_error(weights: Tensor) -> float:
         return (weights @ errors).square().mean().item()
 
-    weights = learn_stacking(rows, calibrate=False, prune=False).weights
+    weights = learn_stacking(rows, correct=False, prune=False).weights
     monkeypatch.setattr(stacking_module, "SQUARED_ERROR_ROWS", math.inf)
-    by_density = learn_stacking(rows, calibrate=False, prune=False).weights
+    by_density = learn_stacking(rows, correct=False, prune=False).weights
     assert weights[1] < 0.5 * by_density[1]
     assert squared_error(weights) < 0.5 * squared_error(by_density)
 

@@ -33,7 +33,7 @@ def test_the_default_is_the_recipe() -> None:
     assert plan.screening
     assert plan.cross_fitting
     assert plan.stacking
-    assert plan.calibration
+    assert plan.correction
     assert plan.pruning
     assert any(WAYS[kind.way].needs_rows for kind in plan.kinds)
 

@@ -124,7 +124,7 @@ def forgeries() -> st.SearchStrategy[Forgery]:
 
 @fuzz(small=15, full=2000, part=100, limit=30.0, forgery=forgeries())
 # The numbers of checkpoints had no limits, and the model predicted NaN.
-@example(Forgery("features", (TensorEdit("model.calibration", "fill", 1e8),)))
+@example(Forgery("features", (TensorEdit("model.noise_correction", "fill", 1e8),)))
 def test_a_forged_checkpoint_is_refused_or_resumed(forgery: Forgery) -> None:
     tensors, json = edited(*content(forgery.kind), forgery.changes)
     resume(forgery.kind, {member_file(forgery.kind): CHECKPOINT.to_bytes(tensors, json)})

@@ -63,10 +63,10 @@ def inputs(generator: torch.Generator) -> Measure:
 
 
 def make(rows: Rows, generator: torch.Generator, **changes: Any) -> tuple[SSWIM, NeighbourMember]:
-    """Make a model whose targets are rounded and whose noise is calibrated, and its predictor."""
+    """Make a model whose targets are rounded and whose noise is corrected, and its predictor."""
     model = neighbour_model(rows, generator, **changes)
     model.resolution.copy_(torch.tensor([0.1, 0.0]))
-    model.calibration.copy_(torch.tensor([0.2, -0.1]))
+    model.noise_correction.copy_(torch.tensor([0.2, -0.1]))
     return model, NeighbourMember.condition_on(model, rows)
 
 

@@ -89,7 +89,7 @@ def test_every_parameter_is_trained(rows: Rows, generator: torch.Generator) -> N
     train_by_neighbours(model, rows, MiniBatches(steps=3))
     for (name, ours), theirs in zip(model.named_parameters(), before.parameters(), strict=True):
         assert not torch.equal(ours, theirs), name
-    assert model.calibration.equal(before.calibration)
+    assert model.noise_correction.equal(before.noise_correction)
 
 
 def test_the_prior_of_the_warps_counts_as_often_as_it_is_told(model: SSWIM, rows: Rows) -> None:

@@ -27,7 +27,7 @@ from sswim.members import WAYS
 from sswim.members.checkpoints import Checkpoints
 from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Plan, TrainedKind, draw_folds, start_sample
-from sswim.members.left_out import Calibration
+from sswim.members.left_out import Correction
 from sswim.members.member import LeftOut, Member
 from sswim.members.model import SSWIM, unstack_models
 from sswim.members.screening import StartingPoint, starting_points
@@ -204,7 +204,7 @@ def combine_members(
             rows,
             trained.folds,
             stack=plan.stacking,
-            calibrate=plan.calibration,
+            correct=plan.correction,
             prune=plan.pruning,
             noise=noise,
         )
@@ -252,7 +252,7 @@ def combine_kinds(
     folds: Sequence[Int64[Tensor, " _"]],
     *,
     stack: bool = True,
-    calibrate: bool = True,
+    correct: bool = True,
     prune: bool = True,
     noise: NoiseStart | None = None,
 ) -> Combined:
@@ -260,11 +260,11 @@ def combine_kinds(
 
     Args:
         kinds: Kinds with one member for every fold, or with one that left out all folds; the
-            calibrations of their models change.
+            corrections of their models change.
         rows: The standardised rows.
         folds: The rows of the sample that the members left out.
         stack: Whether the weights of kinds are learnt.
-        calibrate: Whether variances are corrected.
+        correct: Whether variances are corrected.
         prune: Whether kinds that do not pay are left out.
         noise: Start of input-dependent noise; None for constant noise.
     """
@@ -287,7 +287,7 @@ def combine_kinds(
         weight,
         means[0] if means else None,
         stack=stack,
-        calibrate=calibrate,
+        correct=correct,
         prune=prune,
     )
     field = None
@@ -301,12 +301,12 @@ def combine_kinds(
     weights: list[float] = []
     paying: list[tuple[TrainedKind, float]] = []
     shares = stacking.weights.tolist()
-    for (kind, left_out), share, calibration in zip(
-        judged, shares, stacking.calibrations, strict=True
+    for (kind, left_out), share, correction in zip(
+        judged, shares, stacking.corrections, strict=True
     ):
         if share <= 0:
             continue
-        models = [_corrected(model, calibration) for model in kind.models]
+        models = [_corrected(model, correction) for model in kind.models]
         if field is not None:
             models = [with_noise_field(model, field) for model in models]
         members += WAYS[kind.kind.way].condition(models, rows, left_out.totals)
@@ -326,10 +326,10 @@ def combine_kinds(
     )
 
 
-def _corrected(model: SSWIM, calibration: Calibration) -> SSWIM:
+def _corrected(model: SSWIM, correction: Correction) -> SSWIM:
     """Correct the variances of a model, in place."""
-    model.calibration.copy_(calibration.noise)
-    model.latent_calibration.copy_(calibration.latent)
+    model.noise_correction.copy_(correction.noise)
+    model.latent_correction.copy_(correction.latent)
     return model
 
 

@@ -71,7 +71,7 @@ class Recipe:
     """Whether members leave rows out, from which weights and noise levels are learnt."""
     stacking: bool = True
     """Whether the weights of kinds are learnt; else all are equal."""
-    calibration: bool = True
+    correction: bool = True
     """Whether variances are corrected on held-out rows."""
     pruning: bool = True
     """Whether kinds that do not pay are left out after weighing."""
@@ -157,7 +157,7 @@ def make_plan(recipe: Recipe, size: Size) -> Plan:
         precision="by noise" if recipe.screening else "float64",
         cross_fitting=recipe.cross_fitting,
         stacking=recipe.stacking,
-        calibration=recipe.calibration,
+        correction=recipe.correction,
         pruning=recipe.pruning,
     )
 

@@ -35,7 +35,7 @@ from torch import Tensor
 from sswim.base.record import Record
 from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field
 from sswim.members.architecture import Architecture
-from sswim.members.left_out import Calibration, OutOfFold
+from sswim.members.left_out import Correction, OutOfFold
 from sswim.rows.rows import Measure
 from sswim.warps.noise_field import NoiseField, log_noise_ratio
 
@@ -68,7 +68,7 @@ class Stacking(Record):
 
     weights: Float64[Tensor, " K"]
     """w, adding up to one; zero for a kind that is pruned."""
-    calibrations: tuple[Calibration, ...]
+    corrections: tuple[Correction, ...]
 
 
 def mixture_log_density(
@@ -78,9 +78,9 @@ def mixture_log_density(
 ) -> Float64[Tensor, "N T"]:
     """Return log p(y) of the rows under the mixture of the kinds."""
     densities = [
-        kind.log_density(calibration, log_noise_ratio) + weight.log()
-        for kind, calibration, weight in zip(
-            kinds, stacking.calibrations, stacking.weights, strict=True
+        kind.log_density(correction, log_noise_ratio) + weight.log()
+        for kind, correction, weight in zip(
+            kinds, stacking.corrections, stacking.weights, strict=True
         )
         if weight > 0
     ]
@@ -91,7 +91,7 @@ def equal_stacking(kinds: Sequence[OutOfFold]) -> Stacking:
     """Return equal weights, and variances as they were learnt."""
     zero = kinds[0].residual.new_zeros(kinds[0].residual.shape[1])
     weights = kinds[0].residual.new_full((len(kinds),), 1 / len(kinds))
-    return Stacking(weights, tuple(Calibration(zero, zero) for _ in kinds))
+    return Stacking(weights, tuple(Correction(zero, zero) for _ in kinds))
 
 
 def learn_stacking(
@@ -100,7 +100,7 @@ def learn_stacking(
     mean_kind: int | None = None,
     *,
     stack: bool = True,
-    calibrate: bool = True,
+    correct: bool = True,
     prune: bool = True,
 ) -> Stacking:
     """Return the weights and corrections with the greatest out-of-fold density.
@@ -111,7 +111,7 @@ def learn_stacking(
         mean_kind: Number of the kind that predicts the mean of all rows, if there is one. It stays
             only if it makes the squared error smaller: its broad density is always of some use.
         stack: Whether weights are learnt; else all are equal.
-        calibrate: Whether variances are corrected.
+        correct: Whether variances are corrected.
         prune: Whether kinds that do not pay get no weight.
     """
     start = equal_stacking(kinds)
@@ -121,14 +121,14 @@ def learn_stacking(
         share = weight / weight.sum()
     errors = torch.stack([kind.error for kind in kinds])
     logits = start.weights.log().requires_grad_(stack)
-    corrections = logits.new_zeros(2, n_kinds, n_targets).requires_grad_(calibrate)
+    corrections = logits.new_zeros(2, n_kinds, n_targets).requires_grad_(correct)
     free = [parameter for parameter in (logits, corrections) if parameter.requires_grad]
     if not free:
         return start
     optimiser = torch.optim.LBFGS(free, max_iter=STEPS, line_search_fn="strong_wolfe")
 
-    def current() -> list[Calibration]:
-        return [Calibration(*corrections[:, number]) for number in range(n_kinds)]
+    def current() -> list[Correction]:
+        return [Correction(*corrections[:, number]) for number in range(n_kinds)]
 
     def evaluate() -> Tensor:
         optimiser.zero_grad()
@@ -155,11 +155,11 @@ def learn_stacking(
 
 
 def _densities(
-    kinds: Sequence[OutOfFold], calibrations: Sequence[Calibration]
+    kinds: Sequence[OutOfFold], corrections: Sequence[Correction]
 ) -> Float64[Tensor, "K N"]:
     """Return the log density of every row under every kind, summed over the targets."""
-    pairs = zip(kinds, calibrations, strict=True)
-    return torch.stack([kind.log_density(calibration).sum(-1) for kind, calibration in pairs])
+    pairs = zip(kinds, corrections, strict=True)
+    return torch.stack([kind.log_density(correction).sum(-1) for kind, correction in pairs])
 
 
 def pruned_weights(

@@ -235,8 +235,8 @@ class FeatureMember(Member):
         """Condition a model on rows whose statistics were computed with its present parameters."""
         factors = model.factors()[0].map(torch.clone)  # some of them are the model's parameters
         signal, noise = model.signal(), model.noise()
-        calibrations = model.calibration.clone(), model.latent_calibration.clone()
-        conditioned = posterior(statistics, noise, signal, *calibrations)
+        corrections = model.noise_correction.clone(), model.latent_correction.clone()
+        conditioned = posterior(statistics, noise, signal, *corrections)
         return cls(model, factors, signal, statistics, conditioned)
 
     @classmethod
@@ -415,7 +415,9 @@ class FeatureMember(Member):
 
     def _with_statistics(self, total: Statistics) -> FeatureMember:
         old = self.posterior
-        updated = posterior(total, old.noise, self.signal, old.calibration, old.latent_calibration)
+        updated = posterior(
+            total, old.noise, self.signal, old.noise_correction, old.latent_correction
+        )
         return replace(self, statistics=total, posterior=updated)
 
     def log_evidence(self) -> Float64[Tensor, ""]:

@@ -84,7 +84,7 @@ class Plan:
     """Precision of the features of members that predict by features."""
     cross_fitting: bool = False
     stacking: bool = False
-    calibration: bool = False
+    correction: bool = False
     pruning: bool = False
     shortest_first: bool = False
     """Whether members that take least time are trained first: for a limited time."""

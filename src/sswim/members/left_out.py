@@ -24,7 +24,7 @@ from sswim.warps.output_warp import OutputMap
 
 
 @dataclass(frozen=True)
-class Calibration(Record):
+class Correction(Record):
     """Corrections of a kind's predictions, for every target."""
 
     noise: Float64[Tensor, " T"]
@@ -59,14 +59,14 @@ class OutOfFold(Record):
 
     def log_density(
         self,
-        calibration: Calibration,
+        correction: Correction,
         log_noise_ratio: Float64[Tensor, "N T"] | None = None,
     ) -> Float64[Tensor, "N T"]:
         """Return log p(y) with corrected variances, and with noise that varies by a given ratio."""
-        noise = self.noise * calibration.noise.exp()
+        noise = self.noise * correction.noise.exp()
         if log_noise_ratio is not None:
             noise = noise * log_noise_ratio.exp()
-        variance = self.latent_variance * calibration.latent.exp() + noise
+        variance = self.latent_variance * correction.latent.exp() + noise
         if self.rounding is not None:
             variance = variance + self.rounding
         if self.degrees is None:

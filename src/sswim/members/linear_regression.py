@@ -203,10 +203,10 @@ class Posterior(Record):
     """L, the Cholesky factor of A."""
     noise: Float64[Tensor, "*B T"]
     """σ², the noise variance in the regression."""
-    calibration: Float64[Tensor, "*B T"] | None = None
+    noise_correction: Float64[Tensor, "*B T"] | None = None
     """c, a correction of the noise: observations are predicted with e^c·σ² in place of σ²; None for
     zero."""
-    latent_calibration: Float64[Tensor, "*B T"] | None = None
+    latent_correction: Float64[Tensor, "*B T"] | None = None
     """a, a correction of the function's variance, which is multiplied by e^a; None for zero."""
 
     def predict(
@@ -227,17 +227,17 @@ class Posterior(Record):
     @property
     def latent_scale(self) -> Float64[Tensor, "*B T"]:
         """e^a·σ², the variance of the function over the leverage."""
-        if self.latent_calibration is None:
+        if self.latent_correction is None:
             return self.noise
-        return self.noise * self.latent_calibration.exp()
+        return self.noise * self.latent_correction.exp()
 
     def noise_at(
         self, log_precision: Float64[Tensor, "*B N T"] | None
     ) -> Float64[Tensor, "*B N T"] | Float64[Tensor, "*B 1 T"]:
         """Return e^c·σ²/w, the noise variance of rows; one row for all if it is constant."""
         noise = self.noise[..., None, :]
-        if self.calibration is not None:
-            noise = noise * self.calibration.exp()[..., None, :]
+        if self.noise_correction is not None:
+            noise = noise * self.noise_correction.exp()[..., None, :]
         return noise if log_precision is None else noise * (-log_precision).exp()
 
     def leverage(self, features: Float64[Tensor, "*B N F"]) -> Float64[Tensor, "*B N T"]:
@@ -287,8 +287,8 @@ def posterior(
     statistics: Statistics,
     noise: Float64[Tensor, "*B T"],
     signal: Float64[Tensor, "*B T"],
-    calibration: Float64[Tensor, "*B T"] | None = None,
-    latent_calibration: Float64[Tensor, "*B T"] | None = None,
+    noise_correction: Float64[Tensor, "*B T"] | None = None,
+    latent_correction: Float64[Tensor, "*B T"] | None = None,
 ) -> Posterior:
     """Return the posterior of the weights, given the statistics of rows.
 
@@ -298,13 +298,13 @@ def posterior(
         statistics: Sums over all rows.
         noise: σ² of every target.
         signal: s² of every target.
-        calibration: c of every target; None for zero.
-        latent_calibration: a of every target; None for zero.
+        noise_correction: c of every target; None for zero.
+        latent_correction: a of every target; None for zero.
     """
     _check_targets(statistics, noise)
     factor = factorise(statistics.gram, noise / signal)
     mean = solve(factor, statistics.moment.mT).mT
-    return Posterior(mean, factor, noise, calibration, latent_calibration)
+    return Posterior(mean, factor, noise, noise_correction, latent_correction)
 
 
 def negative_log_evidence(

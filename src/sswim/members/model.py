@@ -61,7 +61,7 @@ def require_converged(model: SSWIM) -> None:
 def _require_moderate_parameters(tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if name not in _INFINITE:
-            is_log = "log_" in name or "calibration" in name
+            is_log = "log_" in name or "correction" in name
             require_moderate(name, tensor, LARGEST_LOG if is_log else MAX_NUMBER)
 
 
@@ -136,8 +136,8 @@ class SSWIM(nn.Module):
     everything that is computed from it; see ``sswim.members.model.stack_models``.
     """
 
-    calibration: Tensor
-    latent_calibration: Tensor
+    noise_correction: Tensor
+    latent_correction: Tensor
     resolution: Tensor
 
     def __init__(
@@ -160,9 +160,10 @@ class SSWIM(nn.Module):
             torch.full((*batch, n_targets), math.log(0.1), dtype=torch.float64)
         )
         # c: observations have noise e^c·σ², with c learnt on rows that training left out.
-        self.register_buffer("calibration", torch.zeros(*batch, n_targets, dtype=torch.float64))
+        zero = torch.zeros(*batch, n_targets, dtype=torch.float64)
+        self.register_buffer("noise_correction", zero)
         # a: the function has e^a times its posterior variance, with a learnt in the same way.
-        self.register_buffer("latent_calibration", torch.zeros_like(self.calibration))
+        self.register_buffer("latent_correction", zero.clone())
         # log(ν − 2) of the amplitudes of neighbourhoods.
         self.log_degrees = (
             nn.Parameter(torch.full((*batch, n_targets), math.log(2.0), dtype=torch.float64))

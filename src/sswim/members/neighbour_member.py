@@ -75,9 +75,9 @@ class NeighbourMember(Member):
     """ν, the degrees of freedom of the amplitudes; None for the same amplitude everywhere."""
     resolution: Float64[Tensor, " T"]
     """Step of the standardised targets: an observation has at least the variance of rounding."""
-    calibration: Float64[Tensor, " T"]
+    noise_correction: Float64[Tensor, " T"]
     """c: observations are predicted with e^c·σ² in place of σ²."""
-    latent_calibration: Float64[Tensor, " T"]
+    latent_correction: Float64[Tensor, " T"]
     """a: the variance of the function is multiplied by e^a."""
     rows: Rows
     """The standardised rows."""
@@ -166,8 +166,8 @@ class NeighbourMember(Member):
             noise=model.noise(),
             degrees=model.degrees(),
             resolution=model.resolution.clone(),
-            calibration=model.calibration.clone(),
-            latent_calibration=model.latent_calibration.clone(),
+            noise_correction=model.noise_correction.clone(),
+            latent_correction=model.latent_correction.clone(),
             rows=rows if isinstance(rows, Rows) else concatenate(rows),
         )
 
@@ -356,11 +356,11 @@ class NeighbourMember(Member):
 
     def _latent_amplitude(self, found: LocalPrediction) -> Float64[Tensor, "N T"]:
         """Return e^a·ŝ²."""
-        return found.amplitude * self.latent_calibration.exp()
+        return found.amplitude * self.latent_correction.exp()
 
     def _noise(self, found: LocalPrediction, inputs: Measure) -> Float64[Tensor, "N T"]:
         """Return the squared scale of the noise, in proportion to the local amplitude."""
-        noise = found.amplitude * (self.noise / self.signal * self.calibration.exp())
+        noise = found.amplitude * (self.noise / self.signal * self.noise_correction.exp())
         precision = log_precision(self.factors, inputs)
         if precision is not None:
             noise = noise * (-precision).exp()

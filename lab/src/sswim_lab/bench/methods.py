@@ -40,7 +40,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "sswim-no-enrichment": {"recipe": Recipe(enrichment=False)},
     "sswim-no-cross-fitting": {"recipe": Recipe(cross_fitting=False)},
     "sswim-no-weighing": {"recipe": Recipe(stacking=False)},
-    "sswim-no-calibration": {"recipe": Recipe(calibration=False)},
+    "sswim-no-calibration": {"recipe": Recipe(correction=False)},
     "sswim-no-pruning": {"recipe": Recipe(pruning=False)},
 }
 """The default without one of its ingredients: settings by names that start with ``sswim-``."""
