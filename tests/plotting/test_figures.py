@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,40 +154,26 @@ def test_a_single_target_may_be_a_column() -> None:
             np.testing.assert_array_equal(line.get_xydata(), other.get_xydata())
 
 
-def test_several_targets_are_refused() -> None:
-    X, y = draw_rows(1)
-    for draw in ROWS_AND_TARGETS:
-        with pytest.raises(ValueError, match=r"a single target\. Got 2"):
-            draw(two_target_model(), X, np.column_stack([y, -y]))
-    for draw in (plot_prediction, plot_noise):
-        with pytest.raises(ValueError, match=r"a single target\. Got 2"):
-            draw(two_target_model(), X)
-
-
-@pytest.mark.parametrize("draw", ROWS_AND_TARGETS)
-def test_targets_of_other_rows_are_refused(draw: Draw) -> None:
-    X, y = draw_rows(1)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        draw(one_input_model(), X, y[1:])
-
-
-@pytest.mark.parametrize("draw", [plot_warps, plot_noise])
-@pytest.mark.parametrize("column", [-1, 2])
-def test_a_column_that_is_not_there_is_refused(draw: Draw, column: int) -> None:
-    with pytest.raises(ValueError, match=f"one of the 2 inputs.*Got {column}"):
-        draw(two_input_model(), draw_rows(2)[0], column=column)
-
-
-@pytest.mark.parametrize("draw", [plot_prediction, plot_warped_data])
-def test_two_inputs_where_one_can_be_drawn_are_refused(draw: Draw) -> None:
-    with pytest.raises(ValueError, match=r"needs a model with 1 input\. Got a model with 2"):
-        draw(two_input_model(), *draw_rows(2))
-
-
-@pytest.mark.parametrize("draw", [plot_warps, plot_warped_data, plot_output_map])
-@pytest.mark.parametrize("member", [-1, 2])
-def test_a_member_that_is_not_there_is_refused(draw: Draw, member: int) -> None:
-    X, y = draw_rows(1)
-    rows = {plot_warps: (X,), plot_warped_data: (X, y), plot_output_map: (y,)}[draw]
-    with pytest.raises(ValueError, match=f"one of the model's 2 members.*Got {member}"):
-        draw(one_input_model(), *rows, member=member)
+def test_rows_targets_and_choices_that_do_not_fit_are_refused() -> None:
+    (X, y), (X2, y2) = draw_rows(1), draw_rows(2)
+    one, two, two_targets = one_input_model(), two_input_model(), two_target_model()
+    single, inputs = r"a single target\. Got 2", r"needs a model with 1 input\. Got a model with 2"
+    cases: list[tuple[tuple[Draw, ...], tuple[Any, ...], dict[str, Any], str]] = [
+        (ROWS_AND_TARGETS, (two_targets, X, np.column_stack([y, -y])), {}, single),
+        ((plot_prediction, plot_noise), (two_targets, X), {}, single),
+        (ROWS_AND_TARGETS, (one, X, y[1:]), {}, "inconsistent numbers of samples"),
+        ((plot_prediction, plot_warped_data), (two, X2, y2), {}, inputs),
+    ]
+    for number in (-1, 2):
+        column, member = {"column": number}, {"member": number}
+        wrong = f"one of the model's 2 members.*Got {number}"
+        cases += [
+            ((plot_warps, plot_noise), (two, X2), column, f"one of the 2 inputs.*Got {number}"),
+            ((plot_warps,), (one, X), member, wrong),
+            ((plot_warped_data,), (one, X, y), member, wrong),
+            ((plot_output_map,), (one, y), member, wrong),
+        ]
+    for draws, arguments, options, message in cases:
+        for draw in draws:
+            with pytest.raises(ValueError, match=message):
+                draw(*arguments, **options)

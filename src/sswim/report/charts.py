@@ -23,7 +23,7 @@ Values = Shaped[np.ndarray, " n"] | str
 """Numbers, or the name of numbers in ``SharedArrays``."""
 
 _DIGITS = 4
-"""Number of decimal digits by which the spread of numbers is told apart."""
+"""Number of decimal digits in which the spread of numbers is written."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Line:
     style: str | None = None
     """``"dash"``, ``"thin"`` or nothing."""
     rule: bool = False
-    """Whether it is a line of reference: it has no say in the ends of the axes."""
+    """Whether it is a line of reference, which the ends of the axes ignore."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Band:
     style: str | None = None
     """``"strong"`` or nothing."""
     rule: bool = False
-    """Whether it is a band of reference: it has no say in the ends of the axes."""
+    """Whether it is a band of reference, which the ends of the axes ignore."""
 
 
 @dataclass(frozen=True)

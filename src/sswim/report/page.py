@@ -319,7 +319,7 @@ class Grid:
 
     sections: tuple[Section, ...]
     small: bool = False
-    """Whether they are small, so that three fit where otherwise two do."""
+    """Whether three sections fit where otherwise two do."""
 
     def html(self) -> str:
         """Return the HTML element."""

@@ -38,7 +38,7 @@ def write_report(
         X: Inputs: an array, a data frame, or the path of a table.
         y: Targets, or the name of the target column of a frame or table.
         path: The file to write.
-        max_rows: Largest number of rows to use; of more, a random sample is used.
+        max_rows: Largest number of rows to use; larger tables are sampled at random.
         random_state: Seed of the sample and of the intervals of scores.
         say: Prints a line of progress.
     """

@@ -35,7 +35,7 @@ from sswim.tables import (
 )
 
 MAX_LEVELS = 12
-"""Largest number of levels that a chart tells apart; the rarest of more are one."""
+"""Largest number of levels in a chart; if there are more, the rarest are one."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ def _level_places(texts: pa.ChunkedArray) -> tuple[Float64[np.ndarray, " N"], tu
     counts.sort(key=lambda level: (-level["counts"], level["values"]))
     levels = [level["values"] for level in counts]
     levels = levels if len(levels) <= MAX_LEVELS else levels[: MAX_LEVELS - 1]
-    found = pc.index_in(texts, value_set=pa.array(levels, pa.large_string()))
-    places = np.array(pc.fill_null(found, -1).to_numpy(), dtype=np.float64)
+    indices = pc.index_in(texts, value_set=pa.array(levels, pa.large_string()))
+    places = np.array(pc.fill_null(indices, -1).to_numpy(), dtype=np.float64)
     missing = texts.is_null().to_numpy()
     for name, rows in (("all others", (places < 0) & ~missing), ("missing", missing)):
         if rows.any():

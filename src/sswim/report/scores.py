@@ -20,7 +20,7 @@ _SURPRISE = 1e-3
 """Probability, in both tails together, below which a target counts as a surprise."""
 
 _DOUBT = 0.01
-"""Largest probability by chance at which a deviation is told as one."""
+"""Largest probability by chance at which a deviation is mentioned."""
 
 _FEW_ROWS = 150
 """Number of rows up to which intervals are drawn for each."""
