@@ -32,10 +32,7 @@ from sswim.ensemble.fit import TrainedMembers, combine_members, draw_members, tr
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.plan import KINDS, KindName
 from sswim.members.kinds import Plan
-from sswim.rows.rows import Measure, as_rows
-from sswim.rows.source import MemorySource
-from sswim.rows.summary import summarise
-from sswim.rows.training_rows import read_training_rows
+from sswim.rows import Measure, MemorySource, as_rows, read_training_rows, summarise
 
 COVERAGE = 0.9
 WHOLE = "the default"

@@ -19,7 +19,7 @@ from scripting import RESULTS, read_rows, script_parser, table_line
 from sswim.members.architecture import Architecture
 from sswim.members.start import start
 from sswim.members.statistics import total_statistics
-from sswim.rows.rows import as_rows
+from sswim.rows import as_rows
 
 ROWS = (10**9, 10**12)
 GPUS = (8, 64, 512)

@@ -8,7 +8,7 @@ from builders.models import small_rows
 from torch import Tensor
 
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once, stack_records
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 
 @dataclass(frozen=True)

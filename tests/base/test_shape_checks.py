@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conftest import CHECKED_CALLS
-from sswim.rows.rows import full_covariance
+from sswim.rows import full_covariance
 
 MEAN, VARIANCE = torch.zeros(3, 2), torch.ones(4, 5, 6)
 

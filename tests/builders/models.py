@@ -19,8 +19,7 @@ from sswim.members.density import Density
 from sswim.members.model import SSWIM
 from sswim.members.observations import Observations
 from sswim.members.start import start
-from sswim.rows.rows import Measure, Rows, as_rows
-from sswim.rows.scaling import Scaling, no_scaling
+from sswim.rows import Measure, Rows, Scaling, as_rows, no_scaling
 from sswim.warps.output_warp import OutputWarp, OutputWarpName
 from sswim.warps.pseudo_gp import PseudoGP
 

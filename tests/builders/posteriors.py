@@ -13,8 +13,7 @@ from builders.neighbours import neighbour_model
 from sswim.ensemble.ensemble import Ensemble
 from sswim.members import condition
 from sswim.members.model import SSWIM
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Rows, as_rows, learn_scaling
 
 Changes = dict[str, Any]
 

@@ -9,8 +9,7 @@ from sswim.members.kinds import Kind
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import MAP, Objective
 from sswim.members.training import Adam
-from sswim.rows.rows import Rows
-from sswim.rows.training_rows import TrainingRows
+from sswim.rows import Rows, TrainingRows
 
 
 def training_rows(rows: Rows) -> TrainingRows:

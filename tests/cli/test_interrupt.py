@@ -15,7 +15,7 @@ from sswim.cli.entry import Interruption, stop_on_interrupt
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import Mixture
 from sswim.members.history import Step
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.tables import write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}

@@ -10,8 +10,7 @@ from sswim.conformal import NEAREST, Spreads, input_distance, spreads
 from sswim.ensemble.mixture import mix
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import no_scaling
+from sswim.rows import Rows, as_rows, no_scaling
 from sswim.warps.output_warp import OutputMap
 
 

@@ -24,8 +24,7 @@ from sswim.members.left_out import OutOfFold
 from sswim.members.member import LeftOut
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.rows import Rows
-from sswim.rows.scaling import no_scaling
+from sswim.rows import Rows, no_scaling
 
 
 @pytest.fixture(params=[False, True], ids=["counted once", "weighted"])

@@ -22,8 +22,7 @@ from sswim.members.feature_member import FeatureMember
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.observations import log_precision, row_features
-from sswim.rows.rows import Measure, Rows, as_rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Measure, Rows, as_rows, learn_scaling
 
 
 @pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])

@@ -14,7 +14,7 @@ from sswim.members.kinds import (
     leave_out,
     outside,
 )
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows import Rows, as_rows
 
 
 def folds_of(rows: Rows, n_folds: int = 3) -> list[torch.Tensor]:

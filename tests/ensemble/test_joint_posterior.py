@@ -16,7 +16,7 @@ from sswim.members import pathwise
 from sswim.members.feature_member import FeatureMember
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.observations import row_features
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 
 NOISE = pytest.mark.parametrize("include_noise", [False, True], ids=["function", "observations"])
 

@@ -15,7 +15,7 @@ from sswim.members.kinds import START_SAMPLE_ROWS, Kind, Plan, Precision, start_
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import EVIDENCE, MAP
 from sswim.members.training import Adam
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows import Rows, as_rows
 
 
 def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator) -> None:

@@ -20,7 +20,7 @@ from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.objective import MAP
 from sswim.members.start import start
 from sswim.members.training import Adam, train
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows import Rows, as_rows
 
 
 def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:

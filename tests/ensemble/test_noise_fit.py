@@ -5,7 +5,7 @@ import torch
 from builders.models import SMALL, normal, small_model, small_rows
 
 from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field, with_noise_field
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.noise_field import NoiseField, log_noise_ratio
 
 

@@ -13,8 +13,7 @@ from sswim.members.model import SSWIM
 from sswim.members.objective import MAP
 from sswim.members.start import start
 from sswim.members.training import Adam, train
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import no_scaling
+from sswim.rows import Rows, as_rows, no_scaling
 from sswim.warps.noise_field import log_noise_ratio
 
 

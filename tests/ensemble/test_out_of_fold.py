@@ -19,8 +19,7 @@ from sswim.members.left_out import Correction, OutOfFold
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.rows import Rows
-from sswim.rows.scaling import no_scaling
+from sswim.rows import Rows, no_scaling
 from sswim.warps.noise_field import log_noise_ratio
 
 

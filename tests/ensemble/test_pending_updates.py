@@ -12,8 +12,7 @@ from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.mixture import equal_weights
 from sswim.members import condition
 from sswim.members.member import join_rows
-from sswim.rows.rows import Rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Rows, learn_scaling
 
 
 @pytest.fixture(params=[torch.float64, torch.float32], ids=str)

@@ -12,7 +12,7 @@ from sswim.ensemble.stacking import (
     mixture_log_density,
 )
 from sswim.members.left_out import OutOfFold
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.noise_field import log_noise_ratio
 
 ARCHITECTURE = replace(SMALL, n_noise_frequencies=16)

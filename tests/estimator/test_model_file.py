@@ -32,9 +32,7 @@ from sswim.estimator.model_file import (
 from sswim.members import condition
 from sswim.members.feature_member import FeatureMember
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.imputer import learn_imputer
-from sswim.rows.rows import Measure, Rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Measure, Rows, learn_imputer, learn_scaling
 from sswim.tables import NumberColumn, Schema, schema_to_dict
 
 

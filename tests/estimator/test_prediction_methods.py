@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 
 from sswim.estimator import BaseRegressor
 from sswim.members import condition
-from sswim.rows.rows import as_measure
+from sswim.rows import as_measure
 
 DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
 X, Y = make_rows(20)

@@ -15,9 +15,7 @@ from sswim.members.kinds import Kind, Plan
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import MAP
 from sswim.members.training import Adam
-from sswim.rows.rows import as_rows
-from sswim.rows.source import MemorySource
-from sswim.rows.summary import summarise
+from sswim.rows import MemorySource, as_rows, summarise
 
 
 def make_fit_plan(n_rows: int = 60, n_inputs: int = 5, **settings: Any) -> Plan:

@@ -41,8 +41,7 @@ from sswim.members.objective import (
 )
 from sswim.members.start import start
 from sswim.members.training import Adam, train, train_batch
-from sswim.rows.rows import Measure, as_rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Measure, as_rows, learn_scaling
 
 if torch.cuda.is_available():
     from sswim.kernels import triton_features as kernels

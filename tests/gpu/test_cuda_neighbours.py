@@ -17,7 +17,7 @@ from sswim import load
 from sswim.estimator import make_estimator
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.neighbour_training import PoolSource, neighbour_objective
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 pytestmark = [
     pytest.mark.cuda,

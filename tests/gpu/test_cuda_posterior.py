@@ -8,7 +8,7 @@ from builders.estimators import make_rows, small
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 from torch import Tensor
 
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 pytestmark = [
     pytest.mark.cuda,

@@ -15,10 +15,7 @@ from builders.processes import run_processes
 from sswim.distributed.processes import ALONE, Processes, Share
 from sswim.members.objective import MAP, backward
 from sswim.members.statistics import total_statistics
-from sswim.rows import ArraySource, summary
-from sswim.rows.rows import as_rows
-from sswim.rows.scaling import no_scaling
-from sswim.rows.training_rows import Stream
+from sswim.rows import ArraySource, Stream, as_rows, no_scaling, summary
 
 pytestmark = [
     pytest.mark.cuda,

@@ -11,7 +11,7 @@ from builders.estimators import make_rows, small
 
 from sswim.estimator import BaseRegressor
 from sswim.insight import local_metric
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 SETTINGS: list[dict[str, Any]] = [
     {"depth": 0},

@@ -21,7 +21,7 @@ from sswim.integrations.gpytorch import SSWIMKernel, WarpedSpectrum  # noqa: E40
 from sswim.kernels.spectrum import Kernel  # noqa: E402
 from sswim.members.observations import row_features  # noqa: E402
 from sswim.members.start import start  # noqa: E402
-from sswim.rows.rows import Measure  # noqa: E402
+from sswim.rows import Measure  # noqa: E402
 
 KERNELS: dict[Kernel, Any] = {
     "rbf": gpytorch.kernels.RBFKernel(),

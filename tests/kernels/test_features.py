@@ -13,7 +13,7 @@ from sswim.kernels.features import (
     multiply,
     transposed_product,
 )
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 
 def covariances(generator: torch.Generator, n: int, d: int) -> Tensor:

@@ -19,7 +19,7 @@ from sswim.kernels.spectrum import (
     draw_frequencies,
     draw_independent_frequencies,
 )
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 Draw = Callable[[Kernel, int, int, torch.Generator], Tensor]

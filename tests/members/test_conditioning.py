@@ -8,7 +8,7 @@ from builders.neighbours import assert_close, neighbour_model
 from sswim.members import condition
 from sswim.members.feature_member import FeatureMember
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 
 def test_the_architecture_decides_how_a_model_is_conditioned(generator: torch.Generator) -> None:

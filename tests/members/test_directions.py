@@ -8,7 +8,7 @@ from torch import Tensor
 from sswim.base.cholesky import FactorisationError
 from sswim.members import supervised_directions as directions
 from sswim.members.supervised_directions import supervised_directions
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows import Rows, as_rows
 from sswim.warps.projection import principal_directions
 
 

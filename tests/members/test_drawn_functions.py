@@ -7,7 +7,7 @@ import torch
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 
 GAUSSIAN = [
     "depth 1",

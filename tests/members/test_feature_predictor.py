@@ -12,7 +12,7 @@ from sswim.members.feature_member import FeatureMember
 from sswim.members.linear_regression import leave_one_out, posterior
 from sswim.members.observations import Observations, log_precision, row_features
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 
 condition = FeatureMember.condition_on
 

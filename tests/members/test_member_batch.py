@@ -17,7 +17,7 @@ from sswim.members.model import SSWIM, stack_models, unstack_models
 from sswim.members.objective import LEAVE_ONE_OUT, MAP, Objective, backward
 from sswim.members.observations import observe, warped_measures
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 from sswim.warps.output_warp import OutputWarpName
 
 MEMBERS = 3

@@ -16,7 +16,7 @@ from sswim.members.history import Step
 from sswim.members.kinds import Batch
 from sswim.members.model import SSWIM, stack_models
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 
 def batch_of(first: int, model: SSWIM, rows: Rows, steps: int = 5, seed: int = 0) -> Batch:

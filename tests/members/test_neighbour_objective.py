@@ -13,7 +13,7 @@ from torch import Tensor
 from sswim.distributed.processes import Processes
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_training import Pool, PoolSource, neighbour_objective
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},

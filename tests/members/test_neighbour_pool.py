@@ -15,7 +15,7 @@ from sswim.members.neighbour_training import (
     step_of,
 )
 from sswim.members.observations import kernel_points
-from sswim.rows.rows import Rows, as_rows
+from sswim.rows import Rows, as_rows
 
 
 def many_inputs(generator: torch.Generator, n: int = 60) -> Rows:

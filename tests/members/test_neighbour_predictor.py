@@ -25,7 +25,7 @@ from sswim.members import neighbourhood as local_prediction
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 
 N_ROWS = 23
 HALVES = slice(0, 5), slice(5, 12)

@@ -13,7 +13,7 @@ from builders.neighbours import neighbour_model
 from sswim.base import record as record_module
 from sswim.members.neighbourhood import MIN_RIDGE, neighbour_rows
 from sswim.members.observations import kernel_points, warped_measures
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 from sswim.warps.noise_field import log_noise_ratio
 
 CASES: dict[str, dict[str, Any]] = {

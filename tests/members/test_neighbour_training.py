@@ -17,7 +17,7 @@ from sswim.members.history import Step, Training
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.neighbour_training import MiniBatches, neighbour_objective, train_by_neighbours
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 SETTINGS = MiniBatches(steps=23, batch_rows=16, pool_steps=5)
 

@@ -23,7 +23,7 @@ from sswim.members.objective import (
     two_passes,
 )
 from sswim.members.observations import log_precision, row_features
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.pseudo_gp import PseudoPrior
 from sswim.warps.warp import WarpMatrix

@@ -14,7 +14,7 @@ from sswim.members.objective import MAP
 from sswim.members.start import start
 from sswim.members.training import Adam, train
 from sswim.members.training_state import TrainingState
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 
 @pytest.fixture

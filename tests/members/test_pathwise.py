@@ -11,7 +11,7 @@ from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model, row_of
 from sswim.kernels.spectrum import Kernel
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.pathwise import BLOCK_ROWS, draw_prior
-from sswim.rows.rows import Measure, Rows
+from sswim.rows import Measure, Rows
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -23,7 +23,7 @@ from sswim.members.screening import (
     screen,
     starting_points,
 )
-from sswim.rows.rows import Rows, as_rows, merge_copies
+from sswim.rows import Rows, as_rows, merge_copies
 
 
 def standardised(x: np.ndarray, y: np.ndarray) -> Rows:

@@ -13,7 +13,7 @@ from sswim.members.architecture import Architecture
 from sswim.members.model import stack_models
 from sswim.members.observations import row_features, warped_measures
 from sswim.members.start import enrich, start
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 
 @torch.no_grad()

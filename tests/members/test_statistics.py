@@ -25,7 +25,7 @@ from sswim.members.statistics import (
     total_statistics,
     unpack_gram,
 )
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 pytest_plugins = ("builders.regression_rows",)
 

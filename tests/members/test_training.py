@@ -14,7 +14,7 @@ from sswim.members.model import SSWIM, stack_models, unstack_models
 from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, one_pass
 from sswim.members.start import start
 from sswim.members.training import Adam, train, train_batch
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 ADAM = Adam(steps=25)
 

@@ -14,7 +14,7 @@ from sswim.members.model import SSWIM, stack_models
 from sswim.members.objective import MAP, one_pass
 from sswim.members.start import start
 from sswim.members.training import Adam, StopTraining, TrainingRun, train
-from sswim.rows.rows import Rows
+from sswim.rows import Rows
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 from builders.surrogates import KINDS, bent_members, uniform
 
 from sswim.members.exact_model import SMALLEST_NOISE, ExactKind, ExactModels, exact_points
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.surrogate.fitting import KINDS as OWN_KINDS
 from sswim.warps.monotone_warp import monotone_warp
 from sswim.warps.warp import WarpLayer, warp

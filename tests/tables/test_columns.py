@@ -22,8 +22,8 @@ from sswim.tables import (
     TimeColumn,
     UnknownCategoryWarning,
     UnreadableValueWarning,
+    centre_of,
 )
-from sswim.tables.columns import centre_of
 
 NEW_YEAR = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 
@@ -72,14 +72,6 @@ def test_numbers_of_every_type_become_float64(values: Any) -> None:
     assert same(encode(with_indicator, values), [[3, 0], [0, 0], [NAN, 1]])
 
 
-def test_truth_values_become_ones_and_zeros() -> None:
-    assert same(encode(NumberColumn("x"), pa.array([True, False, None])), [[1], [0], [NAN]])
-
-
-def test_integers_beyond_the_precision_are_rounded() -> None:
-    assert same(encode(NumberColumn("x"), pa.array([2**60 + 1])), [[2.0**60]])
-
-
 def test_infinite_numbers_are_refused() -> None:
     message = r"finite. Got 2 infinite values in column 'x'; correct or remove"
     for values in (pa.array([1.0, np.inf, -np.inf]), pa.array(["1", "1e400", "-1e400"])):
@@ -110,10 +102,6 @@ def test_text_among_numbers_is_missing_with_a_warning_unless_it_was_in_fit() -> 
     assert same(found[:, 0], [1.5, NAN, NAN, NAN, NAN])
     (warning,) = caught
     assert "'x' must hold numbers. Got 3 other values, 'no', '1,234.5'" in str(warning.message)
-
-
-def test_numbers_that_were_text_in_fit_may_come_as_numbers() -> None:
-    assert same(encode(NumberColumn("x", text_format=",."), pa.array([1.5, None])), [[1.5], [NAN]])
 
 
 def test_an_unknown_time_zone_is_refused() -> None:
@@ -257,10 +245,6 @@ def test_times_that_are_text_are_read_by_their_format() -> None:
     assert same(found, [[NEW_YEAR.timestamp()]])
     for dtype in (pa.timestamp("us", "UTC"), pa.timestamp("s", "Asia/Tokyo")):
         assert same(encode(column, pa.array([NEW_YEAR], dtype)), found)
-
-
-def test_times_may_come_as_text_of_iso_8601() -> None:
-    assert same(encode(TimeColumn("x"), pa.array(["1970-01-02", None])), [[86_400.0], [NAN]])
 
 
 def test_names_of_times_say_cycle_and_wave() -> None:

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sswim.base.validation import UserError
-from sswim.tables import AS_FOUND, CsvOptions, is_csv
-from sswim.tables import csv_dialect as csv_text
-from sswim.tables.csv_dialect import (
+from sswim.tables import (
+    AS_FOUND,
     CsvDialect,
+    CsvOptions,
     Sniffed,
     csv_suffix,
     exact_encoding,
     find_encoding,
+    is_csv,
     is_empty,
     is_gzip,
     line_end,
@@ -32,6 +33,7 @@ from sswim.tables.csv_dialect import (
     split_records,
     text_size,
 )
+from sswim.tables import csv_dialect as csv_text
 
 
 @pytest.mark.parametrize(
@@ -214,13 +216,6 @@ def test_one_accent_far_down_decides(tmp_path: Path) -> None:
     assert find_encoding(path) == "cp1252"
     path.write_bytes(path.read_bytes() + b"\x81,2\n")  # no character of cp1252
     assert find_encoding(path) == "latin-1"
-
-
-def test_a_character_may_lie_in_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("x\n" + "äöü" * 1000, encoding="utf-8")
-    monkeypatch.setattr(csv_text, "BLOCK_BYTES", 7)
-    assert find_encoding(path) == "utf-8"
 
 
 def test_a_given_encoding_is_made_exact(tmp_path: Path) -> None:

@@ -5,25 +5,23 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from builders.tables import all_rows, mixed, rows_of, shares, small_chunks
+from builders.tables import all_rows, mixed, shares, small_chunks
 
 from sswim.tables import (
     AS_FOUND,
-    CsvOptions,
-    TableError,
-    csv_table,
-    read_table,
-    split_by_file,
-    write_table,
-)
-from sswim.tables.csv_table import (
     CsvFile,
     CsvNames,
+    CsvOptions,
     CsvScan,
     CsvTable,
+    TableError,
+    csv_table,
     merge_types,
     read_csv,
     read_names,
+    read_table,
+    split_by_file,
+    write_table,
 )
 
 
@@ -258,10 +256,6 @@ def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_table_keeps_a_column(tmp_path: Path) -> None:
-    assert scanned(tmp_path, '""\n0\n1\n')[0] == ["column 1"]
-
-
 def test_a_model_decides_about_columns(tmp_path: Path) -> None:
     options = CsvOptions().for_model(["x"])
     assert scanned(tmp_path, ",x,\n0,01,\n1,2,\n", options) == (["column 1", "x", "column 3"], [])
@@ -425,18 +419,6 @@ def test_what_is_broken_further_down_is_found(tmp_path: Path) -> None:
     cut.write_bytes(b"price,rooms\n1,2\n")
     with pytest.raises(TableError, match=r"cut.csv.gz' cannot be read as .csv.gz: .*header"):
         CsvTable.open(cut)
-
-
-def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, {"a.csv": "x,y\n", "b.csv": "x,y\n"})
-    with pytest.raises(TableError, match=r"one row .*Got 0 rows and 2 columns in '"):
-        CsvTable.open(folder)
-
-
-def test_reading_may_end_early(tmp_path: Path) -> None:
-    tables = CsvTable.open(folder_of(tmp_path, {"t.csv": late("oops")}) / "t.csv")
-    assert next(tables.chunks(["x"])).table.num_rows == 65_536
-    assert rows_of(tables, ["y"], next(shares(1)))[0] == {"y": 2.5}
 
 
 KINDS = [

@@ -14,8 +14,14 @@ import pyarrow as pa
 import pytest
 from shapely import LineString, Point, Polygon
 
-from sswim.tables import MixedColumnWarning, TableError, array_table, as_table, split_geometry
-from sswim.tables.frames import GeoColumns
+from sswim.tables import (
+    GeoColumns,
+    MixedColumnWarning,
+    TableError,
+    array_table,
+    as_table,
+    split_geometry,
+)
 
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), None]
 

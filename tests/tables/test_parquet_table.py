@@ -12,9 +12,7 @@ import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables import TableError, read_table, write_table
-from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.values import kind_of
+from sswim.tables import ParquetTable, TableError, kind_of, read_table, write_table
 
 SIZES = [1, 3, 100]
 
@@ -151,12 +149,6 @@ def test_the_name_of_a_folder_may_say_that_a_value_is_missing(tmp_path: Path) ->
     assert [row["k"] for row in all_rows(tables, ["k"], 1)] == [1, 1, None, None]
 
 
-def test_a_column_of_the_files_stands_before_one_of_a_folder(tmp_path: Path) -> None:
-    table = pa.table({"k": ["inside"], "y": [1.0]})
-    tables = ParquetTable.open(folder_of(tmp_path, {"k=outside/a.parquet": table}))
-    assert all_rows(tables, ["k", "y"], 1) == table.to_pylist()
-
-
 def test_names_of_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     uneven = folder_of(tmp_path / "t", {"k=1/a.parquet": mixed(2), "b.parquet": mixed(2)})
     with pytest.raises(TableError, match=r"same columns. Got 'k' in '.*k=1.*' and not in '.*b"):
@@ -279,16 +271,3 @@ def test_bytes_are_estimated_from_the_metadata(tmp_path: Path) -> None:
     text = pa.table({"x": [f"{i:0200}" for i in range(1000)]})
     write_table(text, tmp_path / "text.parquet")
     assert 200_000 < ParquetTable.open(tmp_path / "text.parquet").nbytes < 600_000
-
-
-def test_one_large_row_group_is_not_read_at_once(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    path = tmp_path / "t.parquet"
-    n_rows = 400_000
-    pq.write_table(pa.table({"x": rng.normal(size=n_rows)}), path, row_group_size=n_rows)
-    tables = ParquetTable.open(path)
-    before, most = pa.total_allocated_bytes(), 0
-    for chunk in tables.chunks(["x"]):
-        most = max(most, pa.total_allocated_bytes() - before)
-        assert chunk.table.num_rows <= 65_536
-    assert most < tables.nbytes

@@ -9,6 +9,7 @@ import pytest
 from builders.tables import gaps, houses, learn
 
 from sswim.tables import (
+    TELLING_ROWS,
     CategoryColumn,
     IgnoredColumn,
     LevelMeansColumn,
@@ -18,11 +19,10 @@ from sswim.tables import (
     TableError,
     TimeColumn,
     input_names,
+    missing_values,
     schema_from_dict,
     schema_to_dict,
 )
-from sswim.tables.levels import TELLING_ROWS
-from sswim.tables.values import missing_values
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
 
@@ -106,12 +106,6 @@ def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> No
         assert np.isfinite(found).all()  # a missing level is a level
 
 
-def test_a_column_that_lost_all_its_values_is_missing_not_changed() -> None:
-    found = SCHEMA.encode(pa.table({name: pa.nulls(2) for name in SCHEMA.names}))
-    assert found.shape == (2, 6)
-    assert np.isnan(found).all()
-
-
 SPHERE = SphereColumn("lon", "lat", (10.0, 20.0))
 
 
@@ -138,26 +132,10 @@ def test_coordinates_become_a_point_which_comes_first() -> None:
     assert SCHEMA.isotropic == ()
 
 
-def test_degrees_may_be_text() -> None:
-    columns = (NumberColumn("lon", text_format=","), NumberColumn("lat", text_format=","))
-    text = pa.table({"lon": ["1,5", "2,5"], "lat": ["3,5", "4,5"]})
-    number = pa.table({"lon": [1.5, 2.5], "lat": [3.5, 4.5]})
-    schema = Schema("y", columns, SPHERE)
-    assert np.array_equal(schema.encode(text), schema.encode(number))
-
-
 def test_a_known_deviation_of_numbers_counts_in_their_units() -> None:
     deviation = np.array([[0.5, 0, 2.0, 0], [1.0, 0, 0.0, 0]])
     found = MAP.input_variance(deviation)
     assert found.tolist() == [[0, 0, 0, 0.25, 0, 4], [0, 0, 0, 1, 0, 0]]
-
-
-def test_a_deviation_belongs_to_its_column_even_if_inputs_have_equal_names() -> None:
-    schema = Schema(
-        "y", (NumberColumn("c=b"), CategoryColumn("c", levels=("a", "b")), NumberColumn("d"))
-    )
-    assert schema.feature_names == ["c=b", "c=b", "d"]
-    assert schema.input_variance(np.array([[0.5, 0.0, 2.0]])).tolist() == [[0.25, 0.0, 4.0]]
 
 
 @pytest.mark.parametrize("name", ["lon", "lat"])
@@ -342,3 +320,17 @@ def test_coordinates_that_cannot_be_are_refused(sphere: Any) -> None:
     content = schema_to_dict(EVERYTHING) | {"sphere": sphere}
     with pytest.raises(ValueError, match="must"):
         schema_from_dict(content)
+
+
+@pytest.mark.parametrize("name", ["lon", "lat", "a", "b"])
+def test_shuffling_a_column_is_encoding_the_shuffled_table(name: str) -> None:
+    random = np.random.default_rng(0)
+    table = pa.table({column: random.uniform(0, 9, 20) for column in MAP.names})
+    order = random.permutation(20)
+    place = table.column_names.index(name)
+    shuffled = table.set_column(place, name, table[name].take(order))
+    found = MAP.with_column_in_order(MAP.encode(table), table, name, order)
+    assert np.array_equal(found, MAP.encode(shuffled))
+    assert MAP.inputs_of("b").tolist() == [False] * 5 + [True]
+    with pytest.raises(TableError, match=r"group must be a column of the fit. Got 'c'"):
+        MAP.inputs_of("c")

@@ -23,8 +23,10 @@ from builders.tables import (
 
 from sswim.tables import (
     KEEP_ALL,
+    TELLING_ROWS,
     CategoryColumn,
     ChunkedTable,
+    Findings,
     IgnoredColumn,
     LearntSchema,
     LeftOut,
@@ -36,7 +38,9 @@ from sswim.tables import (
     TableError,
     TargetedRows,
     TimeColumn,
+    centre_of,
     complete_rows,
+    fold_numbers,
     input_names,
     learn_schema,
     open_table,
@@ -44,9 +48,6 @@ from sswim.tables import (
     schema_learning,
     write_table,
 )
-from sswim.tables.columns import centre_of
-from sswim.tables.levels import TELLING_ROWS, fold_numbers
-from sswim.tables.schema_learning import Findings
 
 SIZES = [1, 3]
 

@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables import MemoryTable, TableError, rows_per_chunk, split_rows, table_files
-from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, rechunk, require_same_names
+from sswim.tables import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    MemoryTable,
+    TableError,
+    rechunk,
+    require_same_names,
+    rows_per_chunk,
+    split_rows,
+    table_files,
+)
 
 
 @settings(max_examples=50, deadline=None)

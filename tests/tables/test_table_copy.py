@@ -11,17 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.commands import invoke, prices, write_price_model
-from builders.tables import all_rows, mixed, small_chunks
+from builders.tables import mixed, small_chunks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sswim.tables import (
     AS_FOUND,
+    CsvFile,
     CsvOptions,
     MemoryTable,
+    RowReader,
     TableError,
+    copy_csv,
     copy_file,
     open_table,
+    plain_cell,
+    plain_record,
     plain_table,
     read_table,
     require_copy,
@@ -29,8 +34,6 @@ from sswim.tables import (
     write_table,
 )
 from sswim.tables import csv_dialect as csv_text
-from sswim.tables.csv_table import CsvFile
-from sswim.tables.table_copy import RowReader, copy_csv, plain_cell, plain_record
 
 NAMES = ("mean", "std")
 
@@ -108,19 +111,6 @@ def test_compressed_files_are_copied_by_their_text(tmp_path: Path) -> None:
     assert copy(tmp_path, packed, [True], "in.csv.gz") == expected
     found = copy(tmp_path, packed, [True], "in.csv.gz", out="out.csv.gz")
     assert gzip.decompress(found) == expected
-
-
-def test_bytes_that_an_encoding_does_not_know_are_kept(tmp_path: Path) -> None:
-    content = b"a,b\n1,\x81\xe4\n"
-    assert copy(tmp_path, content, [True]) == b"a,b,mean,std\n1,\x81\xe4,0.5,-0\n"
-
-
-def test_names_are_quoted_where_they_must_be(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("a;b\n1,5;2\n")
-    file = CsvFile.open(tmp_path / "in.csv", AS_FOUND)
-    with copy_csv(file, tmp_path / "out.csv", ['p;"mean', "p,std"]) as writing:
-        writing.append(np.array([True]), {'p;"mean': np.ones(1), "p,std": np.ones(1)})
-    assert (tmp_path / "out.csv").read_text() == 'a;b;"p;""mean";p,std\n1,5;2;1;1\n'
 
 
 def test_a_name_in_other_letters_is_refused(tmp_path: Path) -> None:
@@ -260,16 +250,6 @@ def test_columns_of_folder_names_are_not_in_the_file(tmp_path: Path) -> None:
         assert file.as_written().schema == mixed(3).schema
         (chunk,) = file.table.chunks(["year", "n"])
         assert chunk.table.to_pylist() == [{"year": year, "n": number} for number in range(3)]
-
-
-def test_every_csv_file_is_a_table(tmp_path: Path) -> None:
-    table = mixed(10)
-    write_table(table.slice(0, 7), tmp_path / "a.csv")
-    write_table(table.slice(7).select(table.column_names[::-1]), tmp_path / "b.csv.gz")
-    first, second = split_by_file(open_table(tmp_path))
-    assert (first.size, second.size) == (7, 3)
-    assert first.table.n_rows == 7
-    assert all_rows(second.table, ["n", "town"], 1) == table.select(["n", "town"])[7:].to_pylist()
 
 
 def test_a_table_in_memory_is_one_file() -> None:

@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.tables import houses, small_chunks
 
-from sswim.tables import CsvOptions, describe_table, write_table
-from sswim.tables.table_description import ColumnDescription
+from sswim.tables import ColumnDescription, CsvOptions, describe_table, write_table
 
 TEXT = """;größe;wert;stadt;wann;uhr;leer;nummer
 0;1,5;1;Bonn;2020-01-01;10:00:00;;A{0}

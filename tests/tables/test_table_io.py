@@ -12,7 +12,9 @@ from builders.tables import all_rows, dictionary, houses, views
 from sswim.tables import (
     ChunkedTable,
     CsvOptions,
+    CsvTable,
     MemoryTable,
+    ParquetTable,
     TableError,
     append_columns,
     complete_rows,
@@ -23,8 +25,6 @@ from sswim.tables import (
     require_writable_suffix,
     write_table,
 )
-from sswim.tables.csv_table import CsvTable
-from sswim.tables.parquet_table import ParquetTable
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
 
@@ -47,16 +47,6 @@ def test_an_arrow_stream_is_read(tmp_path: Path, suffix: str) -> None:
     assert read_table(path).equals(houses())
 
 
-def test_a_csv_may_have_empty_cells_quotes_and_newlines(tmp_path: Path) -> None:
-    path = tmp_path / "cells.csv"
-    path.write_text('n,text,quoted\n1,"a, b","1"\n,"say ""hi""\nagain",""\n3,,"3"\n')
-    assert read_table(path).to_pydict() == {
-        "n": [1, None, 3],
-        "text": ["a, b", 'say "hi"\nagain', None],
-        "quoted": [1, None, 3],
-    }
-
-
 def test_options_of_a_csv_file_count(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("x;zip\n1,234;007\n".encode("utf-16"))
@@ -65,13 +55,6 @@ def test_options_of_a_csv_file_count(tmp_path: Path) -> None:
     options = CsvOptions(decimal=",", text=("zip",))
     assert read_table(path, options).to_pydict() == {"x": [1.234], "zip": ["007"]}
     assert read_table(path, CsvOptions(separator="|")).num_columns == 1
-
-
-def test_no_column_is_made_of_the_names_of_folders(tmp_path: Path) -> None:
-    (tmp_path / "year=2020").mkdir()
-    path = tmp_path / "year=2020" / "houses.parquet"
-    write_table(houses(), path)
-    assert read_table(path).column_names == houses().column_names
 
 
 def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) -> None:
@@ -281,16 +264,6 @@ def test_a_small_file_is_read_whole(tmp_path: Path, suffix: str) -> None:
     assert isinstance(open_table(path, memory=size - 1), KINDS[suffix])
     assert read_small_table(path, size - 1) is None
     assert read_small_table(path, None) is None
-
-
-def test_text_files_are_tables(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "t.txt").write_text("x y\n1 2\n")
-    for path in (tmp_path, tmp_path / "a", tmp_path / "a" / "t.txt"):
-        table = open_table(path, memory=2**20)
-        assert table.schema.names == ["x", "y"]
-        assert table.notes == ("Read with separator blanks; give --separator if this is wrong.",)
 
 
 @pytest.mark.parametrize("memory", [None, 2**20])

@@ -16,6 +16,7 @@ from sswim.tables import (
     LeftOut,
     MemoryTable,
     NumberColumn,
+    ParquetTable,
     Schema,
     TableError,
     TableSource,
@@ -25,10 +26,10 @@ from sswim.tables import (
     read_rows,
     require_finite,
     sample_table,
+    select_rows,
+    target_format,
     target_numbers,
 )
-from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table_rows import select_rows, target_format
 
 NAMES = ["n", "f", "town", "day", "new"]
 
@@ -60,12 +61,6 @@ def test_the_same_rows_are_left_out_of_every_share(
     assert np.array_equal(targets[:, 0], table["y"].to_numpy()[kept])
     assert sum(rows.n_left_out for rows in found) == 97 - kept.sum()
     assert {rows.file for rows in found} == {"mine"}
-
-
-def test_all_rows_are_kept_if_they_have_targets() -> None:
-    (rows,) = read(mixed(97), KEEP_ALL)
-    assert rows.numbers.tolist() == list(range(97))
-    assert rows.n_left_out == 0
 
 
 def test_rows_without_a_target_are_counted_before_they_are_refused(

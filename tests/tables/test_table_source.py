@@ -10,9 +10,7 @@ import pytest
 import torch
 from builders.tables import learn, mixed, shares, small_chunks, with_gaps
 
-from sswim.distributed.processes import ALONE
-from sswim.rows.imputer import impute
-from sswim.rows.source import Chunk
+from sswim.rows import Chunk, impute
 from sswim.tables import (
     CategoryColumn,
     ChunkedTable,
@@ -140,16 +138,6 @@ def test_points_of_which_a_degree_is_missing_are_imputed(monkeypatch: pytest.Mon
     assert np.allclose(np.linalg.norm(np.delete(inputs, 33, axis=0), axis=1), 1.0)
 
 
-def test_a_file_may_lack_all_values_of_a_column(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1.5, 2.5], "y": [1.0, 2.0]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"x": pa.nulls(2), "y": [1.0, 2.0]}), tmp_path / "b.parquet")
-    source = open_source(tmp_path, "y", drop_missing=True)
-    assert [chunk.numbers.tolist() for chunk in source.chunks()] == [[0, 1]]
-    source = open_source(tmp_path, "y")
-    inputs = together(list(source.chunks()))[1]
-    assert inputs.tolist() == [[1.5], [2.5], [2.0], [2.0]]
-
-
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"x": [f"t{i % 8}" for i in range(80)], "y": [0.0] * 80})
     source = TableSource(MemoryTable(table, "t"), learn(table))
@@ -232,18 +220,6 @@ def test_text_and_coordinates_may_be_named(tmp_path: Path, memory: int | None) -
     assert isinstance(source.schema.columns[2], CategoryColumn)
     assert isinstance(source.schema.columns[0], NumberColumn)
     assert source.isotropic == ((0, 1, 2),)
-
-
-def test_facts_tell_tables_apart(tmp_path: Path) -> None:
-    write_table(mixed(50), tmp_path / "t.parquet")
-    sources = [
-        open_source(tmp_path / "t.parquet", "y", drop=drop, drop_missing=left, processes=ALONE)
-        for drop, left in (([], False), (["n"], False), ([], True))
-    ]
-    first, second, third = (source.facts() for source in sources)
-    assert first["rows"] == 50
-    assert first != second
-    assert first != third
 
 
 N_ROWS = 97

@@ -11,17 +11,19 @@ from builders.tables import gaps, houses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables import TableError, complete_rows, keep_rows
-from sswim.tables.levels import TELLING_ROWS, TELLING_SHARE, is_telling
-from sswim.tables.table_rows import missing_counts, require_any_complete
-from sswim.tables.values import (
+from sswim.tables import (
     NUMBER_FORMATS,
     TIME_FORMATS,
     Kind,
+    TableError,
     as_numbers,
+    complete_rows,
     is_text,
+    keep_rows,
     kind_of,
+    missing_counts,
     missing_values,
+    require_any_complete,
     require_kind,
     without_string_view,
 )
@@ -208,11 +210,6 @@ def test_what_is_no_time_is_null_beside_others(pattern: str, text: str) -> None:
     assert TIME_FORMATS[pattern].parse(texts(text)).type == found.type
 
 
-def test_digits_beyond_microseconds_are_cut_off() -> None:
-    (found,) = TIME_FORMATS["ISO 8601"].parse(texts("2020-01-01 00:00:00.123456789")).to_pylist()
-    assert found.microsecond == 123456
-
-
 def test_numbers_of_any_type_become_floats_that_can_be_written_to() -> None:
     for values in (
         pa.array([1, None, 3], pa.uint8()),
@@ -242,17 +239,6 @@ def test_numbers_of_any_type_become_floats_that_can_be_written_to() -> None:
 def test_nulls_and_nans_are_missing(values: pa.Array) -> None:
     found = missing_values(pa.chunked_array([values]))
     assert found.to_pylist() == [False, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("n_missing", "n_rows", "expected"),
-    [(0, 10, False), (19, 20, False), (20, 20, True), (20, 2000, True), (20, 2001, False)],
-)
-def test_missing_values_are_telling_if_there_are_many(
-    n_missing: int, n_rows: int, expected: bool
-) -> None:
-    assert (TELLING_ROWS, TELLING_SHARE) == (20, 0.01)
-    assert is_telling(n_missing, n_rows) == expected
 
 
 def test_missing_values_are_counted() -> None:

@@ -16,7 +16,7 @@ from sswim.members.model import stack_models
 from sswim.members.observations import warped_measures
 from sswim.members.start import start
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.projection import SPREAD, project
 from sswim.warps.pseudo_gp import PseudoGP, pseudo_gp_moments
 from sswim.warps.warp import WarpFactors, WarpLayer, warp

@@ -9,7 +9,7 @@ from builders.models import normal
 from scipy.stats import norm
 from torch import Tensor
 
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.noise_field import NoiseField, log_noise_ratio
 
 

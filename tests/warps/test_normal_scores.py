@@ -6,7 +6,7 @@ from builders.models import normal
 from torch import Tensor
 
 from sswim.base.record import stack_records
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.normal_scores import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
 
 

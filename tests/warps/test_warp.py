@@ -10,7 +10,7 @@ from torch import Tensor
 from sswim.kernels.features import expected_features
 from sswim.members.linear_regression import posterior
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 from sswim.warps.pseudo_gp import PseudoPrior, pseudo_gp_moments
 from sswim.warps.warp import WarpLayer, warp
 

@@ -20,8 +20,7 @@ import pytest
 from sswim_lab.datasets import Split, find, originals, split
 from sswim_lab.datasets.download import folders
 
-from sswim.rows.rows import Rows, as_rows
-from sswim.rows.scaling import learn_scaling
+from sswim.rows import Rows, as_rows, learn_scaling
 
 BIKESHARE = (
     *("instant", "dteday", "season", "yr", "mnth", "hr", "holiday", "weekday", "workingday"),

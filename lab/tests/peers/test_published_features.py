@@ -23,7 +23,7 @@ from sswim_lab.peers.published_sswim import (
 from sswim.members.linear_regression import negative_log_evidence, posterior
 from sswim.members.observations import Observations
 from sswim.members.statistics import statistics
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 
 def spectral_gp(gp_class: type[SpectralGP] = SpectralGP) -> SpectralGP:

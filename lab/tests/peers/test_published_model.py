@@ -8,7 +8,7 @@ import torch
 from lab_builders.peers import SMALL_SSWIM, seeded_generator, seeded_normal
 from sswim_lab.peers.published_sswim import PublishedModel, PublishedWarp
 
-from sswim.rows.rows import Measure
+from sswim.rows import Measure
 
 
 def test_a_warp_has_the_moments_of_its_samples() -> None:

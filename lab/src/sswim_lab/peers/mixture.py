@@ -14,7 +14,7 @@ from torch import Tensor
 from sswim.base.numerics import safeguarded_newton
 from sswim.base.record import Record
 from sswim.ensemble.scores import mixture_crps
-from sswim.rows.scaling import Scaling
+from sswim.rows import Scaling
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from torch import Tensor
 from sswim.base.devices import resolve_device
 from sswim.base.record import Record
 from sswim.ensemble.scores import gaussian_crps
-from sswim.rows.rows import as_measure, as_rows
-from sswim.rows.scaling import Scaling, learn_scaling
+from sswim.rows import Scaling, as_measure, as_rows, learn_scaling
 
 
 @runtime_checkable

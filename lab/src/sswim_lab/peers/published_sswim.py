@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from sswim.base.cholesky import cholesky
 from sswim.kernels.features import expected_features
-from sswim.rows.rows import Measure, marginal_variance
+from sswim.rows import Measure, marginal_variance
 from sswim_lab.peers.protocol import Gaussian, StandardisedRows, TorchMethod, standardise
 
 TOP_PRECISIONS, WARP_PRECISIONS = (0.5, 1.5), (0.1, 1.0)
