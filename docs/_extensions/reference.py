@@ -18,6 +18,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 MODULES = (
     "sswim",
+    "sswim.members",
     "sswim.rows",
     "sswim.distributed",
     "sswim.tables",

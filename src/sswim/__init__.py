@@ -15,7 +15,7 @@ Data flows one way, and each room imports only the rooms above it:
 - ``conformal``: intervals with a guarantee and signs of drift, from rows that were not seen
 - ``surrogate``: models of few rows for optimisation
 - ``tables``: Parquet, CSV and Arrow
-- ``estimator``: ``SSWIMRegressor``, model files, evaluation
+- ``estimator``: the three estimators, model files, evaluation
 - ``maps``: predictions on grids, their files, errors of blocks
 - ``plotting``: figures and pages
 - ``report``: one page about a model and rows with known targets

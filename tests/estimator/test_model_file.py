@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import json
 import os
 import subprocess
@@ -8,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,74 +48,11 @@ def regressor(x: np.ndarray) -> BaseRegressor:
     return small.fit(x, y)
 
 
-@pytest.fixture(scope="module", params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
-def any_regressor(x: np.ndarray, request: pytest.FixtureRequest) -> BaseRegressor:
-    """A model of two targets, with every kind of density."""
-    y = np.exp(np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1))
-    settings: dict[str, Any] = {
-        "depth": 1,
-        "n_components": 12,
-        "n_pseudo": 4,
-        "n_members": 2,
-        "max_iter": 3,
-        "random_state": 0,
-    }
-    return make_estimator(**settings, **request.param, n_output_terms=3, device="cpu").fit(x, y)
-
-
 @pytest.fixture
 def path(regressor: BaseRegressor, tmp_path: Path) -> Path:
     path = tmp_path / "model.sswim"
     regressor.save(path)
     return path
-
-
-def test_a_round_trip_is_exact_in_every_method(
-    regressor: BaseRegressor, path: Path, x: np.ndarray
-) -> None:
-    loaded = load(path)
-    for ours, theirs in (
-        (loaded.predict(x, return_std=True), regressor.predict(x, return_std=True)),
-        (loaded.predict_interval(x), regressor.predict_interval(x)),
-        (loaded.sample_y(x, 3), regressor.sample_y(x, 3)),
-        (loaded.warp(x), regressor.warp(x)),
-        (loaded.history_, regressor.history_),
-    ):
-        assert np.array_equal(np.asarray(ours), np.asarray(theirs))
-    assert loaded.get_params() == regressor.get_params() | {"device": "auto"}
-    assert loaded.log_marginal_likelihood_ == regressor.log_marginal_likelihood_
-    more = np.ones((5, 2))
-    loaded.partial_fit(more, more)
-    with pytest.raises(ValueError, match="right after a fit of arrays"):
-        loaded.loo_predict()
-
-
-def test_a_round_trip_of_densities_is_exact_in_every_method(
-    any_regressor: BaseRegressor, x: np.ndarray, tmp_path: Path
-) -> None:
-    path, again = tmp_path / "model", tmp_path / "again"
-    any_regressor.save(path)
-    loaded, before = load(path), copy.copy(any_regressor)
-    loaded.save(again)
-    assert again.read_bytes() == path.read_bytes()
-    y = np.exp(x)
-    for _ in range(2):  # and with more rows
-        for ask in (
-            lambda model: model.predict(x, return_std=True, X_std=0.1),
-            lambda model: model.predict(x, return_std=True, include_noise=False),
-            lambda model: model.predict(x, return_cov=True)[1],
-            lambda model: model.predict_quantiles(x, [0.01, 0.5, 0.9]),
-            lambda model: model.predict_interval(x),
-            lambda model: model.predict_noise(x),
-            lambda model: model.log_density(x, y),
-            lambda model: model.cdf(x, y),
-            lambda model: model.sample_y(x, 3, include_noise=True),
-            lambda model: model.warp_targets(y, member=1),
-            lambda model: model.log_marginal_likelihood_,
-        ):
-            assert np.array_equal(np.asarray(ask(loaded)), np.asarray(ask(before)))
-        loaded.partial_fit(x[:5], y[:5])
-        before.partial_fit(x[:5], y[:5])
 
 
 def test_a_fresh_process_predicts_the_same_to_the_last_bit(

@@ -19,10 +19,12 @@ from builders.estimators import (
     skewed_rows,
     small,
 )
+from builders.models import DENSITIES
 from builders.processes import fork_server
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from sswim import load
 from sswim.base.validation import UserError
 from sswim.ensemble.plan import Recipe
 from sswim.estimator import BaseRegressor, make_estimator
@@ -33,17 +35,20 @@ from sswim.members.history import Step
 X, Y = skewed_rows(60)
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "features": {},
+    "features": {"depth": 2},
     "many features": {"n_components": 256, "n_members": 2, "noise": "input-dependent"},
     "single precision": {"dtype": "float32", "output_warp": "sinh-arcsinh"},
+    "tanh": {"n_members": 2, "output_warp": "tanh", "n_output_terms": 3},
     "neighbours": {"n_neighbors": 8},
+    "one amplitude": {"n_neighbors": 8, "local_amplitude": False, "inputs": "normal-scores"},
+    "neighbours, densities": {"n_neighbors": 8, **DENSITIES["sinh-arcsinh"]},
     "ensemble": {"depth": None, "n_members": 1, "max_iter": 2, "recipe": Recipe(pruning=False)},
 }
 
 
 @pytest.fixture(scope="module", params=[*SETTINGS.values()], ids=[*SETTINGS])
 def fitted(request: pytest.FixtureRequest) -> BaseRegressor:
-    return small(**request.param).fit(X, Y)
+    return small(**request.param).fit(X, Y, np.tile([1.0, 2.0, 0.0], 20), X_std=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +61,21 @@ def by_joblib(model: BaseRegressor, folder: Path) -> BaseRegressor:
     return joblib.load(folder / "model.joblib")
 
 
-COPIES: dict[str, Callable[[BaseRegressor, Path], BaseRegressor]] = {
+def by_file(model: BaseRegressor, folder: Path) -> BaseRegressor:
+    """Save and load a model; the file of what was loaded has the same bytes."""
+    again = (folder / "model", folder / "again")
+    model.save(again[0])
+    load(again[0]).save(again[1])
+    assert again[1].read_bytes() == again[0].read_bytes()
+    return load(again[1]).set_params(device=model.device)
+
+
+Copy = Callable[[BaseRegressor, Path], BaseRegressor]
+COPIES: dict[str, Copy] = {
+    "file": by_file,
     "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+}
+OTHER_COPIES: dict[str, Copy] = {
     "old pickle": lambda model, _: pickle.loads(pickle.dumps(model, protocol=2)),
     "joblib": by_joblib,
     "deep copy": lambda model, _: copy.deepcopy(model),
@@ -70,11 +88,19 @@ def answers(model: BaseRegressor) -> list[Array]:
     return [
         model.predict(X),
         *model.predict(X, return_std=True, X_std=0.1),
-        model.predict_quantiles(X),
+        model.predict(X, return_std=True, include_noise=False)[1],
+        model.predict(X[:9], return_cov=True)[1],
+        model.predict_quantiles(X, [0.01, 0.5, 0.9]),
+        *model.predict_interval(X),
+        model.predict_noise(X),
         model.log_density(X, Y),
+        model.cdf(X, Y),
         model.sample_y(X[:5], 3, include_noise=True),
+        model.warp_targets(Y),
+        *(part for layer in model.warp(X) for part in layer),
         *model.history_,
         model.weights_,
+        np.array([model.n_samples_seen_, getattr(model, "log_marginal_likelihood_", 0.0)]),
     ]
 
 
@@ -110,6 +136,13 @@ def test_copies_answer_the_same_to_the_last_bit(
     assert_answers(updated(again), after)
     for model in (again, fitted):  # neither is changed with its copy
         assert_answers(model, before)
+
+
+@pytest.mark.parametrize("form", OTHER_COPIES)
+def test_other_ways_to_copy(form: str, simple: BaseRegressor, tmp_path: Path) -> None:
+    again = OTHER_COPIES[form](simple, tmp_path)
+    assert_answers(again, answers(simple))
+    assert again.get_params() == simple.get_params()
 
 
 def test_the_state_is_parameters_and_the_bytes_of_a_model_file(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from builders.commands import run_python
 from builders.estimators import (
     Array,
-    condition_on,
     few_noise_steps,  # noqa: F401 (for every test here)
     make_rows,
     skewed_rows,
@@ -20,7 +18,6 @@ from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
 from sswim.estimator import BaseRegressor
-from sswim.members import condition
 from sswim.rows import as_measure
 
 DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
@@ -54,19 +51,6 @@ def test_noise_is_part_of_the_spread_by_default(
         _, covariance = fitted.predict(x, return_cov=True, include_noise=noise)
         assert np.allclose(np.sqrt(np.diag(covariance)), std)
         assert np.linalg.eigvalsh(covariance).min() > -1e-10
-
-
-def test_several_targets_are_those_apart_given_equal_hyper_parameters(
-    rows: tuple[Array, Array],
-) -> None:
-    x, y = rows
-    both = np.stack([y, 3 - 2 * y], axis=1)
-    regressor = small().fit(x, both)
-    mean, std = regressor.predict(x, return_std=True)
-    assert np.allclose(mean[:, 1], 3 - 2 * mean[:, 0])
-    assert np.allclose(std[:, 1], 2 * std[:, 0])
-    assert regressor.sample_y(x, 4).shape == (60, 2, 4)
-    assert regressor.predict(x[:5], return_cov=True)[1].shape == (5, 5, 2)
 
 
 def test_drawn_functions_are_consistent_and_have_the_predicted_moments(
@@ -135,10 +119,12 @@ def test_members_predict_the_mixture_together(
     assert {member.model.architecture.depth for member in fitted.members_} == {1}
 
 
-@pytest.mark.parametrize("depth", [0, 1])
-def test_uncertain_inputs_against_perturbed_ones(depth: int) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"depth": 0}, {"depth": 1}, {"depth": 1, "n_neighbors": 8}], ids=str
+)
+def test_uncertain_inputs_against_perturbed_ones(settings: dict[str, Any]) -> None:
     x, y = make_rows(200)
-    regressor = small(depth=depth, n_components=64, max_iter=40).fit(x, y)
+    regressor = small(**settings, n_components=64, max_iter=40).fit(x, y)
     spread = np.array([0.05, 0.1])
     mean, std = regressor.predict(x[:5], return_std=True, X_std=spread)
     random = np.random.default_rng(0)
@@ -147,11 +133,13 @@ def test_uncertain_inputs_against_perturbed_ones(depth: int) -> None:
         means, stds = regressor.predict(perturbed, return_std=True)
         assert abs(means.mean() - mean[row]) < 0.1 * means.std() + 4 * means.std() / np.sqrt(20_000)
         total = np.sqrt(np.mean(stds**2) + means.var())
-        assert std[row] == pytest.approx(total, rel=0.05)
+        assert std[row] == pytest.approx(total, rel=0.1 if "n_neighbors" in settings else 0.05)
     _, joint = regressor.predict(x[:5], return_cov=True, X_std=spread)
     assert np.allclose(np.sqrt(np.diag(joint)), std)
-    exact = regressor.predict(x, X_std=0.0)
-    assert np.allclose(exact, regressor.predict(x))
+    assert np.allclose(regressor.predict(x, X_std=0.0), regressor.predict(x))
+    exact, zero = (small(**settings).fit(x, y, X_std=std) for std in (None, 0.0))
+    ours, theirs = (model.predict(x, return_std=True) for model in (exact, zero))
+    assert np.allclose(ours, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
@@ -252,24 +240,6 @@ def test_uncertain_inputs_widen_densities(dense: BaseRegressor) -> None:
     assert np.allclose(dense.log_density(x, y, X_std=0.0), dense.log_density(x, y), rtol=1e-4)
     lower, _, upper = dense.predict_quantiles(x, X_std=0.5).T
     assert np.mean(upper - lower) > np.mean(exact[:, 2] - exact[:, 0])
-
-
-@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
-def test_leave_one_out_with_warped_targets_against_models_of_the_others(
-    density: dict[str, Any],
-) -> None:
-    """The other models have the same hyper-parameters and scaling."""
-    x, y = skewed_rows(30)
-    regressor = small(**density).fit(x, y)
-    mean, std = regressor.loo_predict(return_std=True)
-    scaling = regressor._ensemble.scaling
-    for row in (0, 11, 29):
-        others = np.arange(30) != row
-        kept = scaling.rows(regressor._check_rows(x[others], y[others], None))
-        refitted = copy.copy(regressor)
-        condition_on(refitted, condition(regressor.members_[0].model, kept))
-        expected = refitted.predict(x[row : row + 1], return_std=True)
-        assert np.allclose([mean[row], std[row]], np.ravel(expected), rtol=1e-6)
 
 
 def test_warped_targets_increase_and_are_standardised_ones_without_a_warp(
