@@ -144,7 +144,7 @@ def _array_source(
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, len(inputs))
     rows = as_rows(inputs, targets, sample_weight, variance, dtype)
-    return MemorySource(rows, flat_targets=np.ndim(as_numpy(y)) == 1)
+    return MemorySource(rows, flat_targets=np.asarray(as_numpy(y)).ndim == 1)
 
 
 def _frame_source(
