@@ -76,21 +76,17 @@ def test_the_map_holds_the_predictions_of_its_cells(
         assert data["quantile"].values.tolist() == [0.1, 0.9]
 
 
-def test_cells_follow_from_their_spacing_or_shape() -> None:
-    by_shape = predict_grid(cached_plane_model(), REGION, shape=(5, 10))
-    np.testing.assert_allclose(by_shape["x"], np.arange(10) + 0.5)
-    assert len(predict_grid(cached_plane_model(), REGION, spacing=3)["x"]) == 3  # it is adjusted
-
-
 def test_the_reference_system_is_written() -> None:
-    metres = predict_grid(cached_plane_model(), REGION, spacing=1, crs="EPSG:3035")
+    metres = predict_grid(cached_plane_model(), REGION, shape=(5, 10), crs="EPSG:3035")
+    np.testing.assert_allclose(metres["x"], np.arange(10) + 0.5)
     assert metres.rio.crs.to_epsg() == 3035
     assert metres["x"].attrs["standard_name"] == "projection_x_coordinate"
     assert metres["x"].attrs["units"] == "metre"
     degrees = predict_grid(cached_plane_model(), REGION, spacing=1, crs="EPSG:4326")
     assert degrees["x"].attrs["units"] == "degrees_east"
     assert degrees["y"].attrs["units"] == "degrees_north"
-    unknown = predict_grid(cached_plane_model(), REGION, spacing=1)
+    unknown = predict_grid(cached_plane_model(), REGION, spacing=3)  # which is adjusted
+    assert len(unknown["x"]) == 3
     assert unknown.rio.crs is None
     assert unknown["x"].attrs["axis"] == "X"
 
@@ -249,6 +245,8 @@ def test_rows_all_around_have_all_longitudes() -> None:
         ({"region": (0, np.nan, 2, 3)}, "four finite numbers"),
         ({"region": (10, 0, 40, 45)}, "west below east"),
         ({"region": (0, 1, 3, 2)}, "south below north"),
+        ({"region": (0, 361, 2, 3)}, "at most 360° of longitude"),
+        ({"region": (0, 1, 2, 91)}, "latitudes from −90° to 90°"),
         ({"spacing": None}, "either a spacing or a shape"),
         ({"shape": (3, 3)}, "either a spacing or a shape"),
         ({"spacing": 0}, "spacing must be a positive number"),
@@ -259,34 +257,19 @@ def test_rows_all_around_have_all_longitudes() -> None:
 )
 def test_impossible_maps_are_refused(changes: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"region": REGION, "spacing": 1} | changes
+    model = cached_sphere_model() if "°" in message else cached_plane_model()
     with pytest.raises(UserError, match=message):
-        predict_grid(cached_plane_model(), **settings)
+        predict_grid(model, **settings)
 
 
-@pytest.mark.parametrize(
-    ("region", "message"),
-    [
-        ((0, 361, 2, 3), "at most 360° of longitude"),
-        ((0, 1, 2, 91), "latitudes from −90° to 90°"),
-    ],
-)
-def test_impossible_degrees_are_refused(region: Any, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        predict_grid(cached_sphere_model(), region, 1)
-
-
-def test_several_targets_are_refused() -> None:
+def test_models_that_have_no_map_are_refused() -> None:
     frame = stations()
-    model = make_estimator(**FAST).fit(frame[["x", "y"]], frame[["height", "x"]])
-    with pytest.raises(UserError, match=r"A map shows one target. Got a model of 2"):
-        predict_grid(model, REGION, spacing=1)
-
-
-def test_names_of_the_map_are_refused() -> None:
-    frame = stations().rename(columns={"x": "mean"})
-    model = make_estimator(**FAST).fit(frame[["mean", "y"]], frame["height"])
-    with pytest.raises(UserError, match="Got 'mean'; rename it and fit again"):
-        predict_grid(model, REGION, spacing=1)
+    for X, y, message in (
+        (frame[["x", "y"]], frame[["height", "x"]], "A map shows one target. Got a model of 2"),
+        (frame[["x", "y"]].set_axis(["mean", "y"], axis=1), frame["x"], "Got 'mean'; rename it"),
+    ):
+        with pytest.raises(UserError, match=message):
+            predict_grid(make_estimator(**FAST).fit(X, y), REGION, spacing=1)
 
 
 def test_the_extra_is_named_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

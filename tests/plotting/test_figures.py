@@ -98,18 +98,12 @@ def test_without_axes_there_is_a_new_figure(name: str) -> None:
     figure = ONE_INPUT[name](one_input_model(), *draw_rows(1), ax=None).figure
     assert isinstance(figure, Figure)
     assert plt.fignum_exists(figure.number)
+    figures, ax = plt.get_fignums(), figure.subplots()
+    ONE_INPUT[name](one_input_model(), *draw_rows(1), ax=ax)  # needs no second figure
+    assert plt.get_fignums() == figures
     plt.close(figure)
     with pytest.raises(NotFittedError):
         ONE_INPUT[name](small_regressor(output_warp="tanh"), *draw_rows(1), ax=None)
-
-
-def test_axes_of_pyplot_are_drawn_into_without_a_second_figure() -> None:
-    figure, ax = plt.subplots()
-    figures = plt.get_fignums()
-    for draw in ONE_INPUT.values():
-        draw(one_input_model(), *draw_rows(1), ax=ax)
-    assert plt.get_fignums() == figures
-    plt.close(figure)
 
 
 def test_a_figure_becomes_a_picture_of_its_size() -> None:
