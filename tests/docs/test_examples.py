@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+from sswim.members import WAYS
+
 ROOT = Path(__file__).parents[2]
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("*.py"))
 OPTIONAL = {"bayesian_optimisation": "botorch", "map_with_gaps": "xarray"}
@@ -82,6 +84,18 @@ def run_page(name: str, *words: str, shorter: tuple[str, str] = ("", "")) -> dic
     with torch.random.fork_rng(devices=[]):
         exec(block.replace(*shorter), names)
     return names
+
+
+def test_a_member_of_ones_own_is_fitted_and_weighted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WAYS, "nearest", WAYS["features"])  # which the example replaces
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "example"}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+    features, nearest = names["fitted_kinds"]
+    assert nearest.weight > 0.5 > features.weight
+    error = names["prediction"].mean.numpy() - np.sign(names["X"])
+    assert np.abs(error).mean() < 0.2
 
 
 def test_the_page_of_gpytorch_learns_a_warp() -> None:

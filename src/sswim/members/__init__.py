@@ -9,9 +9,11 @@ from sswim.members.architecture import Architecture
 from sswim.members.checkpoints import Checkpoints
 from sswim.members.feature_member import FeatureMember
 from sswim.members.history import Step, Training
+from sswim.members.kinds import Batch, Draw, Kind, Plan, outside
+from sswim.members.left_out import Correction, OutOfFold, out_of_fold
 from sswim.members.linear_regression import Prediction
 from sswim.members.mean_member import MeanMember
-from sswim.members.member import Member
+from sswim.members.member import LeftOut, Member
 from sswim.members.model import SSWIM
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
@@ -27,17 +29,26 @@ __all__ = [
     "WAYS",
     "Adam",
     "Architecture",
+    "Batch",
     "Checkpoints",
+    "Correction",
+    "Draw",
     "FeatureMember",
+    "Kind",
+    "LeftOut",
     "MeanMember",
     "Member",
     "NeighbourMember",
     "Objective",
+    "OutOfFold",
+    "Plan",
     "Prediction",
     "Step",
     "Training",
     "condition",
     "enrich",
+    "out_of_fold",
+    "outside",
     "start",
     "train",
 ]
