@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sswim.files.sealed_files import SealedFormat
+from sswim.files.sealed_files import SealedFormat, differences
 
 ADVICE = "Pour it again."
 
@@ -112,3 +112,16 @@ def test_a_truncated_file_is_refused(part: float, path: Path) -> None:
     path.write_bytes(data[: int(part * len(data))])
     with pytest.raises(TeaError, match="is not a sswim tea, or it is damaged"):
         TEA.read(path)
+
+
+def test_differences_are_named_at_any_depth() -> None:
+    ours = {"a": 1, "b": {"c": 2, "d": [3]}, "e": 4}
+    assert differences(ours, ours) == differences({}, {}) == []
+    theirs = {"a": 1, "b": {"c": 5, "d": [3, 4]}, "f": 6}
+    assert differences(theirs, ours) == [
+        "b.c is 5, not 2",
+        "b.d is [3, 4], not [3]",
+        "f is 6, not None",
+        "e is None, not 4",
+    ]
+    assert differences({"a": {"b": 1}}, {"a": 2}) == ["a is {'b': 1}, not 2"]

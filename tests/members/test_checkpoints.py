@@ -30,7 +30,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "growing": {"depth": 1, "growing": True},
     "ensemble": {"n_members": 1, "max_iter": 6, "noise": "constant"},
     "single precision": {"depth": 1, "dtype": "float32"},
-    "projection": {"depth": 1, "warp_dim": 1, "n_neighbors": 8},
+    "projection": {"depth": 1, "warp_matrix": "projected", "warp_dim": 1, "n_neighbors": 8},
 }
 
 

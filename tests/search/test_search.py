@@ -10,7 +10,16 @@ import pytest
 import torch
 from search_checks import TABLES, assert_nearest
 
-from sswim.search import Method, ProductSearch, Search, TreeSearch, make_search
+from sswim.search import (
+    Method,
+    ProductSearch,
+    Search,
+    TreeSearch,
+    largest_product,
+    make_search,
+    point_factors,
+    query_factors,
+)
 
 MakeSearch = Callable[[torch.Tensor], Search]
 SEARCHES: dict[str, MakeSearch] = {
@@ -123,3 +132,26 @@ def test_points_near_a_set_of_few_dimensions_get_a_tree(generator: torch.Generat
     plane = torch.randn(2**15, 2, **options) @ torch.randn(2, 12, **options)
     assert isinstance(make_search(plane), TreeSearch)
     assert isinstance(make_search(torch.randn(2**15, 12, **options)), ProductSearch)
+
+
+def test_ties_in_many_dimensions_are_compared_by_differences() -> None:
+    points = torch.eye(60, dtype=torch.float64)
+    assert_nearest(ProductSearch(points), points, torch.zeros(3, 60, dtype=torch.float64), 5)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 10, 300])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bounds_contain_products(n_inputs: int, shift: float, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    points, queries = torch.randn(2, 400, n_inputs, dtype=torch.float64, generator=generator)
+    points, queries = points + shift, queries + shift
+    centre = torch.zeros(n_inputs, dtype=torch.float64)
+    products = query_factors(queries, dtype) @ point_factors(points, centre, dtype).mT
+    squared = (queries[:, None] - points).square().sum(-1)
+    squares = queries.square().sum(-1)
+    rounding = 1e-14 * squared.max()  # of the reference
+    for column in range(len(points)):
+        true, product = squared[:, column], products[:, column]
+        limit = largest_product(true, squares, n_inputs, dtype)
+        assert bool((product.double() <= limit + rounding).all())

@@ -1,14 +1,25 @@
+"""Quadrature, roots of increasing functions, and nodes of uncertain inputs."""
+
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
+from scipy.special import eval_hermitenorm
 from torch import Tensor
 
-from sswim.base.numerics import safeguarded_newton
+from sswim.base.numerics import (
+    N_INPUT_NODES,
+    N_NODES,
+    hermite_nodes,
+    normal_nodes,
+    safeguarded_newton,
+    symmetric_root,
+)
 
 LOW, HIGH = -8.0, 8.0
 SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (3, 5), (2, 3, 4)]
@@ -109,3 +120,50 @@ def test_newton_steps_stay_within_the_bracket() -> None:
     assert abs(root.item()) < 1e-13
     assert all(-100 <= value <= 110 for value in seen)
     assert len(seen) < 60
+
+
+@pytest.mark.parametrize("degree", range(2 * N_NODES))
+def test_moments_of_the_standard_normal(degree: int) -> None:
+    """Zero if odd, else (degree − 1)!!; relative to E|ξ|^degree by the nodes."""
+    nodes = hermite_nodes()
+    ours = (nodes.weights * nodes.points**degree).sum().item()
+    scale = (nodes.weights * nodes.points.abs() ** degree).sum().item()
+    expected = 0 if degree % 2 else math.prod(range(degree - 1, 0, -2))
+    assert ours == pytest.approx(expected, abs=1e-10 * scale)
+
+
+def test_the_polynomials_are_those_of_hermite() -> None:
+    nodes = hermite_nodes()
+    for order in range(N_NODES):
+        expected = eval_hermitenorm(order, nodes.points.numpy()) / math.sqrt(math.factorial(order))
+        assert torch.allclose(nodes.polynomials[order], torch.from_numpy(expected), rtol=1e-10)
+
+
+def test_the_polynomials_are_orthonormal_under_the_weights() -> None:
+    nodes = hermite_nodes()
+    products = (nodes.polynomials * nodes.weights) @ nodes.polynomials.mT
+    assert torch.allclose(products, torch.eye(N_NODES, dtype=torch.float64), atol=1e-10)
+
+
+def test_the_nodes_are_many_positive_and_symmetric() -> None:
+    nodes = hermite_nodes()
+    assert len(nodes.points) == N_NODES == 21
+    assert (nodes.weights > 0).all()
+    assert nodes.weights.sum().item() == pytest.approx(1, abs=1e-15)
+    assert torch.allclose(nodes.points, -nodes.points.flip(0), atol=1e-13)
+    assert torch.allclose(nodes.weights, nodes.weights.flip(0), rtol=1e-10)
+
+
+def test_nodes_stand_for_normal_draws() -> None:
+    for n_inputs in (1, 3, 20):
+        nodes = normal_nodes(n_inputs)
+        assert nodes.shape == (N_INPUT_NODES, n_inputs)
+        assert nodes.mean(0).abs().max() < 1e-12
+        assert torch.allclose(nodes.square().mean(0), torch.ones(n_inputs, dtype=torch.float64))
+
+
+def test_the_root_of_a_singular_covariance() -> None:
+    covariance = torch.tensor([[[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 0.0]]])
+    root = symmetric_root(covariance)
+    assert torch.allclose(root @ root, covariance, atol=1e-5)
+    assert torch.allclose(root, root.mT, atol=1e-6)

@@ -11,6 +11,7 @@ import pytest
 from sswim.base.validation import UserError
 from sswim.files.output_files import (
     OutputError,
+    atomic_write,
     check_output_file,
     check_output_folder,
     require_replaceable,
@@ -132,6 +133,8 @@ def test_a_result_that_cannot_be_saved_is_saved_elsewhere(
             raise OSError(28, "No space left on device")
         path.write_text("result")
 
+    save_somewhere(save, tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "result"
     out = tmp_path / "out" / "model"
     with pytest.raises(OutputError, match=r"No space left.*It was written to '.*/first/.*model'"):
         save_somewhere(save, out)
@@ -157,6 +160,52 @@ def test_a_result_that_no_folder_takes_is_lost_and_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_result_is_saved_where_it_should_be(tmp_path: Path) -> None:
-    save_somewhere(lambda path: path.write_text("result"), tmp_path / "model")
-    assert (tmp_path / "model").read_text() == "result"
+def test_the_file_appears_when_all_went_well(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o400
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(type(error)), atomic_write(path) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise error
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match=r"Make the folder .*missing"),
+        atomic_write(tmp_path / "missing" / "file"),
+    ):
+        pass
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    path, link = tmp_path / "folder" / "file", tmp_path / "link"
+    link.symlink_to("folder/file")
+    for text in ("first", "second"):  # the link leads nowhere, then to a file
+        with atomic_write(link) as temporary:
+            temporary.write_text(text)
+        assert link.is_symlink()
+        assert not path.is_symlink()
+        assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="a named pipe"), atomic_write(pipe):
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
