@@ -119,20 +119,12 @@ def kinds() -> dict[str, Kind]:
     return {
         "usual": Kind(text),
         "semicolons": Kind(written(table, ";"), (SEMICOLON,), separator=";"),
-        "decimal commas": Kind(
-            written(german, ";"),
-            ("Read with separator ';' and decimal comma; give --separator or --decimal",),
-            separator=";",
-            decimal=",",
-        ),
-        "tabs": Kind(written(table, "\t"), ("Read with separator tab",), separator="\t"),
         "tsv": Kind(written(table, "\t"), name="t.tsv", separator="\t"),
         "bars": Kind(written(table, "|"), ("Read with separator '|'",), "t.txt", "|"),
         "blanks": Kind(written(table, "   "), separator=" ", reading=("--separator", "blanks")),
         "another separator": Kind(written(table, "~"), separator="~", reading=("--separator", "~")),
         "UTF-8 mark": Kind(text, encoding="utf-8-sig"),
         "UTF-16": Kind(text, ("Read with encoding utf-16-le; give --encoding",), encoding="utf-16"),
-        "Windows": Kind(text, ("Read with encoding cp1252",), encoding="cp1252"),
         "given encoding": Kind(text, encoding="cp437", reading=("--encoding", "cp437")),
         "Excel": Kind(
             written(german, ";", "\r\n"),
@@ -153,7 +145,6 @@ def kinds() -> dict[str, Kind]:
             ("Column 'n' is text, and all of it numbers: read as numbers, with '.'",),
         ),
         "index": Kind(written(with_first(table), header=["", *NAMES]), (INDEX,)),
-        "names of R": Kind(written(with_first(table, 1)), (INDEX,)),
         "table of R": Kind(
             written(
                 [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,28 +76,23 @@ def model(folder: Path) -> Path:
     return folder / "command.sswim"
 
 
-def forms(folder: Path) -> dict[str, Any]:
-    """Return the table in every form that Python takes."""
-    parquet, csv = folder / "t.parquet", folder / "t.csv"
-    return {
-        "path of Parquet": parquet,
-        "path of CSV": str(csv),
-        "path of Arrow": folder / "t.arrow",
-        "Arrow table": read_table(parquet),
-        "pandas of Parquet": pd.read_parquet(parquet),
-        "pandas with Arrow types": pd.read_parquet(parquet, dtype_backend="pyarrow"),
-        "pandas of CSV": pd.read_csv(csv),
-        "pandas of CSV with dates": pd.read_csv(csv, parse_dates=["day", "when"]),
-        "polars of Parquet": pl.read_parquet(parquet),
-        "polars of CSV": pl.read_csv(csv, try_parse_dates=True),
-    }
-
-
-FORMS = [
-    *("path of Parquet", "path of CSV", "path of Arrow", "Arrow table", "pandas of Parquet"),
-    *("pandas with Arrow types", "pandas of CSV", "pandas of CSV with dates"),
-    *("polars of Parquet", "polars of CSV"),
-]
+FORMS: dict[str, Callable[[Path], Any]] = {
+    "path of Parquet": lambda folder: folder / "t.parquet",
+    "path of CSV": lambda folder: str(folder / "t.csv"),
+    "path of Arrow": lambda folder: folder / "t.arrow",
+    "Arrow table": lambda folder: read_table(folder / "t.parquet"),
+    "pandas of Parquet": lambda folder: pd.read_parquet(folder / "t.parquet"),
+    "pandas with Arrow types": lambda folder: pd.read_parquet(
+        folder / "t.parquet", dtype_backend="pyarrow"
+    ),
+    "pandas of CSV": lambda folder: pd.read_csv(folder / "t.csv"),
+    "pandas of CSV with dates": lambda folder: pd.read_csv(
+        folder / "t.csv", parse_dates=["day", "when"]
+    ),
+    "polars of Parquet": lambda folder: pl.read_parquet(folder / "t.parquet"),
+    "polars of CSV": lambda folder: pl.read_csv(folder / "t.csv", try_parse_dates=True),
+}
+"""The table in every form that Python takes."""
 
 
 def assert_same(ours: Path, theirs: Path) -> None:
@@ -115,7 +111,7 @@ def assert_same(ours: Path, theirs: Path) -> None:
 def test_python_fits_the_model_of_the_command_line(
     form: str, folder: Path, model: Path, tmp_path: Path
 ) -> None:
-    X = forms(folder)[form]
+    X = FORMS[form](folder)
     regressor = make_estimator(**SETTINGS).fit(X, "y")
     regressor.save(tmp_path / "python.sswim")
     assert_same(tmp_path / "python.sswim", model)

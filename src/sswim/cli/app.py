@@ -63,7 +63,8 @@ class Commands(TyperGroup):
 def _plug_ins() -> dict[str, EntryPoint]:
     """Return the entry points of commands that other distributions add, by name."""
     own = {command.name for command in app.registered_commands}
-    return {each.name: each for each in entry_points(group=GROUP) if each.name not in own}
+    points = entry_points(group=GROUP)
+    return {point.name: point for point in points if point.name not in own}
 
 
 def _load(plug_in: EntryPoint) -> Any:

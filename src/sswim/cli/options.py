@@ -1,8 +1,7 @@
-"""Arguments and options that several commands have.
+"""Arguments and options that several commands have, and what the commands make of them.
 
-The processes in which a command was started, and the device of each.
-
-Model files and the tables that they can read.
+Names of coordinates and the options of CSV files become arguments of the library; a model file
+becomes an estimator with the schema of the tables that it reads.
 """
 
 from __future__ import annotations
@@ -79,21 +78,6 @@ KeepText = Annotated[
     list[str] | None,
     typer.Option(help="Column to use as text though it looks like numbers or dates; repeatable."),
 ]
-
-DataFolder = Annotated[
-    Path | None,
-    typer.Option(help="The only folder to search for data sets; by default SSWIM_DATA and others."),
-]
-Repeats = Annotated[
-    int | None,
-    typer.Option(help="Splits per data set; by default 10 up to 10,000 rows, 3 for more."),
-]
-AddToResults = Annotated[
-    bool,
-    typer.Option("--resume/--no-resume", help="Add to existing results, or stop if there are any."),
-]
-Retry = Annotated[bool, typer.Option("--retry", help="Repeat fits that failed before.")]
-Workers = Annotated[int, typer.Option(help="Number of processes.")]
 
 
 def split_coordinates(names: str | None) -> tuple[str, str] | None:

@@ -10,7 +10,8 @@ from typing import Annotated, Protocol
 import typer
 
 from sswim.cli.console import messages, output, say, user_errors
-from sswim.cli.options import AddToResults, DataFolder, Device, Repeats, Retry, Workers
+from sswim.cli.options import Device
+from sswim_lab.commands import AddToResults, DataFolder, Repeats, Retry, Workers
 
 app = typer.Typer(help="Compare with other methods on named data sets.", no_args_is_help=True)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sswim.cli.console import output, print_facts, say, user_errors
-from sswim.cli.options import DataFolder
+from sswim_lab.commands import DataFolder
 
 if TYPE_CHECKING:
     from sswim_lab.datasets.catalogue import DataSet

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sswim.cli.console import messages, output, say, user_errors
-from sswim.cli.options import AddToResults, DataFolder, Device, Repeats, Retry, Workers
+from sswim.cli.options import Device
+from sswim_lab.commands import AddToResults, DataFolder, Repeats, Retry, Workers
 from sswim_lab.commands.bench import show_fits
 
 
