@@ -20,8 +20,7 @@ from sswim.members.model import SSWIM
 from sswim.members.observations import Observations
 from sswim.members.start import start
 from sswim.rows import Measure, Rows, Scaling, as_rows, no_scaling
-from sswim.warps.output_warp import OutputWarp, OutputWarpName
-from sswim.warps.pseudo_gp import PseudoGP
+from sswim.warps import OutputWarp, OutputWarpName, PseudoGP
 
 SMALL = Architecture(depth=1, n_frequencies=6, n_pseudo=5, n_noise_frequencies=3)
 DENSITIES: dict[str, dict[str, Any]] = {

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from builders.models import small_model
 from sswim.base.record import RecordT
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels import Kernel
 from sswim.members.linear_regression import Prediction
 from sswim.members.model import SSWIM
 from sswim.members.observations import warped_measures
 from sswim.rows import Measure, Rows
-from sswim.warps.noise_field import log_noise_ratio
+from sswim.warps import log_noise_ratio
 
 KERNELS: tuple[Kernel, ...] = ("rbf", "matern12", "matern32", "matern52")
 

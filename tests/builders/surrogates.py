@@ -16,7 +16,7 @@ from sswim.members.exact_model import ExactKind, ExactModels
 from sswim.surrogate.fitting import fit_surrogate
 from sswim.surrogate.surrogate import InputRange, Surrogate
 from sswim.surrogate.target_map import TargetMap
-from sswim.warps.output_warp import OutputMap, OutputWarp
+from sswim.warps import OutputMap, OutputWarp
 
 KINDS = (
     ExactKind("matern52", monotone=True, depth=2),

@@ -9,9 +9,8 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.kernels.additive_kernel import additive_kernel, draw_additive_frequencies
-from sswim.kernels.exact_kernel import correlation
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels import Kernel, correlation, draw_additive_frequencies
+from sswim.kernels.additive_kernel import additive_kernel
 
 KERNELS: tuple[Kernel, ...] = ("rbf", "matern52")
 

@@ -10,8 +10,9 @@ from builders.neighbours import KERNELS, SCIKIT_LEARN
 from sklearn.metrics.pairwise import euclidean_distances
 from torch import Tensor
 
-from sswim.kernels.exact_kernel import (
+from sswim.kernels import (
     N_SCALES,
+    Kernel,
     correlation,
     cross_kernel,
     expected_cross_kernel,
@@ -19,7 +20,6 @@ from sswim.kernels.exact_kernel import (
     mixture_scales,
     squared_distances,
 )
-from sswim.kernels.spectrum import Kernel
 
 MATERN: tuple[Kernel, ...] = ("matern12", "matern32", "matern52")
 

@@ -5,7 +5,7 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
-from sswim.kernels.features import (
+from sswim.kernels import (
     expected_features,
     expected_quadratic,
     feature_slopes,

@@ -12,12 +12,12 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, Matern
 from torch import Tensor
 
-from sswim.kernels.features import expected_features
-from sswim.kernels.spectrum import (
+from sswim.kernels import (
     Kernel,
     Spectrum,
     draw_frequencies,
     draw_independent_frequencies,
+    expected_features,
 )
 from sswim.rows import Measure
 

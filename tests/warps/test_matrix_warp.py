@@ -9,7 +9,7 @@ import torch
 from builders.models import assert_moments, move_gp, normal, observations
 from torch import Tensor
 
-from sswim.kernels.features import expected_features
+from sswim.kernels import expected_features
 from sswim.members.architecture import Architecture
 from sswim.members.linear_regression import posterior
 from sswim.members.model import stack_models
@@ -17,9 +17,8 @@ from sswim.members.observations import warped_measures
 from sswim.members.start import start
 from sswim.members.statistics import statistics
 from sswim.rows import Measure
-from sswim.warps.projection import SPREAD, project
-from sswim.warps.pseudo_gp import PseudoGP, pseudo_gp_moments
-from sswim.warps.warp import WarpFactors, WarpLayer, warp
+from sswim.warps import SPREAD, PseudoGP, WarpFactors, WarpLayer, project, pseudo_gp_moments
+from sswim.warps.warp import warp
 
 D, Q, N = 3, 2, 12
 FORMS = [(is_full, joint) for is_full in (False, True) for joint in (False, True)]

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from sswim.rows import Measure
-from sswim.warps.noise_field import NoiseField, log_noise_ratio
+from sswim.warps import NoiseField, log_noise_ratio
 
 
 def random_field(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sswim.base.record import stack_records
 from sswim.rows import Measure
-from sswim.warps.normal_scores import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
+from sswim.warps import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
 
 
 def mapped(scores: NormalScores, values: Tensor) -> Tensor:

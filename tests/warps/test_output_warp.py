@@ -9,7 +9,7 @@ from builders.models import OUTPUT_WARPS, normal, random_warp
 from scipy.stats import norm
 from torch import Tensor
 
-from sswim.warps.output_warp import OutputMap, OutputWarp, OutputWarpName, SinhArcsinhMap, TanhMap
+from sswim.warps import OutputMap, OutputWarp, OutputWarpName, SinhArcsinhMap, TanhMap
 
 SPREADS = [1.0, 10.0]
 """Standard deviations of the parameters: that of the prior, and one that reaches their bounds."""

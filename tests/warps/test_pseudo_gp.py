@@ -6,11 +6,11 @@ from builders.models import move_gp, normal, observations
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from sswim.kernels.features import expected_features
+from sswim.kernels import expected_features
 from sswim.members.linear_regression import posterior
 from sswim.members.statistics import statistics
 from sswim.rows import Measure
-from sswim.warps.pseudo_gp import PseudoGP, PseudoPrior, pseudo_gp_moments
+from sswim.warps import PseudoGP, PseudoPrior, pseudo_gp_moments
 
 PRIORS: tuple[PseudoPrior, ...] = ("whitened", "evidence")
 

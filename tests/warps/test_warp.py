@@ -7,12 +7,12 @@ import torch
 from builders.models import assert_moments, move_gp, normal, observations
 from torch import Tensor
 
-from sswim.kernels.features import expected_features
+from sswim.kernels import expected_features
 from sswim.members.linear_regression import posterior
 from sswim.members.statistics import statistics
 from sswim.rows import Measure
-from sswim.warps.pseudo_gp import PseudoPrior, pseudo_gp_moments
-from sswim.warps.warp import WarpLayer, warp
+from sswim.warps import PseudoPrior, WarpLayer, pseudo_gp_moments
+from sswim.warps.warp import warp
 
 PRIORS: tuple[PseudoPrior, ...] = ("whitened", "evidence")
 
