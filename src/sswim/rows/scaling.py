@@ -1,22 +1,19 @@
-"""Standardising inputs and targets, and undoing it.
+"""Standardising inputs, targets and weights, and undoing it.
 
-The median and the width of a column: how far apart its middle values are.
+Inputs and targets get zero mean and unit spread, from moments that can be added up over sets of
+rows. Two things in tables would spoil that:
 
-Means and spreads of columns that can be added up over sets of rows.
+Wild inputs are so far from all others that they can only be mistakes. One cell of 1e12 in a column
+of percentages would set the spread of the whole column, and all other values would look alike. Such
+a value is taken as the farthest value that is not wild, in training and in predictions, and a
+warning names the column. How far is far is measured by the median and the width of a column, which
+do not depend on a few values.
 
-Wild inputs: values so far from all others that they can only be mistakes.
-
-One cell of 1e12 in a column of percentages would set the spread of the whole column, and all other
-values would look alike. Such a value is taken as the farthest value that is not wild, in training
-and in predictions, and a warning names the column.
-
-The unit of weights: the weight of a row that counts as one observation.
-
-Only ratios of weights say something about a table: all weights doubled, or every row given twice,
-is the same table. So weights are divided by a unit. It is the largest number of which all weights
-are multiples, if there is one: a row given three times then counts as three observations. Weights
-that are no multiples, or that are large though every row has its own inputs, are shares of
-importance rather than counts, and their unit is their mean.
+Of weights only ratios say something: all weights doubled, or every row given twice, is the same
+table. So weights are divided by a unit, the weight of a row that counts as one observation. It is
+the largest number of which all weights are multiples, if there is one: a row given three times then
+counts as three observations. Weights that are no multiples, or that are large though every row has
+its own inputs, are shares of importance rather than counts, and their unit is their mean.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A summary of a data set, made in one pass over its rows before anything is learnt.
 
-Checks of targets: how many are equal, how extreme they are, and how they are rounded.
-
-A random sample of rows that does not depend on how they are chunked or who reads them.
-
-Every row has a key, a hash of its number, and the rows with the smallest keys are the sample. The
-sample of two samples together is therefore the sample of all rows behind them.
+It has exact moments and a random sample, which depends neither on how rows are chunked nor on who
+reads them: every row has a key, a hash of its number, and the rows with the smallest keys are the
+sample. The sample of two samples together is therefore the sample of all rows behind them. Targets
+are checked in the sample: how many are equal, how extreme they are, and how they are rounded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The standardised rows that members are trained on.
-
-Rows that are read again in every pass over them, and standardised on the way.
-"""
+"""The standardised rows that members are trained on: in memory, or read again in every pass."""
 
 from __future__ import annotations
 
