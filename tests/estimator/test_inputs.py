@@ -31,7 +31,6 @@ from sswim.estimator.inputs import (
     finite,
     finite_algebra,
     learn_reader,
-    read_schema,
     require_known_targets,
 )
 from sswim.rows import ArraySource, Measure, MemorySource, as_rows, learn_imputer
@@ -41,7 +40,6 @@ from sswim.tables import (
     TableNote,
     TableSource,
     UnknownCategoryWarning,
-    schema_to_dict,
     write_table,
 )
 from sswim.tables import levels as missing_values
@@ -75,25 +73,6 @@ def test_a_standard_deviation_may_be_one_number_or_one_for_each_column_or_value(
     assert inputs.input_variance is not None
     assert np.array_equal(inputs.input_variance, expected)
     assert estimator._reader.read(estimator, X).input_variance is None
-
-
-def test_every_kind_of_table_gives_the_same() -> None:
-    x, y = make_rows()
-    expected = small().fit(x, y).predict(x)
-    names = ["east", "north"]
-    arrow = pa.table(list(x.T), names=names)
-    frames = [pd.DataFrame(x, columns=names), pl.DataFrame(x, schema=names), arrow]
-    for frame in frames:
-        regressor = small().fit(frame, y)
-        assert list(regressor.feature_names_in_) == names
-        for again in frames:  # of any library, in any order of columns
-            assert np.array_equal(regressor.predict(again), expected)
-        assert np.array_equal(regressor.predict(arrow.select(["north", "east"])), expected)
-        with pytest.raises(ValueError, match=r"must have columns 'north'. .* it has 'east'"):
-            regressor.predict(arrow.select(["east"]))
-    tensors = small().fit(torch.from_numpy(x), torch.from_numpy(y))
-    assert np.array_equal(tensors.predict(torch.from_numpy(x)), expected)
-    assert np.array_equal(small().fit(x.tolist(), y.tolist()).predict(x), expected)
 
 
 BAD_FITS: dict[str, tuple[dict[str, Any], str]] = {
@@ -493,12 +472,6 @@ def test_a_reader_is_learnt_from_a_source_and_a_sample() -> None:
     assert reader.columns == ("a", "s")
     assert reader.inputs == ("a", "s=q")
     assert reader.imputer is frame.imputer
-
-
-def test_a_schema_is_read_from_a_model_file() -> None:
-    assert read_schema(None) is None
-    schema = learn(pa.table({"a": [1.0, 2.0], "y": [1.0, 2.0]})).schema
-    assert read_schema(schema_to_dict(schema)) == schema
 
 
 def test_an_imputer_belongs_to_its_schema() -> None:

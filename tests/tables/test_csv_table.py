@@ -74,13 +74,6 @@ def test_parts_are_all_rows_with_types_of_their_own(
     assert {tuple(part.column_names) for part in file.parts({}, ["y"])} == {("y",)}
 
 
-def test_cells_of_a_text_column_stay_as_they_are(tmp_path: Path) -> None:
-    file = opened(tmp_path, "a,b\n00123, 1 \n,2\n", CsvOptions(text=("a", "b", "unknown")))
-    types = file.text_types(CsvOptions(text=("a", "b", "unknown")))
-    assert file.read(types).to_pydict() == {"a": ["00123", None], "b": [" 1 ", "2"]}
-    assert file.codes == {"a": "00123"}
-
-
 def test_a_file_may_have_no_header(tmp_path: Path) -> None:
     file = opened(tmp_path, "\n3,a\n1,b\n", CsvOptions(header=False))
     assert file.read({}).to_pydict() == {"column 1": [3, 1], "column 2": ["a", "b"]}

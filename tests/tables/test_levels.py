@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from builders.tables import dictionary, views
 
 from sswim.rows import moments
 from sswim.tables import (
@@ -40,25 +39,6 @@ from sswim.tables import (
 
 def column(values: Any) -> pa.ChunkedArray:
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array(["b", None, "a"]),
-        pa.array(["b", None, "a"], pa.large_string()),
-        pa.array(["b", None, "a"], pa.string_view()),
-        dictionary(["b", None, "a"], pa.string()),
-        dictionary(["b", None, "a"], pa.large_string()),
-        views(["a", "b"], [1, 0]).take(pa.array([0, None, 1])),
-        pa.chunked_array([["b"], [None, "a"]]),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_text_of_every_type_stays_as_it_is(values: Any) -> None:
-    found = as_levels(column(values))
-    assert found.type == pa.large_string()
-    assert found.to_pylist() == ["b", None, "a"]
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.tables import (
-    dictionary,
     houses,
     learn,
     mixed,
     pieces_of,
     shares,
     small_chunks,
-    views,
     with_gaps,
 )
 
@@ -216,28 +214,6 @@ def assert_levels_of(schema: Schema, name: str, levels: set[str]) -> None:
     assert set(column.levels) == levels
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_text_of_every_type_is_learned(size: int) -> None:
-    table = pa.table(
-        {
-            "plain": ["b", "a", None, "b"],
-            "view": pa.array(["x", "y", "x", None], pa.string_view()),
-            "category": views(["p", "q", "unused"], [0, 1, 1, 0]),
-            "dictionary": dictionary(["u", "v", "u", "v"], pa.large_string()),
-            "number": pa.array([7, 8, 7, None]).dictionary_encode(),
-            "y": [1.0, 2.0, 3.0, 4.0],
-        }
-    )
-    schema = learned_by(size, MemoryTable(table, "t")).schema
-    assert schema.columns == (
-        CategoryColumn("plain", levels=("a", "b")),
-        CategoryColumn("view", levels=("x", "y")),
-        CategoryColumn("category", levels=("p", "q")),
-        CategoryColumn("dictionary", levels=("u", "v")),
-        CategoryColumn("number", levels=("7", "8")),
-    )
-
-
 def test_columns_that_cannot_be_inputs_are_refused_before_reading() -> None:
     columns = pa.schema(
         {
@@ -269,17 +245,6 @@ def test_a_table_of_which_nothing_is_of_use_is_refused() -> None:
         learn_schema(lambda: iter(()), pa.schema({"c": pa.string()}))
 
 
-def test_rows_without_a_target_are_an_error_in_every_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    small_chunks(monkeypatch, 2)
-    table = pa.table({"x": [1.0] * 20, "y": [*[1.0] * 18, None, np.nan]})
-    with pytest.raises(TableError, match=r"Got 2 of 20 rows without one in column 'y'; .*--drop-m"):
-        learned_by(1, MemoryTable(table, "t"))
-    with pytest.raises(TableError, match="2 of 10 rows without one"):  # of the second process
-        learned_by(2, MemoryTable(table, "t"))
-
-
 def test_all_processes_hear_of_a_file_that_one_cannot_read(tmp_path: Path) -> None:
     for name in ("a", "b"):
         table = pa.table({"x": ["p", "q"], "y": [1.0, 2.0]})
@@ -288,19 +253,6 @@ def test_all_processes_hear_of_a_file_that_one_cannot_read(tmp_path: Path) -> No
     (tmp_path / "b.parquet").unlink()
     with pytest.raises(TableError, match=r"b.parquet' cannot be read"):
         learned_by(2, tables)
-
-
-def test_a_column_may_be_called_text() -> None:
-    texts, numbers = [f"{i % 4}" for i in range(40)], [i % 4 for i in range(40)]
-    table = pa.table({"s": texts, "n": numbers, "y": [float(i) for i in numbers]})
-    learnt = learn(table)
-    assert learnt.schema.columns == (NumberColumn("s", text_format="."), NumberColumn("n"))
-    assert "'s' is text, and all of it numbers" in learnt.notes[0]
-    learnt = learn(table, text=["s", "n"])
-    assert learnt.schema.columns == tuple(
-        CategoryColumn(name, levels=("0", "1", "2", "3")) for name in ("s", "n")
-    )
-    assert learnt.notes == ()
 
 
 HOUR, DAY = 3600, 86_400

@@ -39,14 +39,6 @@ def test_a_table_comes_back_from_every_format(tmp_path: Path, suffix: str) -> No
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
 
 
-@pytest.mark.parametrize("suffix", [".arrow", ".feather"])
-def test_an_arrow_stream_is_read(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"stream{suffix}"
-    with pa.ipc.new_stream(str(path), houses().schema) as writer:
-        writer.write_table(houses())
-    assert read_table(path).equals(houses())
-
-
 def test_options_of_a_csv_file_count(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("x;zip\n1,234;007\n".encode("utf-16"))

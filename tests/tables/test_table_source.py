@@ -125,19 +125,6 @@ def test_missing_values_are_imputed_and_count_as_known(
     assert all(chunk.rows.inputs.input_variance is None for chunk in chunks)
 
 
-def test_points_of_which_a_degree_is_missing_are_imputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_chunks(monkeypatch, 10)
-    random = np.random.default_rng(0)
-    lon = pa.array(random.uniform(0, 9, 50), mask=np.arange(50) == 33)
-    table = pa.table({"lon": lon, "lat": random.uniform(0, 9, 50), "y": random.normal(size=50)})
-    learnt = learn(table, coordinates=("lon", "lat"))
-    source = TableSource(MemoryTable(table, "t"), learnt)
-    assert source.isotropic == ((0, 1, 2),)
-    _, inputs, _ = together(list(source.chunks()))
-    assert np.isfinite(inputs).all()
-    assert np.allclose(np.linalg.norm(np.delete(inputs, 33, axis=0), axis=1), 1.0)
-
-
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"x": [f"t{i % 8}" for i in range(80)], "y": [0.0] * 80})
     source = TableSource(MemoryTable(table, "t"), learn(table))
