@@ -30,7 +30,6 @@ def _frame() -> tuple[pd.DataFrame, Any]:
     return frame, y
 
 
-OWN_NOISE = {"noise": "input-dependent"}
 FEW_KINDS = Recipe(kinds=("mean", "features-1", "neighbours-0-smooth"), screening=False)
 """A default that is fitted faster."""
 
