@@ -152,7 +152,7 @@ def row_counts(package: Path) -> dict[str, int]:
     frame = pd.DataFrame(random.normal(size=(120, 3)), columns=["a", "b", "c"])
     y = np.sin(2 * frame["a"]) + frame["b"] + 0.1 * random.normal(size=len(frame))
     made: list[SSWIMRegressor] = []
-    counts = {}
+    counts: dict[str, int] = {}
     for what, run in (
         ("fit", lambda: made.append(SSWIMRegressor(random_state=0, device="cpu").fit(frame, y))),
         ("predict", lambda: made[0].predict(frame, return_std=True)),

@@ -1,14 +1,19 @@
-"""Tables of the paper: their files, and the fits that they share."""
+"""Experiments, their data sets and their fits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lab_builders.bench import MeanOnly, experiment_folder, make_request
+from lab_builders.bench import MeanOnly, experiment_folder, make_request, write_set
+from sswim_lab.bench.accuracy import SYNTHETIC, Row
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import read_results
 from sswim_lab.paper.command import MAIN_METHODS, reproduce
+from sswim_lab.paper.experiment import available_sets, sets_to_run
 
 
 @pytest.fixture
@@ -83,3 +88,63 @@ def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
     assert reproduce("table-output-warp", request) == 0
     text = (folder / "out" / "table-output-warp.md").read_text()
     assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
+
+
+def test_an_interruption_keeps_finished_fits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting(MeanOnly):
+        def fit(self, *arguments: object) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "rffs", Interrupting())
+    request, _ = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("table-main", request)
+    (kept,) = read_results(folder / "out" / "fits.csv")
+    assert kept.method == "sgpr"
+    monkeypatch.setitem(METHODS, "rffs", MeanOnly())
+    again, said = make_request(folder, methods=("sgpr", "rffs"), repeats=1, sets=("concrete",))
+    assert reproduce("table-main", again) == 0
+    assert "1 fits to do, 1 done before." in said
+
+
+def test_progress_is_called_with_every_fit(folder: Path) -> None:
+    shown: list[Row] = []
+
+    @contextmanager
+    def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
+        assert n_fits == 4
+        yield shown.append
+
+    methods = ("rffs", "dkl")
+    request, _ = make_request(folder, sets=("concrete",), methods=methods, progress=progress)
+    reproduce("table-main", request)
+    assert [(row.method, row.repeat, bool(row.failure)) for row in shown] == [
+        *(("rffs", 0, False), ("dkl", 0, False)),
+        *(("rffs", 1, False), ("dkl", 1, True)),
+    ]
+
+
+OWN = ("airfoil", "concrete", "creep")
+
+
+def test_available_sets_are_run_and_the_others_are_named(tmp_path: Path) -> None:
+    write_set(tmp_path, "concrete")
+    request, said = make_request(tmp_path)
+    assert available_sets(request, OWN) == ("concrete",)
+    assert sets_to_run(request, OWN, ()) == ("concrete",)
+    (note,) = said
+    assert "airfoil, creep. Name them to download them: --sets airfoil,creep." in note
+
+
+def test_requested_sets_are_run_whether_available_or_not(tmp_path: Path) -> None:
+    request, said = make_request(tmp_path, sets=("creep",))
+    assert sets_to_run(request, OWN, ()) == ("creep",)
+    assert said == []
+
+
+def test_a_quick_run_needs_no_file(tmp_path: Path) -> None:
+    request, said = make_request(tmp_path, quick=True)
+    assert sets_to_run(request, OWN, ("airfoil",)) == (SYNTHETIC,)
+    write_set(tmp_path, "airfoil")
+    assert sets_to_run(request, OWN, ("airfoil",)) == ("airfoil",)
+    assert said == []

@@ -1,4 +1,4 @@
-"""The Bayesian warped GP: its bound against evidences, and its fits."""
+"""The Bayesian warped GP: its bounds, its warp and its densities."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import torch
 from builders.models import normal
 from lab_builders.peers import QUICK_BWGP, fitted_bwgp, rows, scalar, skewed_rows, warp_prior
 from scipy import stats
+from scipy.integrate import cumulative_trapezoid, quad, trapezoid
 from sswim_lab.peers.bayesian_warped_gp import (
+    JITTER,
     N_SCALARS,
     FittedBayesianWarpedGP,
     Parameters,
+    WarpedMarginals,
     evidence_bound,
+    psi_statistics,
     warp_posterior,
 )
 from sswim_lab.peers.dense_gp import GP, minimise, negative_log_evidence
@@ -188,3 +192,133 @@ def test_a_target_that_never_varies() -> None:
     predictive = QUICK_BWGP.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
     assert np.allclose(predictive.mean, 3, atol=0.05)
     assert np.isfinite(predictive.log_density(np.full(20, 3.0))).all()
+
+
+def test_psi_statistics_against_draws(generator: torch.Generator) -> None:
+    prior, n_points = warp_prior(), 5
+    mean, variance = normal(generator, 3), normal(generator, 3).square()
+    psi = psi_statistics(prior, n_points, mean, variance)
+    draws = mean + variance.sqrt() * normal(generator, 200_000, 3)
+    values = prior.kernel(draws, prior.grid(n_points))  # (draws, N, m)
+
+    def assert_close(expectation: Tensor, samples: Tensor) -> None:
+        error = samples.std(0) / len(samples) ** 0.5
+        assert ((expectation - samples.mean(0)).abs() < 5 * error + 1e-9).all()
+
+    assert_close(psi.first, values)
+    assert_close(psi.weighted, draws[..., None] * values)
+    assert_close(psi.second, torch.einsum("snm,snk->smk", values, values))
+
+
+def test_the_bound_of_the_warp_is_exact_where_f_is_known(generator: torch.Generator) -> None:
+    """Without variance of f, and with a fine grid, y is Gaussian around f."""
+    prior = warp_prior()
+    f, y = normal(generator, 12), normal(generator, 12)
+    warp = warp_posterior(prior, 60, y, f, torch.full_like(f, 1e-14))
+    matrix = prior.kernel(f, f) + prior.noise_variance * torch.eye(12).to(f)
+    expected = MultivariateNormal(f, matrix).log_prob(y)
+    assert warp.bound.item() == pytest.approx(expected.item(), abs=1e-3)
+    new = normal(generator, 2, 4)
+    mean, variance = warp.predict(new)
+    cross = prior.kernel(new.reshape(-1), f)
+    expected_mean = new.reshape(-1) + cross @ torch.linalg.solve(matrix, y - f)
+    assert torch.allclose(mean.reshape(-1), expected_mean, atol=1e-3)
+    known = (cross * torch.linalg.solve(matrix, cross.mT).mT).sum(1)
+    assert torch.allclose(variance.reshape(-1), prior.amplitude_variance - known, atol=1e-3)
+
+
+def test_the_bound_of_the_warp_against_draws(generator: torch.Generator) -> None:
+    """E log p(y|f, u) under q(f) and q(u), by draws of f, less KL(q(u)‖p(u))."""
+    prior, n_points = warp_prior(), 8
+    mean, variance, y = (
+        normal(generator, 4),
+        0.3 * normal(generator, 4).square(),
+        normal(generator, 4),
+    )
+    warp = warp_posterior(prior, n_points, y, mean, variance)
+    eye = torch.eye(n_points).to(mean)
+    covariance = warp.factor @ warp.factor.mT
+    expected = prior.kernel(warp.points, warp.points) + JITTER * prior.amplitude_variance * eye
+    assert torch.allclose(covariance, expected)
+    centre = warp.factor @ torch.linalg.solve(warp.inner.mT, warp.projected)
+    half = torch.linalg.solve(warp.inner, warp.factor.mT)
+    q = MultivariateNormal(centre, half.mT @ half + 1e-12 * eye)
+    draws = mean + variance.sqrt() * normal(generator, 100_000, 4)
+    cross = prior.kernel(draws, warp.points)
+    weights = torch.linalg.solve(covariance, cross.reshape(-1, n_points).mT).mT.reshape(cross.shape)
+    residual = (y - draws - weights @ centre).square()
+    unsure = prior.amplitude_variance - (weights * cross).sum(-1)
+    unsure = unsure + ((weights @ q.covariance_matrix) * weights).sum(-1)
+    noise = prior.noise_variance
+    logs = -0.5 * ((2 * torch.pi * noise).log() + (residual + unsure) / noise).sum(1)
+    divergence = kl_divergence(q, MultivariateNormal(torch.zeros_like(centre), covariance))
+    error = 5 * logs.std().item() / len(logs) ** 0.5
+    assert warp.bound.item() == pytest.approx((logs.mean() - divergence).item(), abs=error)
+
+
+def test_nodes_resolve_a_narrow_density(generator: torch.Generator) -> None:
+    """Little noise after the warp makes the integrand narrow, which needs more nodes."""
+    f = normal(generator, 30)
+    wide = warp_posterior(warp_prior(noise=0.5), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
+    narrow = warp_posterior(warp_prior(noise=0.02), 20, 2 * f, f, 1e-4 * torch.ones_like(f))
+    mean, deviation = f[:5], torch.full_like(f[:5], 0.5)
+    marginals = WarpedMarginals(narrow, mean, deviation)
+    n_nodes = marginals.n_nodes()
+    assert n_nodes > WarpedMarginals(wide, mean, deviation).n_nodes()
+    (few,), (many,) = marginals.mixtures(n_nodes), marginals.mixtures(3 * n_nodes)
+    y = 2 * mean + 0.3
+    assert torch.allclose(few.log_density(y), many.log_density(y), atol=1e-6)
+
+
+def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> None:
+    x, y = skewed_rows(6, seed=1)
+    predictive, marginals = fitted.predict(x), fitted.marginals(x)
+    spread = predictive.scaling.target_spread.item()
+    targets = (y - predictive.scaling.target_mean.item()) / spread
+    for row, target in enumerate(targets):
+        mean, deviation = marginals.mean[row].item(), marginals.deviation[row].item()
+
+        def integrand(
+            f: float, mean: float = mean, deviation: float = deviation, target: float = target
+        ) -> float:
+            warped, variance = fitted.warp.predict(scalar(f))
+            total = (variance + fitted.warp.prior.noise_variance).sqrt().item()
+            return float(
+                stats.norm.pdf(target, warped.item(), total) * stats.norm.pdf(f, mean, deviation)
+            )
+
+        ends = (mean - 8 * deviation, mean + 8 * deviation)
+        expected, _ = quad(integrand, *ends, limit=200, epsabs=1e-10)
+        assert np.exp(predictive.log_density(y))[row] == pytest.approx(
+            expected / spread, rel=1e-6, abs=1e-8
+        )
+
+
+def test_density_moments_and_intervals_are_consistent(fitted: FittedBayesianWarpedGP) -> None:
+    grid = np.linspace(-10, 20, 3001)
+    for row in skewed_rows(2, seed=2)[0]:
+        predictive = fitted.predict(np.tile(row, (len(grid), 1)))
+        density = np.exp(predictive.log_density(grid))
+        assert trapezoid(density, grid) == pytest.approx(1, abs=1e-6)
+        mean = trapezoid(grid * density, grid)
+        assert predictive.mean[0] == pytest.approx(mean, rel=1e-4)
+        variance = trapezoid((grid - mean) ** 2 * density, grid)
+        assert predictive.variance[0] == pytest.approx(variance, rel=1e-3)
+        below = cumulative_trapezoid(density, grid, initial=0)
+        for coverage in (0.5, 0.9):
+            (lower,), (upper,) = fitted.predict(row[None]).interval(coverage)
+            shares = np.interp([lower, upper], grid, below)
+            assert shares == pytest.approx([0.5 * (1 - coverage), 0.5 * (1 + coverage)], abs=1e-3)
+
+
+def test_predictions_do_not_depend_on_other_rows(
+    fitted: FittedBayesianWarpedGP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = skewed_rows(30, seed=1)
+    whole = fitted.predict(x)
+    monkeypatch.setattr("sswim_lab.peers.bayesian_warped_gp._CHUNK_NODES", 700)
+    parts = fitted.predict(x)
+    assert np.allclose(parts.mean, whole.mean, rtol=1e-12)
+    assert np.allclose(parts.variance, whole.variance, rtol=1e-10)
+    assert np.allclose(parts.log_density(y), whole.log_density(y), rtol=1e-10)
+    assert np.allclose(parts.interval(0.9), whole.interval(0.9), rtol=1e-9)

@@ -1,4 +1,4 @@
-"""The GPs of GPyTorch, small and on few rows."""
+"""GPs of GPyTorch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from lab_builders.peers import predicted, rows
 from scipy import stats
-from sswim_lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
-from sswim_lab.peers.protocol import Fitted, Method, Predictive
+from sswim_lab.peers.gpytorch_models import mini_batches
+from sswim_lab.peers.gpytorch_peers import (
+    DKL,
+    DSDGP,
+    SGPR,
+    SVGP,
+    ExactGP,
+    WellTrainedGP,
+    quiet,
+    seeded,
+)
+from sswim_lab.peers.protocol import Fitted, Method, Predictive, standardise
 
 SGPR_SMALL = SGPR(n_inducing=30, steps=40)
 SVGP_SMALL = SVGP(n_inducing=30, epochs=40, batch=50)
@@ -120,3 +131,43 @@ def test_the_start_with_the_highest_evidence_is_kept(starts: tuple[float, float]
     errors = [np.mean((y - fitted.predict(x).mean) ** 2) for fitted in (short, long, best)]
     assert errors[0] < 0.1 * errors[1]
     assert errors[2] == errors[0]
+
+
+def test_every_epoch_has_all_rows_in_another_order() -> None:
+    training = standardise(*rows(100), "cpu")
+    batches = list(mini_batches(training, size=40, epochs=2, seed=0))
+    assert [len(y) for _, y in batches] == [40, 40, 20] * 2
+    epochs = [torch.cat([y for _, y in part]) for part in (batches[:3], batches[3:])]
+    assert all(torch.equal(epoch.sort().values, training.y.sort().values) for epoch in epochs)
+    assert not torch.equal(*epochs)
+    x, y = batches[0]
+    [(row,)] = [torch.where(training.y == y[0])]
+    assert torch.equal(training.x[row[0]], x[0])
+
+
+def test_the_random_state_is_seeded_and_restored() -> None:
+    before = torch.get_rng_state()
+    with seeded(3, torch.device("cpu")):
+        drawn = torch.randn(2)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(drawn, torch.randn(2, generator=torch.Generator().manual_seed(3)))
+
+
+def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
+    exact, sparse = predicted(ExactGP(steps=0)), predicted(SGPR(n_inducing=150, steps=0))
+    assert np.allclose(sparse.mean, exact.mean, rtol=1e-6)
+    assert np.allclose(sparse.variance, exact.variance, rtol=1e-4)
+    few = predicted(SGPR(n_inducing=5, steps=0))
+    assert not np.allclose(few.variance, exact.variance, rtol=1e-2)
+
+
+def test_inducing_points_move_and_rows_do_not() -> None:
+    with quiet():
+        from sswim_lab.peers.gpytorch_models import fit_sgpr  # noqa: PLC0415
+
+        training = standardise(*rows(), "cpu")
+        x = training.x.clone()
+        model = fit_sgpr(training, 0, n_inducing=20, steps=2, learning_rate=0.1).model
+    assert torch.equal(training.x, x)
+    assert torch.equal(model.train_inputs[0], x)
+    assert not torch.equal(model.covar_module.inducing_points, x[:20])

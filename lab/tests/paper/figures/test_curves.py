@@ -1,6 +1,10 @@
-"""Panels of scores."""
+"""What figures share: curves, files and the check of requests."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +13,10 @@ from builders.figures import (
     only_curve,
     score_panels,
 )
-from sswim_lab.paper.figures.curves import FEW, Curve, Metric, small_multiples
+from lab_builders.bench import make_request
+from matplotlib.figure import Figure
+from sswim_lab.paper.figures import overfitting, variants
+from sswim_lab.paper.figures.curves import FEW, Curve, Metric, small_multiples, write_figure
 
 
 def curves(n_points: int, std: float) -> dict[Metric, Curve]:
@@ -48,3 +55,44 @@ def test_one_repeat_has_no_band_and_only_few_points_have_markers() -> None:
     )
     assert (few.lines[0].get_marker(), many.lines[0].get_marker()) == ("o", "None")
     assert few.collections[0].get_paths() == []
+
+
+def test_the_same_figure_makes_the_same_files(tmp_path: Path) -> None:
+    contents = []
+    for name in ("one", "two"):
+        figure = Figure()
+        figure.subplots().plot([1, 2])
+        contents.append([path.read_bytes() for path in write_figure(figure, tmp_path, name)])
+    assert contents[0] == contents[1]
+
+
+def test_an_interruption_leaves_the_picture_that_was_there(tmp_path: Path) -> None:
+    class Interrupted(Figure):
+        def savefig(self, *arguments: Any, **others: Any) -> None:
+            super().savefig(*arguments, **others)
+            raise KeyboardInterrupt
+
+    before = [path.read_bytes() for path in write_figure(Figure(), tmp_path, "picture")]
+    with pytest.raises(KeyboardInterrupt):
+        write_figure(Interrupted(figsize=(1, 1)), tmp_path, "picture")
+    names = ("picture.png", "picture.pdf")
+    assert [(tmp_path / name).read_bytes() for name in names] == before
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("module", ["warp_1d", "gramacy"])
+@pytest.mark.parametrize("choice", [{"sets": ("airfoil",)}, {"methods": ("sswim",)}])
+def test_a_figure_with_its_own_rows_takes_no_sets_or_methods(
+    module: str, choice: dict[str, Any], tmp_path: Path
+) -> None:
+    request, _ = make_request(tmp_path, quick=True, **choice)
+    with pytest.raises(ValueError, match="has its own rows and model"):
+        import_module(f"sswim_lab.paper.figures.{module}").run(request)
+
+
+@pytest.mark.parametrize("run", [variants.PSEUDO_POINTS.run, variants.DEPTH.run, overfitting.run])
+def test_other_methods_raise_an_error(run: Any, tmp_path: Path) -> None:
+    request, _ = make_request(tmp_path, quick=True, methods=("sswim",))
+    with pytest.raises(ValueError, match=r"The methods of figure-.* must be among paper-.*-quick"):
+        run(request)
+    assert not request.out.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,10 @@ def test_the_slopes_of_the_file_are_those_of_the_message(tmp_path: Path) -> None
     check_figure_files("figure-warp-1d", [path, *pictures], request.out)
     before, after = unevenness(read_rows(path, Part))
     assert f"{before:.1f} before the warp, and of {after:.1f} after it" in said[0]
+
+
+def test_the_signal_has_steps_a_wave_and_a_chirp() -> None:
+    x = torch.tensor([0.1, 0.5, 0.9, 1.25, 1.5, 1.75, 2.0, 2.2], dtype=torch.float64)
+    chirp = math.sin(2 * math.pi * 0.2 * 2)
+    expected = torch.tensor([-1, 1, -1, 1, 0, -1, 0, chirp], dtype=torch.float64)
+    torch.testing.assert_close(nonstationary_signal(x), expected, atol=1e-12, rtol=1e-12)

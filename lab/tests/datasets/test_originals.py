@@ -1,4 +1,4 @@
-"""Parsers of the public files of data sets."""
+"""Public files of data sets, and archives that they are in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from lab_builders.datasets import STORED, available_file, publish, stored_table
+from lab_builders.datasets import STORED, available_file, publish, stored_table, tar_archive
 from sswim_lab.datasets import originals
 from sswim_lab.datasets.catalogue import DATA_SETS
+from sswim_lab.datasets.originals import open_in_tar, open_in_zip
 
 from sswim.tables import read_table
 
@@ -71,3 +72,19 @@ def test_another_number_of_columns_raises_an_error(tmp_path: Path) -> None:
     table = stored_table("abalone").append_column("more", [[0.0] * 6])
     with pytest.raises(ValueError, match="Expected 9 columns, got 10"):
         originals.abalone(publish("abalone", table, tmp_path))
+
+
+def test_an_archive_without_the_file_raises_an_error(tmp_path: Path) -> None:
+    airfoil = publish("airfoil", stored_table("airfoil"), tmp_path)
+    with (
+        pytest.raises(ValueError, match=r"The archive must contain hour\.csv"),
+        open_in_zip(airfoil, "hour.csv"),
+    ):
+        pass
+    file = tmp_path / "some.tgz"
+    file.write_bytes(tar_archive({"Elevators/elevators.data": b"1"}))
+    with (
+        pytest.raises(ValueError, match=r"The archive must contain elevators\.test"),
+        open_in_tar(file, "elevators.test"),
+    ):
+        pass

@@ -1,0 +1,211 @@
+"""Means over repeats, wins, comparisons with peers and published scores, and their tables."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from lab_builders.bench import CRPS_ROWS, WIN_ROWS, row
+from sswim_lab.bench.runner import SETS
+from sswim_lab.bench.summary import (
+    LABELS,
+    Comparison,
+    SetScores,
+    Wins,
+    best_published,
+    compare,
+    describe_comparison,
+    published,
+    published_score,
+    summarise,
+)
+from sswim_lab.bench.table import compact_markdown, markdown, rich_table
+
+
+def test_means_over_repeats_and_their_errors() -> None:
+    summary = summarise([row("airfoil", "sswim", r, rmse=v) for r, v in enumerate((0.1, 0.2, 0.6))])
+    error, _ = summary.cells
+    mean = error.means["sswim"]
+    assert mean.value == pytest.approx(0.3)
+    assert mean.error == pytest.approx(math.sqrt(0.07 / 3))
+    assert mean.std == pytest.approx(math.sqrt(0.07))
+    assert mean.n == 3
+    (only,) = summarise([row("airfoil", "sswim")]).cells[0].means.values()
+    assert math.isnan(only.error)
+
+
+def test_the_later_row_of_a_repeated_fit_counts() -> None:
+    summary = summarise([row("airfoil", "sswim", rmse=0.1), row("airfoil", "sswim", rmse=0.3)])
+    assert summary.cells[0].means["sswim"].value == 0.3
+    assert summary.cells[0].means["sswim"].n == 1
+
+
+def test_failures_are_shown_and_not_averaged() -> None:
+    rows = [
+        row("airfoil", "sswim", 0, rmse=0.2),
+        row("airfoil", "sswim", 1, "RuntimeError: no luck"),
+        row("airfoil", "lightgbm", 0, "MemoryError: too much"),
+    ]
+    summary = summarise(rows)
+    error, _ = summary.cells
+    assert error.means["sswim"].value == 0.2
+    assert error.means["sswim"].n == 1
+    assert error.failures == {"sswim": 1, "lightgbm": 1}
+    assert error.best == {"sswim"}
+    assert markdown(summary).splitlines()[2:5] == [
+        "| airfoil | RMSE | **0.200** | failed | 0.235 (SSWIM2) |",
+        "| airfoil | MNLP | **1.000** | failed | 0.105 (SSWIM2) |",
+        "|  | repeats | 1 of 2 | 0 of 1 |  |",
+    ]
+    assert summarise([*rows, row("airfoil", "sswim", 1)]).cells[0].failures["sswim"] == 0
+    assert summarise(rows[1:2]).cells[0].best == set()
+
+
+def test_cells_are_on_the_scale_of_what_is_published() -> None:
+    scores = {"rmse": 1.0, "mnlp": 2.0, "mse_original": 3.0, "mnlp_original": 4.0}
+    summary = summarise([row(name, "sswim", 0, **scores) for name in ("creep", "airfoil")])
+    shown = [(cell.set, cell.metric, cell.means["sswim"].value) for cell in summary.cells]
+    assert shown == [
+        ("airfoil", "RMSE", 1.0),
+        ("airfoil", "MNLP", 2.0),
+        ("creep", "MSE", 3.0),
+        ("creep", "MNLP", 4.0),
+    ]
+
+
+def test_wins_are_counted() -> None:
+    summary = summarise(WIN_ROWS)
+    assert summary.methods == ("sswim", "lightgbm", "exact-gp", "sswim-other")
+    assert summary.wins == (
+        Wins("sswim", reached=4, n_cells=6, errors=2, densities=1, both=1, n_sets=2),
+        Wins("sswim-other", reached=2, n_cells=2, errors=1, densities=1, both=1, n_sets=1),
+    )
+    assert [cell.best for cell in summary.cells[:4]] == [
+        {"sswim-other"},
+        {"sswim-other"},
+        {"sswim"},
+        {"sswim"},
+    ]
+
+
+def test_markdown() -> None:
+    more = [row("airfoil", "lightgbm", 1, rmse=0.24, mnlp=0.1)]
+    lines = markdown(summarise([*WIN_ROWS, *more])).splitlines()
+    assert lines[:9] == [
+        "| set | metric | sswim | lightgbm | exact-gp | sswim-other | best published |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| airfoil | RMSE | 0.235 | 0.240 | – | **0.200** | 0.235 (SSWIM2) |",
+        "| airfoil | MNLP | 0.200 | 0.100 | – | **0.050** | 0.105 (SSWIM2) |",
+        "|  | repeats | 1 | 2 | – | 1 |  |",
+        "| creep | MSE | **300.0** | – | – | – | 279.86 (SSWIM2) |",
+        "| creep | MNLP | **4.000** | – | – | – | 4.21 (MLWGP3) |",
+        "|  | repeats | 1 | – | – | – |  |",
+        "| ailerons | MSE, 10⁻⁸ | **2.70** | 2.80 | 2.75 | – | 2.8 (MLWGP3) |",
+    ]
+    assert lines[9] == ("| ailerons | MNLP | **−7.500** | −7.400 | −7.450 | – | −7.45 (MLWGP20) |")
+    assert lines[12] == (
+        "sswim: at least as good as the best published in 4 of 6 cells; better than every other "
+        "method here in error on 2, in MNLP on 1 and in both on 1 of 2 sets."
+    )
+
+
+def test_the_compact_table_has_ours_and_the_best_other() -> None:
+    lines = compact_markdown(summarise(WIN_ROWS)).splitlines()
+    assert lines[0] == (
+        "| set | error, sswim | error, best other | MNLP, sswim | MNLP, best other | CRPS, sswim "
+        "| CRPS, best other |"
+    )
+    assert (
+        "| ailerons | MSE **2.70** | 2.75 (exact-gp) | **−7.500** | −7.450 (exact-gp) |"
+        in (lines[4])
+    )
+    assert "| creep | – | – | – | – | – | – |" in lines
+    assert lines[-1].startswith("sswim: at least as good")
+
+
+def test_small_errors_keep_their_digits() -> None:
+    assert "**0.00042**" in markdown(summarise([row("bikeshare", "sswim", rmse=0.000421)]))
+
+
+def test_an_unknown_data_set_has_no_published_scores() -> None:
+    summary = summarise([row("boston", "sswim"), row("boston", "ridge", rmse=0.5)])
+    assert "| boston | RMSE | 1.000 | **0.500** | – |" in markdown(summary)
+    assert summary.wins[0].n_cells == 0
+
+
+def test_sets_with_crps_have_a_line_more_and_a_comparison() -> None:
+    lines = markdown(summarise(CRPS_ROWS)).splitlines()
+    shown = [line for line in lines if "CRPS" in line and line.startswith("|")]
+    assert shown == [
+        "| airfoil | CRPS | **0.100** | 0.200 | – | – | – |",
+        "| creep | CRPS | **3.000** | – | – | – | – |",
+        "| ailerons | CRPS, 10⁻⁴ | 5.000 | **4.000** | – | – | – |",
+        "| kin8nm | CRPS | **0.00400** | 0.00500 | – | failed | – |",
+    ]
+    assert lines[-1].endswith(
+        "Compared with every other method here on 3 sets: RMSE best or within 1 % of the best on "
+        "2, MNLP best on 1, CRPS best on 2, coverage of 90 % intervals between 87 and 93 % on 2; "
+        "largest gap to the best RMSE 10.0 % (ailerons)."
+    )
+    table = rich_table(summarise(CRPS_ROWS))
+    assert table.row_count == len(shown) * 4
+
+
+def test_a_terminal_and_markdown_have_the_same_lines() -> None:
+    assert rich_table(summarise(WIN_ROWS)).row_count == 3 * 3
+
+
+def test_sets_with_a_crps_of_the_method_and_of_a_peer_count() -> None:
+    (wins,) = summarise(CRPS_ROWS).wins
+    found = wins.comparison
+    assert found is not None
+    assert (found.near, found.mnlp, found.crps, found.covered, found.n_sets) == (2, 1, 2, 2, 3)
+    assert round(found.gap, 6) == 0.1
+    assert found.gap_set == "ailerons"
+
+
+def test_results_without_crps_have_no_comparison() -> None:
+    assert [wins.comparison for wins in summarise(WIN_ROWS).wins] == [None, None]
+
+
+def test_a_method_that_is_always_best_has_no_gap() -> None:
+    scores = {"a": 0.1, "b": 0.2, "other": 0.01}
+    found = compare("a", ["b"], [SetScores("airfoil", scores, scores, scores, {"a": 0.9})])
+    assert found == Comparison(1, 1, 1, 1, 1, 0.0, "")
+    assert describe_comparison(found).endswith("largest gap to the best RMSE 0.0 %.")
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "error", "mnlp"),
+    [
+        ("airfoil", "RMSE", 0.235, 0.105),
+        ("concrete", "RMSE", 0.301, 0.283),
+        ("elevators", "RMSE", 0.274, 0.116),
+        ("parkinsons", "RMSE", 0.755, 1.191),
+        ("protein", "RMSE", 0.580, 0.882),
+        ("supercond", "RMSE", 0.302, 0.282),
+        ("bikeshare", "RMSE", 0.003, -2.77),
+        ("abalone", "MSE", 4.50, 1.97),
+        ("creep", "MSE", 279.86, 4.21),
+        ("ailerons", "MSE", 2.80e-8, -7.45),
+    ],
+)
+def test_the_best_published(name: str, metric: str, error: float, mnlp: float) -> None:
+    for wanted, value in ((metric, error), ("MNLP", mnlp)):
+        best = best_published(name, wanted)
+        assert best is not None
+        assert best.value == value
+
+
+def test_published_scores_are_of_the_named_sets() -> None:
+    assert {score.set for score in published()} >= set(SETS[:10])
+    assert len({(s.set, s.method, s.metric) for s in published()}) == len(published()) == 196
+    assert {score.method for score in published()} == set(LABELS.values())
+    assert best_published("boston", "RMSE") is None
+
+
+def test_a_published_score() -> None:
+    score = published_score("song", LABELS["dkl"], "MNLP")
+    assert score is not None
+    assert (score.value, score.std) == (4.264, 4.477)
+    assert published_score("song", "GP", "MNLP") is None
