@@ -3,7 +3,7 @@
 If it were learnt jointly with the warps by the evidence, input-dependent noise would reinforce
 itself: rows that the warps fit well get less noise, hence more weight, and are fitted better still,
 at the cost of the error elsewhere. So the mean is learnt first, under constant noise. Then, for
-some rounds,
+some rounds, the noise field η of σ²(x) = σ²·exp η(x) is fitted to the residuals:
 
     η maximises Σ log N(z; μ, v + σ²·exp η(x)) + log prior,
 
@@ -12,8 +12,6 @@ regression is conditioned again with rows weighted by exp(−τη). Weights that
 (τ = 1) are best if the model is right; if it is not, the regression neglects noisy regions more
 than it should. So τ is the largest of a few values, at most a half, under which the leave-one-out
 error of the targets, predicted by all members together, is no worse than under constant noise.
-
-Fitting the noise field η of σ²(x) = σ²·exp η(x) to given residuals.
 """
 
 from __future__ import annotations

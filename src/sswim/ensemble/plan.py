@@ -1,14 +1,11 @@
-"""The plan of a fit: which members to train, and how.
-
-The ingredients and the sizes of the default ensemble, chosen from the data alone.
+"""The recipe and the plan of the default ensemble: its ingredients and sizes.
 
 The default is an ensemble of a few kinds of members. Some predict by features, from sums over all
 rows, and some by neighbours, from the nearest rows. They differ in what is unsettled or depends on
 the data: the number of warps, the kernel, and whether inputs are used as they are or as normal
-scores. Each member leaves some rows out while its hyper-parameters are learnt, and the weight of
-its kind is learnt from its predictions of these rows (see :mod:`sswim.ensemble.stacking`).
-
-A kind of members after a fit: its weight, its members and their steps.
+scores. Sizes are chosen from the data alone. Each member leaves some rows out while its
+hyper-parameters are learnt, and the weight of its kind is learnt from its predictions of these rows
+(see :mod:`sswim.ensemble.stacking`).
 """
 
 from __future__ import annotations

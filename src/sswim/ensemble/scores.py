@@ -1,9 +1,8 @@
-"""The continuous ranked probability score (CRPS) of predictive densities.
+"""Scores of predictions: the two metrics of the paper, and the CRPS.
 
-CRPS = ∫ (F(t) − 1{t ≥ y})² dt with the distribution function F. It has the unit of y, and is the
-absolute error of a prediction without uncertainty.
-
-The two metrics of the paper: root mean square error and mean negative log probability.
+The metrics are the root mean square error and the mean negative log probability. The continuous
+ranked probability score is CRPS = ∫ (F(t) − 1{t ≥ y})² dt with the distribution function F. It has
+the unit of y, and is the absolute error of a prediction without uncertainty.
 """
 
 from __future__ import annotations

@@ -12,10 +12,7 @@ means are far off at times, which their densities need not show.
 Then kinds that do not pay are pruned: the one whose loss costs least is taken away, again and
 again, until all that is lost would be more than a small part of a nat per row.
 
-One input-dependent noise for all members of an ensemble, learnt from held-out rows.
-
-With the kinds' out-of-fold predictions of :mod:`sswim.ensemble.stacking`, their weights w and
-corrections a and c,
+Last, one input-dependent noise is learnt for all members:
 
     η maximises Σ log Σ_k w_k p(z_k; μ_k, e^{a_k}v_k + e^{c_k + η(x)}σ_k²) T_k'(y) + log prior.
 

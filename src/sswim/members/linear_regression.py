@@ -1,4 +1,4 @@
-"""Bayesian linear regression on features: posterior, evidence, leave-one-out.
+"""Bayesian linear regression on features: predictions, posterior, evidence, leave-one-out.
 
 The weights have the prior N(0, s²I), the features are Φ ∈ R^{N×F}, the targets z = T(y) ∈ R^{N×T},
 and the noise has variance σ²/w(x), with w = 1 if it is constant. A row may count c times, and
@@ -9,16 +9,10 @@ everything below follows from
     A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz.
 
 The regression depends on the data only through sums over rows, the ``Statistics``. These are
-accumulated and factorised in float64, whatever the precision of the features.
+accumulated and factorised in float64, whatever the precision of the features. The part of the log
+evidence with a matrix factorisation has a closed-form gradient.
 
 All tensors may have axes *B of members in front; rows without these axes are shared by all members.
-
-Gaussian and Student-t predictions of targets.
-
-The part of the log evidence with a matrix factorisation, and its closed-form gradient.
-
-The notation is that of :mod:`sswim.members.linear_regression`. All tensors may have axes *B of
-members in front.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Checks of a model's parameters: of a file before they are used, and after training.
+"""The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
 
-The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
-
-Batches: members of the same architecture as one model, trained by the same tensor operations.
+Members of the same architecture may be one model, a batch, trained by the same tensor operations.
+Parameters are checked before those of a file are used, and after training.
 """
 
 from __future__ import annotations

@@ -1,5 +1,14 @@
 """Training by neighbours: Adam on mini-batches of rows, given their neighbours.
 
+The objective is the density of rows given their neighbours. Every row is predicted without itself,
+so this is a leave-one-out criterion, and an unbiased estimate of it from a few rows costs the same
+however many there are.
+
+Neighbours are looked up for a whole pool of rows at once, and again for the next pool, because the
+warped space moves. A map or a series may have gaps, and hyper-parameters that have seen only the
+nearest rows know nothing of larger distances. So, with few inputs, some rows find their neighbours
+in a random choice of few rows, as if there were a gap around them.
+
 The steps of the warps are less than half of those of length-scales, signal and noise, and gradients
 are clipped: the density of a few rows in a steep part of a map has a gradient that would throw the
 warps away. On a map, where each row says little about the warps, they are shorter still.
@@ -7,22 +16,6 @@ warps away. On a map, where each row says little about the warps, they are short
 Before every pool, and at the end, the objective of the same few rows is compared with the best so
 far. If it is much worse, or a step fails, training goes back to the best parameters, with shorter
 steps.
-
-The objective of training by neighbours: the density of rows given their neighbours.
-
-Every row is predicted without itself, so this is a leave-one-out criterion, and an unbiased
-estimate of it from a few rows costs the same however many there are.
-
-Pools: rows drawn for the next steps of training, with their neighbours.
-
-Neighbours are looked up for a whole pool at once, and again for the next one, because the warped
-space moves.
-
-A map or a series may have gaps, and hyper-parameters that have seen only the nearest rows know
-nothing of larger distances. So, with few inputs, some rows find their neighbours in a random choice
-of few rows, as if there were a gap around them.
-
-The saved state of a training by neighbours, checked.
 """
 
 from __future__ import annotations

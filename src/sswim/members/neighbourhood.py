@@ -1,24 +1,8 @@
-"""Neighbourhoods: rows with their neighbours, and the density of each row given its neighbours.
+"""Neighbourhoods: the neighbours of points, and the density of a row given its neighbours.
 
-The notation is that of :mod:`sswim.members.neighbourhood`. The targets of a neighbourhood have a
-constant mean b, which is estimated, and an amplitude s² of its own with the inverse-gamma prior of
-ν degrees of freedom around the global s²:
-
-    b = zᵀK_N⁻¹1 / 1ᵀK_N⁻¹1,    q = (z − b)ᵀK_N⁻¹(z − b),    ŝ² = (νs² + q)/(ν + m − 1).
-
-Given its neighbours, z(x) is Student-t with ν + m − 1 degrees of freedom, and in units of l it
-deviates from its mean by a − b·o, with the squared scale ŝ²(1 + o²/1ᵀK_N⁻¹1).
-
-The neighbours of a point: the nearest rows, and on a map far ones as well.
-
-A map or a series may have gaps. In a gap the nearest of all rows lie together at one edge of it;
-those of a thinned set lie on all sides. So, with few inputs, half of the neighbours of a point are
-the nearest of all rows, and half the nearest of one row in 64. With more inputs all are the
-nearest of all rows.
-
-Rows as predictions by neighbours use them.
-
-The local solution: rows given their neighbours, with closed-form gradients.
+With few inputs, half of the neighbours of a point are the nearest of all rows, and half the nearest
+of one row in 64. A map or a series may have gaps: in a gap the nearest of all rows lie together at
+one edge of it; those of a thinned set lie on all sides. With more inputs all are the nearest rows.
 
 A row x and its m neighbours N have targets z and the covariance s²K, with noise on the diagonal:
 
@@ -37,14 +21,19 @@ With α = K_N⁻¹z and β = K_N⁻¹1 (and zero at x), their differentials are
 so the gradient of any function of them with respect to K is VCVᵀ, with V = (p, α, β) and a 3 × 3
 matrix C. No inverse is formed.
 
-Predictions of points from their neighbours, in the notation of :mod:`~.local_solve`.
+The targets of a neighbourhood have a constant mean b, which is estimated, and an amplitude s² of
+its own with the inverse-gamma prior of ν degrees of freedom around the global s²:
 
-With the kriging weights w = K_N⁻¹k + β(1 − 1ᵀK_N⁻¹k)/1ᵀK_N⁻¹1, which add up to one,
+    b = zᵀK_N⁻¹1 / 1ᵀK_N⁻¹1,    q = (z − b)ᵀK_N⁻¹(z − b),    ŝ² = (νs² + q)/(ν + m − 1).
+
+Given its neighbours, z(x) is Student-t with ν + m − 1 degrees of freedom, and in units of l it
+deviates from its mean by a − b·o, with the squared scale ŝ²(1 + o²/1ᵀK_N⁻¹1). In predictions, with
+the kriging weights w = K_N⁻¹k + β(1 − 1ᵀK_N⁻¹k)/1ᵀK_N⁻¹1, which add up to one,
 
     mean wᵀz,    latent variance ŝ²(1 − kᵀK_N⁻¹k + (1 − 1ᵀK_N⁻¹k)²/1ᵀK_N⁻¹1).
 
-The amplitude ŝ² is that of the first few neighbours. Their factor and their whitened targets are
-the leading parts of those of all neighbours, so it costs nothing more.
+The amplitude ŝ² is then that of the first few neighbours. Their factor and their whitened targets
+are the leading parts of those of all neighbours, so it costs nothing more.
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ If several processes each have some of the rows, they add up their S after the f
 ∂evidence/∂f after the second: the same two passes and the same gradient.
 
 The objective of a batch has one value per member. Members share no parameter, so the gradient of
-the sum is the gradient of each.
-
-Numbers of rows per chunk, and of members per batch, while training.
+the sum is the gradient of each. How many rows a chunk has, and how many members a batch, is limited
+by the memory of their features.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Sufficient statistics of the regression: the sums over rows that it depends on.
 
-The notation is that of :mod:`sswim.members.linear_regression`.
-
-The products ΦᵀWΦ and ΦᵀWz over many rows, with gradients of their own.
-
-Training spends most of its time here. All tensors may have axes *B of members in front.
+The notation is that of :mod:`sswim.members.linear_regression`. The products ΦᵀWΦ and ΦᵀWz over many
+rows, in which training spends most of its time, have gradients of their own. All tensors may have
+axes *B of members in front.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
-"""Training: an optimiser on the exact gradient of the objective over all rows.
+"""Training on the exact gradient of the objective over all rows, by Adam.
 
-Settings of the optimisers.
+The first steps may use few of the rows, and the last steps all of them: far from the optimum the
+gradient of a few rows points the same way as that of all rows, at a fraction of the cost. On a GPU
+the steps are recorded once as a CUDA graph and replayed with one launch each.
 
-A schedule of rows: the first steps use few rows, the last steps all of them.
-
-Far from the optimum the gradient of a few rows points the same way as that of all rows, at a
-fraction of the cost.
-
-Training steps on a GPU, recorded once as a CUDA graph and replayed with one launch.
-
-One training: it evaluates the objective and keeps histories and best parameters.
-
-The loop of Adam over the steps of a training.
+Every member of a batch has its own history, and ends with the parameters of its best step.
 """
 
 from __future__ import annotations
