@@ -181,15 +181,15 @@ def pruned_weights(
         tried = []
         for kind in kept:
             rest = [other for other in kept if other != kind]
-            found = _weigh(densities[rest], errors[rest], share, weights[rest])
-            value = _merit(densities[rest], errors[rest], share, found.log()).item()
-            tried.append((value, rest, found))
-        best, rest, found = max(tried, key=lambda each: each[0])
+            refitted = _weigh(densities[rest], errors[rest], share, weights[rest])
+            value = _merit(densities[rest], errors[rest], share, refitted.log()).item()
+            tried.append((value, rest, refitted))
+        best, rest, refitted = max(tried, key=lambda trial: trial[0])
         if best < whole - loss:
             break
         kept = rest
         weights = torch.zeros_like(weights)
-        weights[kept] = found
+        weights[kept] = refitted
     return weights
 
 
@@ -202,11 +202,11 @@ def _without_mean(
 ) -> Float64[Tensor, " K"]:
     """Return the weights without the kind that predicts the mean, if the error is smaller so."""
     rest = [number for number in range(len(weights)) if number != mean_kind]
-    found = torch.zeros_like(weights)
-    found[rest] = _weigh(densities[rest], errors[rest], share, weights[rest])
-    mixed = [torch.einsum("k,knt->nt", each, errors).square() for each in (found, weights)]
+    kept = torch.zeros_like(weights)
+    kept[rest] = _weigh(densities[rest], errors[rest], share, weights[rest])
+    mixed = [torch.einsum("k,knt->nt", parts, errors).square() for parts in (kept, weights)]
     without, whole = (float((share @ squares).sum()) for squares in mixed)
-    return found if without <= whole else weights
+    return kept if without <= whole else weights
 
 
 def _weigh(

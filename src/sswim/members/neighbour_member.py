@@ -233,8 +233,8 @@ class NeighbourMember(Member):
             gone = gone | last
         indices = torch.where(gone, -1, indices)
         ratio = torch.where(gone, 1.0, total / rest)
-        found = self._locally(_Query(at.mean, at.variance, indices, ratio))
-        return self._as_prediction(found, rows.inputs)
+        local = self._locally(_Query(at.mean, at.variance, indices, ratio))
+        return self._as_prediction(local, rows.inputs)
 
     @torch.no_grad()
     def covariance(self, inputs: Measure) -> Float64[Tensor, "T N N"]:
@@ -245,9 +245,9 @@ class NeighbourMember(Member):
         prediction = self.predict(inputs)
         # Inputs are uncertain independently of each other, which changes only the diagonal.
         query = self._query(replace(inputs, input_variance=None))
-        found = self._locally(query, weights=True)
-        kriging = _kriging(query, found)
-        scale = (self._latent_amplitude(found) * _inflation(found.degrees)).sqrt()
+        local = self._locally(query, weights=True)
+        kriging = _kriging(query, local)
+        scale = (self._latent_amplitude(local) * _inflation(local.degrees)).sqrt()
         covariance = joint_covariance(self.known, kriging, self.kernel)
         covariance = covariance * (scale.mT[:, :, None] * scale.mT[:, None, :])
         covariance.diagonal(dim1=-2, dim2=-1).copy_(prediction.latent_variance.mT)
@@ -262,13 +262,13 @@ class NeighbourMember(Member):
         flat = Measure(points.mean.flatten(0, 1))
         query = self._query(flat)
         alone = sets[1] == 1
-        found = self._locally(query, weights=not alone)
-        predicted = self._as_prediction(found, flat).map(lambda each: each.unflatten(0, sets))
+        local = self._locally(query, weights=not alone)
+        predicted = self._as_prediction(local, flat).map(lambda tensor: tensor.unflatten(0, sets))
         covariance = predicted.latent_variance.mT[..., None]  # (B, T, q, 1)
         if not alone:
-            scale = (self._latent_amplitude(found) * _inflation(found.degrees)).sqrt()
+            scale = (self._latent_amplitude(local) * _inflation(local.degrees)).sqrt()
             scale = scale.unflatten(0, sets).mT
-            krigings = _kriging(query, found).map(lambda each: each.unflatten(0, sets))
+            krigings = _kriging(query, local).map(lambda tensor: tensor.unflatten(0, sets))
             joint = set_covariance(self.known, krigings, self.kernel)
             joint = joint * (scale[..., :, None] * scale[..., None, :])
             same = torch.eye(sets[1], dtype=torch.bool, device=joint.device)
@@ -298,13 +298,13 @@ class NeighbourMember(Member):
         self, draws: PriorDraws, generator: torch.Generator | None, inputs: Measure
     ) -> Float64[Tensor, "n N T"]:
         query = self._query(inputs)
-        found = self._locally(query, weights=True)
-        errors = draws.errors(self.known, _kriging(query, found))  # (n, N, T)
-        scale = draws.scales(found.degrees) * self._latent_amplitude(found).sqrt()
-        values = found.mean + scale * errors
+        local = self._locally(query, weights=True)
+        errors = draws.errors(self.known, _kriging(query, local))  # (n, N, T)
+        scale = draws.scales(local.degrees) * self._latent_amplitude(local).sqrt()
+        values = local.mean + scale * errors
         if generator is None:
             return values
-        noise = self._noise(found, inputs) * _inflation(found.degrees)
+        noise = self._noise(local, inputs) * _inflation(local.degrees)
         normal = torch.randn(values.shape, generator=generator, dtype=torch.float64)
         return values + noise.sqrt() * normal.to(values.device)
 
@@ -346,25 +346,25 @@ class NeighbourMember(Member):
             return function(query)
         return concatenate(map_in_threads(function, list(chunks(query, size))))
 
-    def _as_prediction(self, found: LocalPrediction, inputs: Measure) -> Prediction:
-        inflation = _inflation(found.degrees)
-        latent = self._latent_amplitude(found) * found.unit_variance * inflation
-        observation = latent + self._noise(found, inputs) * inflation
+    def _as_prediction(self, local: LocalPrediction, inputs: Measure) -> Prediction:
+        inflation = _inflation(local.degrees)
+        latent = self._latent_amplitude(local) * local.unit_variance * inflation
+        observation = latent + self._noise(local, inputs) * inflation
         return Prediction(
-            found.mean, latent, observation, None if self.degrees is None else found.degrees
+            local.mean, latent, observation, None if self.degrees is None else local.degrees
         )
 
-    def _latent_amplitude(self, found: LocalPrediction) -> Float64[Tensor, "N T"]:
+    def _latent_amplitude(self, local: LocalPrediction) -> Float64[Tensor, "N T"]:
         """Return e^a·ŝ²."""
-        return found.amplitude * self.latent_correction.exp()
+        return local.amplitude * self.latent_correction.exp()
 
-    def _noise(self, found: LocalPrediction, inputs: Measure) -> Float64[Tensor, "N T"]:
+    def _noise(self, local: LocalPrediction, inputs: Measure) -> Float64[Tensor, "N T"]:
         """Return the squared scale of the noise, in proportion to the local amplitude."""
-        noise = found.amplitude * (self.noise / self.signal * self.noise_correction.exp())
+        noise = local.amplitude * (self.noise / self.signal * self.noise_correction.exp())
         precision = log_precision(self.factors, inputs)
         if precision is not None:
             noise = noise * (-precision).exp()
-        return noise + self._rounding(found.mean) if self._is_rounded else noise
+        return noise + self._rounding(local.mean) if self._is_rounded else noise
 
     def _rounding(self, mean: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
         """Return the variance of z that comes from the rounding of targets."""
@@ -394,14 +394,14 @@ class NeighbourMember(Member):
         around = inputs.mean[:, None] + nodes @ root
         exact = Measure(around.flatten(0, 1))
         every = self._as_prediction(self._locally(self._query(exact)), exact)
-        each = every.map(lambda tensor: tensor.unflatten(0, (len(inputs.mean), -1)))
-        mean = each.mean.mean(1)
-        between = (each.mean - mean[:, None]).square().mean(1)
+        at_nodes = every.map(lambda tensor: tensor.unflatten(0, (len(inputs.mean), -1)))
+        mean = at_nodes.mean.mean(1)
+        between = (at_nodes.mean - mean[:, None]).square().mean(1)
         return Prediction(
             mean,
-            each.latent_variance.mean(1) + between,
-            each.observation_variance.mean(1) + between,
-            None if each.degrees is None else each.degrees[:, 0],
+            at_nodes.latent_variance.mean(1) + between,
+            at_nodes.observation_variance.mean(1) + between,
+            None if at_nodes.degrees is None else at_nodes.degrees[:, 0],
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -425,9 +425,9 @@ def _predict_query(
     )
 
 
-def _kriging(query: _Query, found: LocalPrediction) -> Kriging:
-    assert found.weights is not None
-    return Kriging(query.points, query.indices, found.weights, query.variance)
+def _kriging(query: _Query, local: LocalPrediction) -> Kriging:
+    assert local.weights is not None
+    return Kriging(query.points, query.indices, local.weights, query.variance)
 
 
 def _inflation(degrees: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:

@@ -228,8 +228,8 @@ class PoolSource:
             self.processes,
         )
         points = self._points(factors, own)
-        found = index.neighbours(points, min(wanted + 1 + EXTRA, n_candidates))
-        return _without_copies(self.rows, own, candidates, found, wanted)
+        nearest = index.neighbours(points, min(wanted + 1 + EXTRA, n_candidates))
+        return _without_copies(self.rows, own, candidates, nearest, wanted)
 
     def _points(self, factors: Factors, numbers: Int64[Tensor, " n"]) -> Float64[Tensor, "n D"]:
         inputs = self.rows.inputs.map(lambda tensor: tensor[numbers])
@@ -259,12 +259,12 @@ def _without_copies(
     rows: Rows,
     own: Int64[Tensor, " P"],
     candidates: Int64[Tensor, " C"],
-    found: Int64[Tensor, "P k"],
+    nearest: Int64[Tensor, "P k"],
     wanted: int,
 ) -> Pool:
     """Return the first neighbours that are not the row itself, nor copies of its inputs."""
-    present = found >= 0
-    neighbours = candidates[found.clamp(min=0)]
+    present = nearest >= 0
+    neighbours = candidates[nearest.clamp(min=0)]
     inputs = rows.inputs.mean
     present &= (inputs[neighbours] != inputs[own][:, None]).any(-1)
     order = (~present).to(torch.int8).argsort(dim=1, stable=True)[:, :wanted]

@@ -441,16 +441,16 @@ def predict_locally(
     centred = of_targets - constant[..., None] * of_ones
     mean = constant + (centred * of_point).sum(-1)
     unit_variance = 1 - of_point.square().sum(-1) + missing.square() / mass
-    found = None
+    kriging_weights = None
     if weights:
         side = of_point + (missing / mass)[..., None] * of_ones
-        found = torch.linalg.solve_triangular(factor.mT, side[..., None], upper=True)[..., 0]
-        found = found * present[:, None]
+        solved = torch.linalg.solve_triangular(factor.mT, side[..., None], upper=True)[..., 0]
+        kriging_weights = solved * present[:, None]
     first = slice(N_AMPLITUDE * (2 if points.shape[1] <= MAP_INPUTS else 1))
     amplitude, total = _amplitude(
         of_targets[..., first], of_ones[..., first], present[:, first], signal, degrees
     )
-    return LocalPrediction(mean, unit_variance.clamp(min=0), amplitude, total, found)
+    return LocalPrediction(mean, unit_variance.clamp(min=0), amplitude, total, kriging_weights)
 
 
 def _amplitude(

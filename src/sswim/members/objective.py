@@ -97,8 +97,8 @@ def members_together(
     """
     if inputs.mean.device.type != "cpu":
         return n_members
-    each = n_rows * graph_bytes_per_row(architecture, inputs)
-    return max(1, min(n_members, CPU_BATCH_BYTES // each))
+    member_bytes = n_rows * graph_bytes_per_row(architecture, inputs)
+    return max(1, min(n_members, CPU_BATCH_BYTES // member_bytes))
 
 
 def chunk_size(architecture: Architecture, rows: Rows, n_members: int) -> int:

@@ -82,12 +82,12 @@ class PriorDraws(Record):
     def scales(self, degrees: Float64[Tensor, "Q T"]) -> Float64[Tensor, "n Q T"]:
         """Return r = √(ν/χ²_ν) of every draw; one where the degrees are infinite."""
         distinct, group = degrees.unique(return_inverse=True)
-        found = torch.ones(len(self.level), len(distinct), dtype=torch.float64)
+        ratios = torch.ones(len(self.level), len(distinct), dtype=torch.float64)
         for number, value in enumerate(distinct.tolist()):
             if value < torch.inf:
                 squared = 2 * special.gammaincinv(value / 2, self.level.cpu().numpy())
-                found[:, number] = (value / torch.as_tensor(squared)).sqrt()
-        return found.to(degrees.device)[:, group]
+                ratios[:, number] = (value / torch.as_tensor(squared)).sqrt()
+        return ratios.to(degrees.device)[:, group]
 
 
 def draw_prior(

@@ -106,7 +106,7 @@ def screen(rows: Rows, kernel: Kernel, generator: torch.Generator) -> StartingPo
 
 def choose(tried: Sequence[Candidate], usual: Candidate) -> Candidate:
     """Return the candidate with the greatest evidence if it is certainly better than the usual."""
-    best = min(tried, key=lambda each: each.value)
+    best = min(tried, key=lambda point: point.value)
     gain = best.density - usual.density
     error = gain.std(correction=0) / math.sqrt(len(gain))
     return best if gain.mean() > CERTAINTY * error else usual

@@ -57,8 +57,8 @@ def supervised_directions(
     except FactorisationError:
         return principal_directions(inputs, n_directions, generator)
     seen = inputs @ root.mT
-    found = principal_directions(seen, seen.shape[1], generator) @ root
-    return with_random_directions(found, n_directions, generator)
+    directions = principal_directions(seen, seen.shape[1], generator) @ root
+    return with_random_directions(directions, n_directions, generator)
 
 
 def _distinct(rows: Rows, generator: torch.Generator) -> Rows:
@@ -74,10 +74,10 @@ def _distinct(rows: Rows, generator: torch.Generator) -> Rows:
     total = weight.new_zeros(len(inputs)).index_add_(0, group, weight)
     sums = targets.new_zeros(len(inputs), targets.shape[1])
     means = sums.index_add_(0, group, weight[:, None] * targets) / total[:, None]
-    found = Rows(Measure(inputs), means, total / total.mean())
-    if len(found) > MAX_ROWS:
-        return found.take(torch.randperm(len(found), generator=generator)[:MAX_ROWS])
-    return found
+    distinct = Rows(Measure(inputs), means, total / total.mean())
+    if len(distinct) > MAX_ROWS:
+        return distinct.take(torch.randperm(len(distinct), generator=generator)[:MAX_ROWS])
+    return distinct
 
 
 def _metric_root(rows: Rows, generator: torch.Generator) -> Float64[Tensor, "D D"]:

@@ -111,7 +111,7 @@ class RecordedStep:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph), deferred_failures() as failures:
             result = function().flatten()
-            failed = torch.stack([each.any() for each in failures]).any()
+            failed = torch.stack([flags.any() for flags in failures]).any()
             self.result = torch.cat((failed.to(result.dtype)[None], result))
         self.gradients = [parameter.grad for parameter in parameters]
 
@@ -298,9 +298,9 @@ class TrainingRun:
         }
         parts = best.split(self._sizes(), dim=1)
         named = zip(self.model.named_parameters(), parts, strict=True)
-        best_state = {name: part.reshape(each.shape) for (name, each), part in named}
-        for each in (state, state | best_state):
-            check_parameters(each, self.model)
+        best_state = {name: part.reshape(tensor.shape) for (name, tensor), part in named}
+        for stored in (state, state | best_state):
+            check_parameters(stored, self.model)
         run = from_json(RunContent, saved.content["run"], "the run")
         if len(run.members) != len(self.members):
             raise ValueError(f"{len(run.members)} members in place of {len(self.members)}")
