@@ -16,14 +16,18 @@ from sswim.base.record import concatenate
 from sswim.ensemble import fit as cross_fitting
 from sswim.ensemble.fit import NoiseStart, combine_kinds
 from sswim.ensemble.stacking import Stacking, learn_stacking
-from sswim.members import WAYS, condition
+from sswim.members import (
+    SSWIM,
+    WAYS,
+    LeftOut,
+    NeighbourMember,
+    OutOfFold,
+    Step,
+    Training,
+    condition,
+)
 from sswim.members.density import Density
-from sswim.members.history import Step, Training
 from sswim.members.kinds import TrainedKind, draw_folds
-from sswim.members.left_out import OutOfFold
-from sswim.members.member import LeftOut
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows import Rows, no_scaling
 
 

@@ -14,7 +14,8 @@ from builders.estimators import (
 from scipy import stats
 
 from sswim import load
-from sswim.ensemble.plan import KINDS, Recipe
+from sswim.ensemble import Recipe
+from sswim.ensemble.plan import KINDS
 from sswim.estimator import BaseRegressor, make_estimator
 
 Array = np.ndarray[Any, Any]

@@ -12,15 +12,12 @@ from scipy.stats import multivariate_normal
 
 from sswim.base import record as record_module
 from sswim.base.record import Record, map_chunks
+from sswim.ensemble import Ensemble, make_ensemble
 from sswim.ensemble import ensemble as ensemble_module
-from sswim.ensemble.ensemble import Ensemble, make_ensemble
 from sswim.ensemble.mixture import equal_weights
-from sswim.members import condition
+from sswim.members import SSWIM, FeatureMember, NeighbourMember, condition
 from sswim.members import feature_member as feature_module
 from sswim.members import member as predictor_module
-from sswim.members.feature_member import FeatureMember
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.observations import log_precision, row_features
 from sswim.rows import Measure, Rows, as_rows, learn_scaling
 

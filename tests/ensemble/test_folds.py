@@ -5,15 +5,8 @@ import torch
 from builders.models import small_rows
 
 from sswim.members import kinds as folds_module
-from sswim.members.kinds import (
-    FEW_ROWS,
-    MIN_ROWS,
-    PARTS,
-    PARTS_OF_FEW,
-    draw_folds,
-    leave_out,
-    outside,
-)
+from sswim.members import outside
+from sswim.members.kinds import FEW_ROWS, MIN_ROWS, PARTS, PARTS_OF_FEW, draw_folds, leave_out
 from sswim.rows import Rows, as_rows
 
 

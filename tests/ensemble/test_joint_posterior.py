@@ -9,12 +9,9 @@ import torch
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 from torch import Tensor
 
+from sswim.ensemble import Ensemble, JointPosterior
 from sswim.ensemble import ensemble as ensemble_module
-from sswim.ensemble.ensemble import Ensemble
-from sswim.ensemble.joint_posterior import JointPosterior
-from sswim.members import pathwise
-from sswim.members.feature_member import FeatureMember
-from sswim.members.neighbour_member import NeighbourMember
+from sswim.members import FeatureMember, NeighbourMember, pathwise
 from sswim.members.observations import row_features
 from sswim.rows import Measure, Rows
 

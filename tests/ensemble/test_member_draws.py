@@ -11,10 +11,9 @@ from builders.training import kind_of, training_rows
 
 from sswim.distributed.processes import Processes
 from sswim.ensemble.fit import draw_members
-from sswim.members.kinds import START_SAMPLE_ROWS, Kind, Plan, Precision, start_sample
+from sswim.members import EVIDENCE, MAP, Adam, Kind, Plan
+from sswim.members.kinds import START_SAMPLE_ROWS, Precision, start_sample
 from sswim.members.neighbour_training import MiniBatches
-from sswim.members.objective import EVIDENCE, MAP
-from sswim.members.training import Adam
 from sswim.rows import Rows, as_rows
 
 

@@ -12,14 +12,10 @@ from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
 
 from sswim.base.validation import draw_generator
-from sswim.ensemble.fit import fit_members
+from sswim.ensemble import fit_members
+from sswim.members import MAP, Adam, Kind, NeighbourMember, Plan, Step, start, train
 from sswim.members.architecture import NoiseName
-from sswim.members.history import Step
-from sswim.members.kinds import Kind, Plan, draw_folds, start_sample
-from sswim.members.neighbour_member import NeighbourMember
-from sswim.members.objective import MAP
-from sswim.members.start import start
-from sswim.members.training import Adam, train
+from sswim.members.kinds import draw_folds, start_sample
 from sswim.rows import Rows, as_rows
 
 

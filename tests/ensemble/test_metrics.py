@@ -4,8 +4,8 @@ import pytest
 import torch
 from builders.models import normal
 
-from sswim.ensemble.scores import mnlp, rmse
-from sswim.members.linear_regression import Prediction
+from sswim.ensemble import mnlp, rmse
+from sswim.members import Prediction
 
 
 def test_against_the_formulas_of_the_paper(generator: torch.Generator) -> None:

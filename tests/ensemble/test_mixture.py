@@ -7,10 +7,11 @@ import pytest
 import torch
 from builders.models import members_of, normal, random_warp, target_scaling
 
-from sswim.ensemble.mixture import Mixture, equal_weights, mix
+from sswim.ensemble import Mixture
+from sswim.ensemble.mixture import equal_weights, mix
+from sswim.members import Prediction
 from sswim.members import density as density_module
 from sswim.members.density import Density
-from sswim.members.linear_regression import Prediction
 from sswim.warps.output_warp import OutputMap
 
 UNIT = target_scaling([0.0, 0.0], [1.0, 1.0])

@@ -4,15 +4,9 @@ import pytest
 import torch
 from builders.models import normal, small_model, small_rows
 
-from sswim.ensemble import noise_learning
-from sswim.ensemble.noise_learning import learn_noise
-from sswim.members import condition
-from sswim.members.architecture import Architecture
+from sswim.ensemble import learn_noise, noise_learning
+from sswim.members import MAP, SSWIM, Adam, Architecture, condition, start, train
 from sswim.members.density import Density
-from sswim.members.model import SSWIM
-from sswim.members.objective import MAP
-from sswim.members.start import start
-from sswim.members.training import Adam, train
 from sswim.rows import Rows, as_rows, no_scaling
 from sswim.warps.noise_field import log_noise_ratio
 

@@ -12,13 +12,16 @@ from torch import Tensor
 
 from sswim.base import record
 from sswim.ensemble.noise_learning import start_noise_field, with_noise_field
-from sswim.members import condition
+from sswim.members import (
+    SSWIM,
+    Correction,
+    FeatureMember,
+    NeighbourMember,
+    OutOfFold,
+    Prediction,
+    condition,
+)
 from sswim.members.density import Density
-from sswim.members.feature_member import FeatureMember
-from sswim.members.left_out import Correction, OutOfFold
-from sswim.members.linear_regression import Prediction
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows import Rows, no_scaling
 from sswim.warps.noise_field import log_noise_ratio
 

@@ -8,7 +8,7 @@ from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
 
 from sswim.base import record
-from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
+from sswim.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.mixture import equal_weights
 from sswim.members import condition
 from sswim.members.member import join_rows

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from sswim.ensemble.plan import KINDS, Recipe, choose_size, make_plan
-from sswim.members.kinds import Kind
+from sswim.ensemble import Recipe, choose_size, make_plan
+from sswim.ensemble.plan import KINDS
+from sswim.members import Adam, Kind
 from sswim.members.neighbour_training import MiniBatches
-from sswim.members.training import Adam
 
 
 def kinds_of(recipe: Recipe, n_rows: int = 1000) -> dict[str, Kind]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from sswim.ensemble.plan import Recipe, choose_size
+from sswim.ensemble import Recipe, choose_size
 from sswim.files.records import from_json, to_json
 from sswim.members.kinds import FEW_ROWS
 

@@ -11,7 +11,7 @@ from sswim.ensemble.stacking import (
     learn_shared_noise,
     mixture_log_density,
 )
-from sswim.members.left_out import OutOfFold
+from sswim.members import OutOfFold
 from sswim.rows import Measure
 from sswim.warps.noise_field import log_noise_ratio
 

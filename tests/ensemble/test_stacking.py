@@ -20,7 +20,7 @@ from sswim.ensemble.stacking import (
     mixture_log_density,
     pruned_weights,
 )
-from sswim.members.left_out import Correction, OutOfFold
+from sswim.members import Correction, OutOfFold
 
 
 def gaussian(residual: Tensor, deviation: float | Tensor) -> OutOfFold:

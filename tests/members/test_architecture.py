@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from builders.models import unchecked
 
-from sswim.members.architecture import Architecture
+from sswim.members import Architecture
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from sswim.estimator import BaseRegressor, make_estimator
-from sswim.members import Step
-from sswim.members.checkpoints import CHECKPOINT, CheckpointError, Checkpoints
+from sswim.members import Checkpoints, Step
+from sswim.members.checkpoints import CHECKPOINT, CheckpointError
 from sswim.rows import ArraySource
 
 SETTINGS: dict[str, Any] = {

@@ -4,7 +4,8 @@ import pytest
 import torch
 from builders.models import small_rows
 
-from sswim.members.architecture import Architecture, NoiseName
+from sswim.members import Architecture
+from sswim.members.architecture import NoiseName
 from sswim.members.objective import (
     CPU_BATCH_BYTES,
     CPU_CHUNK_BYTES,

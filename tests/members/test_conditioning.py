@@ -5,9 +5,7 @@ import torch
 from builders.models import normal, small_rows
 from builders.neighbours import assert_close, neighbour_model
 
-from sswim.members import condition
-from sswim.members.feature_member import FeatureMember
-from sswim.members.neighbour_member import NeighbourMember
+from sswim.members import FeatureMember, NeighbourMember, condition
 from sswim.rows import Measure
 
 

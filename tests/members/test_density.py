@@ -10,8 +10,8 @@ from builders.models import OUTPUT_WARPS, normal, random_warp, target_scaling
 from scipy.special import roots_legendre
 from torch import Tensor
 
+from sswim.members import Prediction
 from sswim.members.density import Density
-from sswim.members.linear_regression import Prediction
 from sswim.warps.output_warp import OutputMap, OutputWarpName
 
 SCALING = target_scaling([-5.0, 0.0, 300.0], [0.1, 1.0, 20.0])

@@ -20,8 +20,8 @@ from builders.distributed_fits import (
 from builders.processes import run_processes
 
 from sswim.distributed.processes import ALONE, Processes
+from sswim.ensemble import Recipe
 from sswim.ensemble import noise_learning as noise_fit
-from sswim.ensemble.plan import Recipe
 from sswim.estimator import make_estimator
 from sswim.rows import IterableSource
 from sswim.rows import summary as surveying

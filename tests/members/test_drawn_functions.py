@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 
-from sswim.members.neighbour_member import NeighbourMember
+from sswim.members import NeighbourMember
 from sswim.rows import Measure, Rows
 
 GAUSSIAN = [

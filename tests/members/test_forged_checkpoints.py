@@ -14,7 +14,8 @@ from builders.forgeries import NONSENSE, changed, forge, forged_tensors, leaves
 
 from sswim.base.cholesky import FactorisationError
 from sswim.estimator import BaseRegressor
-from sswim.members.checkpoints import CHECKPOINT, CheckpointError, Checkpoints
+from sswim.members import Checkpoints
+from sswim.members.checkpoints import CHECKPOINT, CheckpointError
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {"output_warp": "sinh-arcsinh"},

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from sswim.files.records import from_json, to_json
-from sswim.members.history import MemberSteps, Step
+from sswim.members import Step
+from sswim.members.history import MemberSteps
 
 
 @pytest.fixture(autouse=True)

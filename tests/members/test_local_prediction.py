@@ -9,7 +9,7 @@ from builders.neighbours import KERNELS, neighbour_model
 from torch import Tensor
 
 from sswim.kernels.spectrum import Kernel
-from sswim.members.model import SSWIM
+from sswim.members import SSWIM
 from sswim.members.neighbourhood import (
     LocalPrediction,
     NeighbourRows,

@@ -11,10 +11,8 @@ from builders.neighbours import neighbour_model
 from builders.training import kind_of
 
 from sswim.ensemble.trainer import MemberTrainer, deepest_first
-from sswim.members import WAYS
-from sswim.members.history import Step
-from sswim.members.kinds import Batch
-from sswim.members.model import SSWIM, stack_models
+from sswim.members import SSWIM, WAYS, Batch, Step
+from sswim.members.model import stack_models
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.rows import Rows
 

@@ -11,7 +11,7 @@ from builders.neighbours import exact_prediction, neighbour_model, row_of, witho
 from torch import Tensor
 
 from sswim.distributed.processes import Processes
-from sswim.members.model import SSWIM
+from sswim.members import SSWIM
 from sswim.members.neighbour_training import Pool, PoolSource, neighbour_objective
 from sswim.rows import Rows
 

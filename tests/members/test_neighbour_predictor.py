@@ -20,11 +20,9 @@ from builders.neighbours import (
 
 from sswim.base import record as record_module
 from sswim.base.validation import UserError
+from sswim.members import SSWIM, NeighbourMember, Prediction
 from sswim.members import neighbour_member as predictor_module
 from sswim.members import neighbourhood as local_prediction
-from sswim.members.linear_regression import Prediction
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_member import NeighbourMember
 from sswim.rows import Measure, Rows
 
 N_ROWS = 23

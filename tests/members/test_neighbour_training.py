@@ -11,11 +11,7 @@ from builders.neighbours import neighbour_model
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError
-from sswim.members import neighbour_training
-from sswim.members.checkpoints import Checkpoints
-from sswim.members.history import Step, Training
-from sswim.members.model import SSWIM
-from sswim.members.neighbour_member import NeighbourMember
+from sswim.members import SSWIM, Checkpoints, NeighbourMember, Step, Training, neighbour_training
 from sswim.members.neighbour_training import MiniBatches, neighbour_objective, train_by_neighbours
 from sswim.rows import Rows
 

@@ -10,18 +10,9 @@ from builders.models import DENSITIES, gradients, relative_error, small_model, s
 from scipy.stats import multivariate_normal
 
 from sswim.base.record import chunks
-from sswim.members import condition
+from sswim.members import EVIDENCE, LEAVE_ONE_OUT, MAP, SSWIM, Objective, condition
 from sswim.members.architecture import NoiseName
-from sswim.members.model import SSWIM
-from sswim.members.objective import (
-    EVIDENCE,
-    LEAVE_ONE_OUT,
-    MAP,
-    Objective,
-    backward,
-    one_pass,
-    two_passes,
-)
+from sswim.members.objective import backward, one_pass, two_passes
 from sswim.members.observations import log_precision, row_features
 from sswim.rows import Measure, Rows
 from sswim.warps.output_warp import OutputWarpName

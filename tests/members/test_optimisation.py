@@ -8,11 +8,7 @@ from builders.models import SMALL, normal, small_rows
 
 from sswim.base.record import chunks
 from sswim.base.validation import UserError
-from sswim.members.history import Step
-from sswim.members.model import SSWIM
-from sswim.members.objective import MAP
-from sswim.members.start import start
-from sswim.members.training import Adam, train
+from sswim.members import MAP, SSWIM, Adam, Step, start, train
 from sswim.members.training_state import TrainingState
 from sswim.rows import Rows
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sswim.base.cholesky import FactorisationError
-from sswim.members.architecture import Architecture
-from sswim.members.model import SSWIM, check_parameters, require_converged
+from sswim.members import SSWIM, Architecture
+from sswim.members.model import check_parameters, require_converged
 
 MODEL = SSWIM(Architecture(depth=1, n_frequencies=4, n_pseudo=2, inputs="normal-scores"), 2, 1)
 

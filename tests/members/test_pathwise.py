@@ -9,7 +9,7 @@ from builders.models import normal, small_rows
 from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model, row_of
 
 from sswim.kernels.spectrum import Kernel
-from sswim.members.neighbour_member import NeighbourMember
+from sswim.members import NeighbourMember
 from sswim.members.pathwise import BLOCK_ROWS, draw_prior
 from sswim.rows import Measure, Rows
 

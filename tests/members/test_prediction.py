@@ -9,7 +9,7 @@ from builders.models import normal
 from builders.neighbours import spaced
 from scipy.stats import norm, t
 
-from sswim.members.linear_regression import Prediction
+from sswim.members import Prediction
 
 
 def test_log_density_is_that_of_the_observation(generator: torch.Generator) -> None:

@@ -5,11 +5,11 @@ import torch
 from builders.models import SMALL, small_rows
 
 from sswim.base.record import stack_records
+from sswim.members import MAP, Adam, start, train
 from sswim.members import training as growth
 from sswim.members.model import stack_models
-from sswim.members.objective import MAP, one_pass
-from sswim.members.start import start
-from sswim.members.training import Adam, growing, train, train_batch
+from sswim.members.objective import one_pass
+from sswim.members.training import growing, train_batch
 
 
 def test_rows_grow_until_all_are_seen(generator: torch.Generator) -> None:

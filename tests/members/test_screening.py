@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, Normal
 
 from sswim.base.record import concatenate
-from sswim.members.architecture import Architecture
+from sswim.members import Architecture
 from sswim.members.screening import (
     CERTAINTY,
     FEW_ROWS,

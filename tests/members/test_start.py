@@ -8,11 +8,9 @@ import torch
 from builders.models import SMALL, normal, small_model, small_rows
 
 from sswim.kernels.spectrum import Kernel
-from sswim.members import condition
-from sswim.members.architecture import Architecture
+from sswim.members import Architecture, condition, enrich, start
 from sswim.members.model import stack_models
 from sswim.members.observations import row_features, warped_measures
-from sswim.members.start import enrich, start
 from sswim.rows import Measure
 
 

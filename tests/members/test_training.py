@@ -8,12 +8,22 @@ from builders.models import SMALL, small_rows
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.record import stack_records
-from sswim.members import condition
-from sswim.members.history import Step, Training
-from sswim.members.model import SSWIM, stack_models, unstack_models
-from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective, one_pass
-from sswim.members.start import start
-from sswim.members.training import Adam, train, train_batch
+from sswim.members import (
+    EVIDENCE,
+    LEAVE_ONE_OUT,
+    MAP,
+    SSWIM,
+    Adam,
+    Objective,
+    Step,
+    Training,
+    condition,
+    start,
+    train,
+)
+from sswim.members.model import stack_models, unstack_models
+from sswim.members.objective import one_pass
+from sswim.members.training import train_batch
 from sswim.rows import Rows
 
 ADAM = Adam(steps=25)

@@ -8,12 +8,12 @@ from builders.models import SMALL, normal, small_rows
 
 from sswim.base.cholesky import FactorisationError
 from sswim.distributed.processes import ALONE
+from sswim.members import MAP, SSWIM, Adam, start, train
 from sswim.members import training as training_run
 from sswim.members.history import MemberCallback
-from sswim.members.model import SSWIM, stack_models
-from sswim.members.objective import MAP, one_pass
-from sswim.members.start import start
-from sswim.members.training import Adam, StopTraining, TrainingRun, train
+from sswim.members.model import stack_models
+from sswim.members.objective import one_pass
+from sswim.members.training import StopTraining, TrainingRun
 from sswim.rows import Rows
 
 

@@ -9,7 +9,7 @@ from builders.models import normal
 from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
-from sswim.members.checkpoints import Checkpoints
+from sswim.members import Checkpoints
 from sswim.members.training_state import StateStore, TrainingState, load_optimiser, pack_optimiser
 
 
