@@ -14,7 +14,7 @@ from torch import Tensor
 from builders.surrogates import uniform
 from sswim.integrations import botorch
 from sswim.integrations.botorch import SSWIMModel
-from sswim.surrogate.fitting import fit_surrogate
+from sswim.surrogate import fit_surrogate
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 OPTIMUM = torch.tensor([0.3, 0.6], dtype=torch.float64)

@@ -17,7 +17,7 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
 
 from sswim.integrations.botorch import SSWIMModel, avoid_repeats
-from sswim.surrogate.fitting import fit_surrogate
+from sswim.surrogate import fit_surrogate
 
 pytestmark = [
     pytest.mark.cuda,
@@ -42,9 +42,9 @@ def test_surrogates(known: bool, generator: torch.Generator) -> None:
         surrogate = fit_surrogate(inputs.to(device), targets.to(device), own, seed, n_steps=3)
         leaf = points.to(device, copy=True).requires_grad_()
         updated = surrogate.update(new.to(device), values.to(device))
-        moments = surrogate.target_map.moments(*surrogate.joint(leaf, include_noise=True))
-        draws = surrogate.draw_paths(3, seed)(leaf)
-        every = [*moments, *updated.joint(leaf), draws]
+        moments = surrogate.target_map.moments(*surrogate.predict_jointly(leaf, include_noise=True))
+        draws = surrogate.sample(3, seed)(leaf)
+        every = [*moments, *updated.predict_jointly(leaf), draws]
         assert {each.device.type for each in every} == {device.type}
         torch.stack([each.sum() for each in every]).sum().backward()
         assert leaf.grad is not None

@@ -18,7 +18,7 @@ from builders.models import normal
 from builders.surrogates import bent_map, uniform
 
 from sswim.integrations.botorch_posterior import OutputMoments, SSWIMPosterior
-from sswim.surrogate.target_map import LogarithmicMap
+from sswim.surrogate import LogarithmicMap
 
 
 def random_posterior(
@@ -73,16 +73,6 @@ def test_samples_have_the_moments(n_outputs: int, generator: torch.Generator) ->
         assert ((products.mean(0) - covariance).abs() < 5 * products.std(0) / n**0.5).all()
 
 
-def test_samples_are_skewed_where_targets_are(generator: torch.Generator) -> None:
-    posterior = random_posterior(generator, 1)
-    base = normal(generator, 1000, 1).sort(dim=0)[0]
-    samples = posterior.rsample_from_base_samples(torch.Size([1000]), base)
-    assert (samples.diff(dim=0) > 0).all()  # the map increases
-    [output] = posterior._outputs
-    expected = output.mean + output.covariance.sqrt()[..., 0] * base
-    assert torch.allclose(output.target_map.forward(samples[..., 0])[0], expected, atol=1e-8)
-
-
 def test_base_samples_of_one_entry_serve_a_batch(generator: torch.Generator) -> None:
     posterior = random_posterior(generator, 4, 3, n_outputs=2)
     base = normal(generator, 5, 1, 3, 2)
@@ -100,6 +90,9 @@ def test_samplers_are_repeatable(generator: torch.Generator) -> None:
     with torch.random.fork_rng(devices=[]):
         assert posterior.rsample().shape == (1, 2, 3, 1)
         assert posterior.rsample(torch.Size([4, 5])).shape == (4, 5, 2, 3, 1)
+        empty = quick_pair().posterior(uniform(generator, 2, 0, 2))
+        assert empty.mean.shape == (2, 0, 2)
+        assert empty.rsample(torch.Size([3])).shape == (3, 2, 0, 2)
 
 
 def test_equal_points_can_be_sampled() -> None:
@@ -135,13 +128,6 @@ def test_samples_agree_where_the_function_is_known(generator: torch.Generator) -
         torch.Size([64]), normal(generator, 64, 4)
     )
     assert samples[:, -1].std() < 1e-5
-
-
-def test_no_points_have_an_empty_posterior(generator: torch.Generator) -> None:
-    posterior = quick_pair().posterior(uniform(generator, 2, 0, 2))
-    assert posterior.mean.shape == (2, 0, 2)
-    base = normal(generator, 3, 2, 0, 2)
-    assert posterior.rsample_from_base_samples(torch.Size([3]), base).shape == (3, 2, 0, 2)
 
 
 @pytest.mark.parametrize("heavy_tails", [False, True])

@@ -4,13 +4,11 @@
 
 needs no further fit. It works with BoTorch's acquisition functions, with Ax, and with Optuna.
 
-Checks of rows given to a model of BoTorch.
-
-Suggestions of an acquisition function that repeat a point, and what to evaluate instead.
-
 Once a model is sure of its best point, and of everything else, acquisition functions suggest that
 point again and again. If the function has no noise, its value there is known. Then the place that
-is worth a visit is one far from all points so far: the model may be wrong there.
+is worth a visit is one far from all points so far, where the model may be wrong:
+
+    candidates = avoid_repeats(candidates, model, train_X, bounds)
 """
 
 from __future__ import annotations
@@ -34,163 +32,7 @@ from torch.quasirandom import SobolEngine
 
 from sswim.base.validation import RandomState, UserError, draw_generator
 from sswim.integrations.botorch_posterior import OutputMoments, SSWIMPath, SSWIMPosterior
-from sswim.surrogate.fitting import fit_surrogate
-from sswim.surrogate.surrogate import Surrogate
-
-
-def check_training_rows(X: Any, Y: Any, variance: Any) -> None:
-    """Raise unless a model can be fitted to rows; say what is wrong."""
-    check_values(X, Y, variance)
-    for name, tensor in (("train_X", X), ("train_Y", Y)):
-        if tensor.ndim != 2:
-            raise UserError(
-                f"{name} must have two axes, rows and columns. Got the shape "
-                f"{tuple(tensor.shape)}. Make one model for each entry of a batch."
-            )
-    if len(X) != len(Y) or not len(X):
-        raise UserError(
-            f"train_X and train_Y must have the same rows, at least one. Got {len(X)} and {len(Y)}."
-        )
-    if not X.shape[1] or not Y.shape[1]:
-        raise UserError(
-            f"train_X and train_Y must have at least one column. Got {X.shape[1]} and {Y.shape[1]}."
-        )
-    if variance is not None and variance.shape != Y.shape:
-        raise UserError(
-            f"train_Yvar must have the shape of train_Y, {tuple(Y.shape)}. "
-            f"Got {tuple(variance.shape)}."
-        )
-
-
-def check_inputs(X: Tensor, n_inputs: int) -> None:
-    """Raise unless X holds sets of points with as many inputs as the model has."""
-    if X.ndim < 2 or X.shape[-1] != n_inputs:
-        raise UserError(
-            f"X must have two axes or more, the last of {n_inputs} inputs as train_X has. "
-            f"Got the shape {tuple(X.shape)}."
-        )
-
-
-def check_further_rows(X: Tensor, Y: Tensor, variance: Tensor | None, n_outputs: int) -> None:
-    """Raise unless a fitted model can be conditioned on rows."""
-    check_values(X, Y, variance)
-    if Y.shape[-2:] != (X.shape[-2], n_outputs):
-        raise UserError(
-            f"Y must end in the axes ({X.shape[-2]}, {n_outputs}): the rows of X, and the outputs "
-            f"of the model. Got the shape {tuple(Y.shape)}."
-        )
-
-
-def check_size(Y: Tensor) -> None:
-    """Raise unless variances of targets, which are squares, can be represented."""
-    limits = torch.finfo(Y.dtype)
-    differences = Y.amax(0) - Y.amin(0)
-    smallest, largest = limits.tiny**0.5, limits.max**0.5
-    if (Y.abs() > largest).any() or ((differences > 0) & (differences < smallest)).any():
-        raise UserError(
-            f"Values of Y must be at most {largest:.0e} in size and differ by at least "
-            f"{smallest:.0e}, so that {Y.dtype} holds their variances. Got values up to "
-            f"{Y.abs().max().item():.0e}, which differ by {differences.tolist()}. "
-            "Multiply Y by a constant."
-        )
-
-
-def check_values(X: Any, Y: Any, variance: Any) -> None:
-    """Raise unless inputs, targets and variances are tensors of finite numbers."""
-    for name, tensor in (("X", X), ("Y", Y), ("the variance of Y", variance)):
-        if tensor is None:
-            continue
-        if not isinstance(tensor, Tensor):
-            raise UserError(f"{name} must be a tensor of PyTorch. Got {type(tensor).__name__}.")
-        if not tensor.is_floating_point():
-            raise UserError(f"{name} must have floating-point numbers. Got {tensor.dtype}.")
-        bad = int((~tensor.isfinite()).sum())
-        if bad:
-            raise UserError(
-                f"{name} must be finite. Got {bad} values that are NaN or infinite: leave out the "
-                "rows of failed trials, or give these a value worse than all others."
-            )
-    if variance is not None and (variance < 0).any():
-        raise UserError(f"Variances must not be negative. Got {variance.min().item():g}.")
-
-
-NEAR = 1e-5
-"""Distance from another point, in units of the range of an input and in all inputs, below which a
-suggestion is a repeat."""
-
-N_PLACES = 512
-"""Number of Sobol points that replacements are chosen from."""
-
-FAR = 0.5
-"""Least distance of a replacement from all other points, as a fraction of that of the farthest of
-the Sobol points."""
-
-
-@torch.no_grad()
-def avoid_repeats(
-    candidates: Tensor,  # checked below, with a message that says what is wrong
-    model: Model,
-    X: Tensor,
-    bounds: Tensor,
-    seed: int = 0,
-) -> Float[Tensor, "q d"]:
-    """Return candidates without those that repeat a point.
-
-    Each that lies side by side with an evaluated point or an earlier candidate is replaced: of
-    Sobol points that are at least half as far from all of these as the farthest one is, the one
-    with the largest predicted mean; of several outputs, the farthest.
-
-    Args:
-        candidates: Suggestions of an acquisition function, q × d.
-        model: A model of BoTorch, of values to be maximised.
-        X: Evaluated points, and those whose evaluations are pending, n × d.
-        bounds: The lowest and the highest value of each input, 2 × d.
-        seed: Seed of the Sobol points.
-    """
-    _check(candidates, X, bounds)
-    low, width = bounds[0], bounds[1] - bounds[0]
-    width = torch.where(width > 0, width, 1.0)  # an input may be fixed
-    known = (X - low) / width
-    kept = candidates.clone()
-    for number in range(len(candidates)):
-        point = (kept[number] - low) / width
-        if bool(((known - point).abs().amax(-1) < NEAR).any()):
-            kept[number] = _far_place(model, known, bounds, seed + number)
-        known = torch.cat((known, (kept[number, None] - low) / width))
-    return kept
-
-
-def _check(candidates: Tensor, X: Tensor, bounds: Tensor) -> None:
-    """Raise unless points and bounds fit together; say what is wrong."""
-    shapes = [tuple(each.shape) for each in (candidates, X, bounds)]
-    n_inputs = shapes[2][-1]
-    if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
-        raise UserError(
-            "candidates, X and bounds must have two axes and as many inputs as each other, and "
-            f"bounds two rows. Got the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}."
-        )
-    if not all(bool(each.isfinite().all()) for each in (candidates, X, bounds)):
-        raise UserError("candidates, X and bounds must be finite. Got NaN or infinite values.")
-    if (bounds[0] > bounds[1]).any():
-        raise UserError(
-            "The first row of bounds must hold the lowest values, the second the highest. "
-            f"Got {bounds.tolist()}."
-        )
-
-
-def _far_place(
-    model: Model, known: Float[Tensor, "n d"], bounds: Float[Tensor, "2 d"], seed: int
-) -> Float[Tensor, " d"]:
-    """Return the most promising of the Sobol points that are far from known ones."""
-    engine = SobolEngine(bounds.shape[1], scramble=True, seed=seed)
-    places = engine.draw(N_PLACES, dtype=torch.float64).to(bounds)
-    distances = torch.cdist(places, known).amin(-1)
-    inputs = bounds[0] + (bounds[1] - bounds[0]) * places
-    if model.num_outputs > 1:
-        return inputs[distances.argmax()]
-    inputs = inputs[distances >= FAR * distances.max()]
-    return inputs[model.posterior(inputs[:, None, :]).mean.flatten().argmax()]
-
+from sswim.surrogate import Surrogate, fit_surrogate
 
 __all__ = ["SSWIMModel", "avoid_repeats"]
 
@@ -236,8 +78,8 @@ class SSWIMModel(Model):  # type: ignore[misc]
             outcome_transform.train()
             train_Y, train_Yvar = outcome_transform(train_Y, train_Yvar, X=train_X)
             self.outcome_transform = outcome_transform
-        check_values(train_X, train_Y, train_Yvar)
-        check_size(train_Y)
+        _check_values(train_X, train_Y, train_Yvar)
+        _check_size(train_Y)
         inputs, targets = train_X.detach().double(), train_Y.detach().double()
         variance = None if train_Yvar is None else train_Yvar.detach().double()
         generator = draw_generator(random_state)
@@ -288,14 +130,14 @@ class SSWIMModel(Model):  # type: ignore[misc]
                 the transform of the targets.
             posterior_transform: A transform of the posterior.
         """
-        check_inputs(X, self.train_inputs[0].shape[-1])
+        _check_inputs(X, self.train_inputs[0].shape[-1])
         chosen = range(self.num_outputs) if output_indices is None else output_indices
         inputs = self.transform_inputs(X)
         moments = []
         for output in chosen:
             surrogate = self._surrogates[output]
             known = self._known_variance(observation_noise, output)
-            mean, covariance = surrogate.joint(
+            mean, covariance = surrogate.predict_jointly(
                 inputs.double(), include_noise=observation_noise is True, variance=known
             )
             moments.append(OutputMoments(mean, covariance, surrogate.target_map))
@@ -335,8 +177,8 @@ class SSWIMModel(Model):  # type: ignore[misc]
             Y: Targets, (…) × n × m; perhaps several for the same inputs.
             noise: Known variances of the targets' noise, after the transform of the targets.
         """
-        check_inputs(X, self.train_inputs[0].shape[-1])
-        check_further_rows(X, Y, noise, self.num_outputs)
+        _check_inputs(X, self.train_inputs[0].shape[-1])
+        _check_further_rows(X, Y, noise, self.num_outputs)
         inputs = self.transform_inputs(X)
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=inputs)
@@ -378,10 +220,10 @@ class SSWIMModel(Model):  # type: ignore[misc]
             A function of points: of shape (q, d) or (…, 1, q, d) for all n functions, or
             (…, n, q, d) for each. It returns values of shape (…, n, q, m).
         """
-        paths = [surrogate.draw_paths(n, generator) for surrogate in self._surrogates]
+        paths = [surrogate.sample(n, generator) for surrogate in self._surrogates]
 
         def functions(X: Tensor) -> Float[Tensor, "*S q m"]:
-            check_inputs(X, self.train_inputs[0].shape[-1])
+            _check_inputs(X, self.train_inputs[0].shape[-1])
             inputs = self.transform_inputs(X[None] if X.ndim == 2 else X)
             values = torch.stack([path(inputs.double()) for path in paths], dim=-1)
             if hasattr(self, "outcome_transform"):
@@ -415,3 +257,157 @@ def _draw_matheron_paths(model: SSWIMModel, *, sample_shape: torch.Size, **_: An
 
 
 DrawMatheronPaths.register(SSWIMModel)(_draw_matheron_paths)
+
+
+def check_training_rows(X: Any, Y: Any, variance: Any) -> None:
+    """Raise unless a model can be fitted to rows; say what is wrong."""
+    _check_values(X, Y, variance)
+    for name, tensor in (("train_X", X), ("train_Y", Y)):
+        if tensor.ndim != 2:
+            raise UserError(
+                f"{name} must have two axes, rows and columns. Got the shape "
+                f"{tuple(tensor.shape)}. Make one model for each entry of a batch."
+            )
+    if len(X) != len(Y) or not len(X):
+        raise UserError(
+            f"train_X and train_Y must have the same rows, at least one. Got {len(X)} and {len(Y)}."
+        )
+    if not X.shape[1] or not Y.shape[1]:
+        raise UserError(
+            f"train_X and train_Y must have at least one column. Got {X.shape[1]} and {Y.shape[1]}."
+        )
+    if variance is not None and variance.shape != Y.shape:
+        raise UserError(
+            f"train_Yvar must have the shape of train_Y, {tuple(Y.shape)}. "
+            f"Got {tuple(variance.shape)}."
+        )
+
+
+def _check_inputs(X: Tensor, n_inputs: int) -> None:
+    """Raise unless X holds sets of points with as many inputs as the model has."""
+    if X.ndim < 2 or X.shape[-1] != n_inputs:
+        raise UserError(
+            f"X must have two axes or more, the last of {n_inputs} inputs as train_X has. "
+            f"Got the shape {tuple(X.shape)}."
+        )
+
+
+def _check_further_rows(X: Tensor, Y: Tensor, variance: Tensor | None, n_outputs: int) -> None:
+    """Raise unless a fitted model can be conditioned on rows."""
+    _check_values(X, Y, variance)
+    if Y.shape[-2:] != (X.shape[-2], n_outputs):
+        raise UserError(
+            f"Y must end in the axes ({X.shape[-2]}, {n_outputs}): the rows of X, and the outputs "
+            f"of the model. Got the shape {tuple(Y.shape)}."
+        )
+
+
+def _check_size(Y: Tensor) -> None:
+    """Raise unless variances of targets, which are squares, can be represented."""
+    limits = torch.finfo(Y.dtype)
+    differences = Y.amax(0) - Y.amin(0)
+    smallest, largest = limits.tiny**0.5, limits.max**0.5
+    if (Y.abs() > largest).any() or ((differences > 0) & (differences < smallest)).any():
+        raise UserError(
+            f"Values of Y must be at most {largest:.0e} in size and differ by at least "
+            f"{smallest:.0e}, so that {Y.dtype} holds their variances. Got values up to "
+            f"{Y.abs().max().item():.0e}, which differ by {differences.tolist()}. "
+            "Multiply Y by a constant."
+        )
+
+
+def _check_values(X: Any, Y: Any, variance: Any) -> None:
+    """Raise unless inputs, targets and variances are tensors of finite numbers."""
+    for name, tensor in (("X", X), ("Y", Y), ("the variance of Y", variance)):
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise UserError(f"{name} must be a tensor of PyTorch. Got {type(tensor).__name__}.")
+        if not tensor.is_floating_point():
+            raise UserError(f"{name} must have floating-point numbers. Got {tensor.dtype}.")
+        bad = int((~tensor.isfinite()).sum())
+        if bad:
+            raise UserError(
+                f"{name} must be finite. Got {bad} values that are NaN or infinite: leave out the "
+                "rows of failed trials, or give these a value worse than all others."
+            )
+    if variance is not None and (variance < 0).any():
+        raise UserError(f"Variances must not be negative. Got {variance.min().item():g}.")
+
+
+NEAR = 1e-5
+"""Distance from another point, in units of the range of an input and in all inputs, below which a
+suggestion is a repeat."""
+
+N_PLACES = 512
+"""Number of Sobol points that replacements are chosen from."""
+
+FAR = 0.5
+"""Least distance of a replacement from all other points, as a fraction of that of the farthest of
+the Sobol points."""
+
+
+@torch.no_grad()
+def avoid_repeats(
+    candidates: Tensor,  # checked below, with a message that says what is wrong
+    model: Model,
+    X: Tensor,
+    bounds: Tensor,
+    seed: int = 0,
+) -> Float[Tensor, "q d"]:
+    """Replace candidates that repeat a point.
+
+    A candidate that lies side by side with an evaluated point or an earlier candidate gives way to
+    a Sobol point that is far from all of these: of those at least half as far as the farthest one,
+    the one with the largest predicted mean; with several outputs, the farthest.
+
+    Args:
+        candidates: Suggestions of an acquisition function, q × d.
+        model: A model of BoTorch, of values to be maximised.
+        X: Evaluated points, and those whose evaluations are pending, n × d.
+        bounds: The lowest and the highest value of each input, 2 × d.
+        seed: Seed of the Sobol points.
+    """
+    _check_points(candidates, X, bounds)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    width = torch.where(width > 0, width, 1.0)  # an input may be fixed
+    known = (X - low) / width
+    kept = candidates.clone()
+    for number in range(len(candidates)):
+        point = (kept[number] - low) / width
+        if bool(((known - point).abs().amax(-1) < NEAR).any()):
+            kept[number] = _far_place(model, known, bounds, seed + number)
+        known = torch.cat((known, (kept[number, None] - low) / width))
+    return kept
+
+
+def _check_points(candidates: Tensor, X: Tensor, bounds: Tensor) -> None:
+    """Raise unless points and bounds fit together; say what is wrong."""
+    shapes = [tuple(points.shape) for points in (candidates, X, bounds)]
+    n_inputs = shapes[2][-1]
+    if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
+        raise UserError(
+            "candidates, X and bounds must have two axes and as many inputs as each other, and "
+            f"bounds two rows. Got the shapes {shapes[0]}, {shapes[1]} and {shapes[2]}."
+        )
+    if not all(bool(points.isfinite().all()) for points in (candidates, X, bounds)):
+        raise UserError("candidates, X and bounds must be finite. Got NaN or infinite values.")
+    if (bounds[0] > bounds[1]).any():
+        raise UserError(
+            "The first row of bounds must hold the lowest values, the second the highest. "
+            f"Got {bounds.tolist()}."
+        )
+
+
+def _far_place(
+    model: Model, known: Float[Tensor, "n d"], bounds: Float[Tensor, "2 d"], seed: int
+) -> Float[Tensor, " d"]:
+    """Return the most promising of the Sobol points that are far from known ones."""
+    engine = SobolEngine(bounds.shape[1], scramble=True, seed=seed)
+    places = engine.draw(N_PLACES, dtype=torch.float64).to(bounds)
+    distances = torch.cdist(places, known).amin(-1)
+    inputs = bounds[0] + (bounds[1] - bounds[0]) * places
+    if model.num_outputs > 1:
+        return inputs[distances.argmax()]
+    inputs = inputs[distances >= FAR * distances.max()]
+    return inputs[model.posterior(inputs[:, None, :]).mean.flatten().argmax()]

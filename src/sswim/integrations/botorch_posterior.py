@@ -1,7 +1,4 @@
-"""The posterior of :class:`sswim.integrations.botorch.SSWIMModel`, as BoTorch wants it.
-
-Functions drawn from an SSWIMModel, as BoTorch's pathwise sampling wants them.
-"""
+"""The posterior of an SSWIMModel and functions drawn from it, as BoTorch wants them."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from sswim.base.cholesky import cholesky
-from sswim.surrogate.target_map import TargetMap
+from sswim.surrogate import TargetMap
 
 NUGGET = 1e-8
 """Part of every variance that is added to it before samples are drawn. Without it samples at nearly
@@ -89,11 +86,11 @@ class SSWIMPosterior(GPyTorchPosterior):  # type: ignore[misc]
     def _marginals(self) -> tuple[Tensor, Tensor]:
         """Means and variances, which a set of single points gives for less."""
         moments = [
-            each.target_map.moments(
-                each.mean[..., None],
-                each.covariance.diagonal(dim1=-2, dim2=-1)[..., None, None],
+            output.target_map.moments(
+                output.mean[..., None],
+                output.covariance.diagonal(dim1=-2, dim2=-1)[..., None, None],
             )
-            for each in self._outputs
+            for output in self._outputs
         ]
         mean = torch.stack([mean[..., 0] for mean, _ in moments], dim=-1)
         variance = torch.stack([variance[..., 0, 0] for _, variance in moments], dim=-1)
@@ -186,4 +183,4 @@ class SSWIMPath(SamplePath):  # type: ignore[misc]
         return values[..., 0] if self.n_outputs == 1 else values.mT
 
     def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
-        """Do nothing: each function already is one of a member."""
+        """Do nothing: every function already is one of a member."""

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from sswim.distributed.processes import ALONE, Processes
 from sswim.members.architecture import Architecture
 from sswim.members.checkpoints import Checkpoints
+from sswim.members.exact_members import ExactMembers, ExactRows
+from sswim.members.exact_model import ExactKind, ExactModels
+from sswim.members.exact_training import ExactTraining, refit_noise
 from sswim.members.feature_member import FeatureMember
 from sswim.members.history import Step, Training
 from sswim.members.kinds import Batch, Draw, Kind, Plan, outside
@@ -33,6 +36,11 @@ __all__ = [
     "Checkpoints",
     "Correction",
     "Draw",
+    "ExactKind",
+    "ExactMembers",
+    "ExactModels",
+    "ExactRows",
+    "ExactTraining",
     "FeatureMember",
     "Kind",
     "LeftOut",
@@ -49,6 +57,7 @@ __all__ = [
     "enrich",
     "out_of_fold",
     "outside",
+    "refit_noise",
     "start",
     "train",
 ]

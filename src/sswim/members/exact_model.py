@@ -1,10 +1,15 @@
-"""Models of members with the exact kernel and all rows: their parameters and their kernels.
+"""Members with the exact kernel: their parameters, warped inputs and kernels.
 
-The kernel of a member is s²(k(r) + ρ·k'(r/c)), where the second part is for members with ripples;
-k' is the Matérn-5/2 kernel. With c well below one, a member sees a smooth function and ripples on
-it: it follows the smooth part everywhere, and the ripples where rows are close together.
+A member sends each input through a monotone function of its own, then through warps
+g(x) ⊙ x + h(x), and has a kernel of the distance r of the warped inputs x̃ and x̃',
 
-The members of all kinds are one batch.
+    s²(k(r) + ρ·k'(r/c)),    r² = Σ_d (x̃_d − x̃'_d)²/ℓ_d²,
+
+where k' is the Matérn-5/2 kernel. Its kind says which of these parts it has. With c well below one,
+a member sees a smooth function and ripples on it: it follows the smooth part everywhere, and the
+ripples where rows are close together.
+
+Members of all kinds are one batch.
 """
 
 from __future__ import annotations
@@ -52,6 +57,22 @@ class ExactKind:
     (``"rough"``) a member takes ripples that are too fine to follow for noise. From short ones
     (``"fine"``) it finds fast waves that others miss."""
 
+    def start_scale(self, n_inputs: int) -> float:
+        """Return the length-scales before training."""
+        scale = RIPPLE_START if self.ripples else START[self.start]
+        return scale if self.additive else scale * math.sqrt(n_inputs)
+
+    def scale_prior(self, n_inputs: int) -> tuple[float, float]:
+        """Return the prior mean and deviation of the logarithms of the length-scales.
+
+        The prior is the one that BoTorch gives them, log-normal with a median of e^{√2}√D and a
+        log-deviation of √3: it is wide, and holds against many inputs. Functions of one input vary
+        more within its range, so that the median of additive kinds is the range.
+        """
+        if self.additive:
+            return 0.0, ADDITIVE_DEVIATION
+        return math.sqrt(2) + 0.5 * math.log(n_inputs), math.sqrt(3)
+
 
 START: dict[Start, float] = {"usual": 0.5, "rough": 1.0, "fine": 0.15}
 """Length-scales before training, in units of √D and the range of an input. Additive members see one
@@ -62,24 +83,6 @@ RIPPLE_START = 2.0
 
 ADDITIVE_DEVIATION = 1.2
 """Prior log-deviation of the length-scales of additive members around the range of an input."""
-
-
-def start_scale(kind: ExactKind, n_inputs: int) -> float:
-    """Return the length-scales of a kind before training."""
-    scale = RIPPLE_START if kind.ripples else START[kind.start]
-    return scale if kind.additive else scale * math.sqrt(n_inputs)
-
-
-def scale_prior(kind: ExactKind, n_inputs: int) -> tuple[float, float]:
-    """Return the prior mean and deviation of the logarithms of a kind's length-scales.
-
-    The prior is the one that BoTorch gives them, log-normal with a median of e^{√2}√D and a
-    log-deviation of √3: it is wide, and holds against many inputs. Functions of one input vary
-    more within its range, so that the median of additive kinds is the range.
-    """
-    if kind.additive:
-        return 0.0, ADDITIVE_DEVIATION
-    return math.sqrt(2) + 0.5 * math.log(n_inputs), math.sqrt(3)
 
 
 N_PSEUDO = 16
@@ -120,70 +123,15 @@ NOISE_MEDIAN, NOISE_DEVIATION = 1e-5, 3.0
 """Prior median and log-deviation of σ²."""
 
 
-@dataclass(frozen=True)
-class ExactFactors(Record):
-    """The tensors that predictions of members are computed from."""
-
-    log_slopes: Float64[Tensor, "B D C"]
-    """r, the log slopes of the monotone warps; zero for members without."""
-    warps: tuple[WarpFactors, ...]
-    """Factors of the warps; each is applied to the first members, as many as it has."""
-    length_scales: Float64[Tensor, "B D"]
-    """ℓ, the length-scales."""
-    signal: Float64[Tensor, " B"]
-    """s², the variance of the function, without ripples."""
-    interaction: Float64[Tensor, " B"]
-    """a, how strongly the inputs of additive members interact."""
-    ripple_signal: Float64[Tensor, " B"]
-    """ρ, the variance of ripples as a fraction of s²; zero for members without."""
-    ripple_scale: Float64[Tensor, " B"]
-    """c, the length-scales of ripples as a fraction of ℓ."""
-    noise: Float64[Tensor, " B"]
-    """σ², the variance of the noise."""
-    mean: Float64[Tensor, " B"]
-    """b, the mean of the function."""
-
-    def select(self, indices: Int64[Tensor, " S"]) -> ExactFactors:
-        """Return the factors of some members, in ascending order; members may be repeated."""
-        firsts = [indices[indices < _n_members(each)] for each in self.warps]
-        warps = tuple(
-            each.map(itemgetter(first))
-            for each, first in zip(self.warps, firsts, strict=True)
-            if len(first)
-        )
-        others = replace(self, warps=()).map(itemgetter(indices))
-        return replace(others, warps=warps)
-
-
-def _n_members(factors: WarpFactors) -> int:
-    return len(factors.gps[0].frequencies)
-
-
-def exact_points(
-    factors: ExactFactors, inputs: Float64[Tensor, "*S #B q D"]
-) -> Float64[Tensor, "*S B q D"]:
-    """Return the warped inputs of every member in units of its length-scales.
+class ExactModels(nn.Module):
+    """The parameters of a batch of members, in float64.
 
     Args:
-        factors: Tensors of the members.
-        inputs: Inputs between −½ and ½, or somewhat outside; for all members, or for each.
+        kinds: The kind of each member. Kinds with warps come first, deeper ones before others.
+        inputs: Inputs of rows, between −½ and ½; pseudo-inputs of warps are drawn near them.
+        known_noise: Whether the variance of the rows' noise is known, and σ² is not learnt.
+        generator: A generator on the CPU.
     """
-    n_members, n_inputs = factors.length_scales.shape
-    n_rows = inputs.shape[-2]
-    sets = inputs.shape[:-3]
-    # The axes of sets become rows, so that tensors of the members are not copied for each of them.
-    rows = inputs.movedim(-3, 0).reshape(inputs.shape[-3], sets.numel() * n_rows, n_inputs)
-    points = monotone_warp(factors.log_slopes, rows)
-    for each in factors.warps:
-        n_warped = _n_members(each)
-        warped = warp(each, Measure(points[:n_warped])).mean
-        points = torch.cat((warped, points[n_warped:]))
-    points = points / factors.length_scales[:, None, :]
-    return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
-
-
-class ExactModels(nn.Module):
-    """The parameters of all members of a surrogate, in float64."""
 
     def __init__(
         self,
@@ -197,10 +145,10 @@ class ExactModels(nn.Module):
         self.kinds = tuple(kinds)
         self.monotone = MonotoneWarps(torch.tensor([kind.monotone for kind in kinds]), n_inputs)
         self.layers = nn.ModuleList(
-            _start_layer(sum(kind.depth > level for kind in kinds), inputs, generator)
+            _new_layer(sum(kind.depth > level for kind in kinds), inputs, generator)
             for level in range(max(kind.depth for kind in kinds))
         )
-        scales = torch.tensor([start_scale(kind, n_inputs) for kind in kinds], dtype=torch.float64)
+        scales = torch.tensor([kind.start_scale(n_inputs) for kind in kinds], dtype=torch.float64)
         noise = [ROUGH_NOISE if kind.start == "rough" else START_NOISE for kind in kinds]
         self.log_length_scales = nn.Parameter(scales.log()[:, None].repeat(1, n_inputs))
         self.log_signal = nn.Parameter(torch.zeros(n_members, dtype=torch.float64))
@@ -271,7 +219,7 @@ class ExactModels(nn.Module):
             warps.append(warp_factors)
             missing = n_members - len(layer_prior)
             prior = prior + nn.functional.pad(layer_prior, (0, missing))
-        priors = [scale_prior(kind, n_inputs) for kind in self.kinds]
+        priors = [kind.scale_prior(n_inputs) for kind in self.kinds]
         centre, deviation = prior.new_tensor(priors).T[..., None]
         prior = prior + 0.5 * ((self.log_length_scales - centre) / deviation).square().sum(-1)
         interaction = self.log_interaction + math.log(n_inputs)
@@ -289,6 +237,7 @@ class ExactModels(nn.Module):
         has_ripples = prior.new_tensor([kind.ripples for kind in self.kinds])
         ripple_signal, ripple_scale = self.log_ripples.exp()
         factors = ExactFactors(
+            self.kinds,
             log_slopes,
             tuple(warps),
             self.log_length_scales.exp(),
@@ -313,7 +262,7 @@ def _take(tensor: Tensor, indices: Int64[Tensor, " S"], dim: int = 0) -> None:
     tensor.data = tensor.data.index_select(dim, indices)
 
 
-def _start_layer(
+def _new_layer(
     n_members: int, inputs: Float64[Tensor, "N D"], generator: torch.Generator
 ) -> WarpLayer:
     """Return a warp of the first members, which starts as the identity."""
@@ -342,6 +291,72 @@ def _start_layer(
     return layer
 
 
+@dataclass(frozen=True)
+class ExactFactors(Record):
+    """The tensors that predictions of members are computed from."""
+
+    kinds: tuple[ExactKind, ...]
+    """The kind of each member."""
+    log_slopes: Float64[Tensor, "B D C"]
+    """r, the log slopes of the monotone warps; zero for members without."""
+    warps: tuple[WarpFactors, ...]
+    """Factors of the warps; each is applied to the first members, as many as it has."""
+    length_scales: Float64[Tensor, "B D"]
+    """ℓ, the length-scales."""
+    signal: Float64[Tensor, " B"]
+    """s², the variance of the function, without ripples."""
+    interaction: Float64[Tensor, " B"]
+    """a, how strongly the inputs of additive members interact."""
+    ripple_signal: Float64[Tensor, " B"]
+    """ρ, the variance of ripples as a fraction of s²; zero for members without."""
+    ripple_scale: Float64[Tensor, " B"]
+    """c, the length-scales of ripples as a fraction of ℓ."""
+    noise: Float64[Tensor, " B"]
+    """σ², the variance of the noise."""
+    mean: Float64[Tensor, " B"]
+    """b, the mean of the function."""
+
+    def select(self, indices: Int64[Tensor, " S"]) -> ExactFactors:
+        """Return the factors of some members, in ascending order; members may be repeated."""
+        chosen = replace(self, warps=()).map(itemgetter(indices))
+        kinds = tuple(self.kinds[index] for index in indices.tolist())
+        warps = []
+        for factors in self.warps:
+            warped = indices[indices < _n_warped(factors)]
+            if len(warped):
+                warps.append(factors.map(itemgetter(warped)))
+        return replace(chosen, kinds=kinds, warps=tuple(warps))
+
+
+def _n_warped(factors: WarpFactors) -> int:
+    """Return the number of members that have a warp."""
+    return len(factors.gps[0].frequencies)
+
+
+def exact_points(
+    factors: ExactFactors, inputs: Float64[Tensor, "*S #B q D"]
+) -> Float64[Tensor, "*S B q D"]:
+    """Return the warped inputs of every member in units of its length-scales.
+
+    Args:
+        factors: Tensors of the members.
+        inputs: Inputs between −½ and ½, or somewhat outside; the same for all members, or inputs
+            for every member.
+    """
+    n_members, n_inputs = factors.length_scales.shape
+    n_rows = inputs.shape[-2]
+    sets = inputs.shape[:-3]
+    # The axes of sets become rows, so that tensors of the members are not copied for each of them.
+    rows = inputs.movedim(-3, 0).reshape(inputs.shape[-3], sets.numel() * n_rows, n_inputs)
+    points = monotone_warp(factors.log_slopes, rows)
+    for warp_factors in factors.warps:
+        n_warped = _n_warped(warp_factors)
+        warped = warp(warp_factors, Measure(points[:n_warped])).mean
+        points = torch.cat((warped, points[n_warped:]))
+    points = points / factors.length_scales[:, None, :]
+    return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
+
+
 RIPPLE_KERNEL: Kernel = "matern52"
 """k', the kernel of ripples."""
 
@@ -350,16 +365,16 @@ KernelForm = tuple[Kernel, bool, bool]
 
 
 def kernel_between(
-    kinds: Sequence[ExactKind],
     factors: ExactFactors,
     first: Float64[Tensor, "*#S B n D"],
     second: Float64[Tensor, "*#S B m D"],
 ) -> Float64[Tensor, "*S B n m"]:
     """Return the kernel of points with other points, for every member."""
     sets = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-    first, second = (each.expand(*sets, *each.shape[-2:]) for each in (first, second))
+    first = first.expand(*sets, *first.shape[-2:])
+    second = second.expand(*sets, *second.shape[-2:])
     parts = []
-    for (kernel, additive, ripples), members in kernel_slices(kinds):
+    for (kernel, additive, ripples), members in kernel_slices(factors.kinds):
         near, far = first[..., members, :, :], second[..., members, :, :]
         if additive:
             strength = factors.interaction[members].expand(near.shape[:-2])
@@ -367,14 +382,15 @@ def kernel_between(
         else:
             part = cross_kernel(near, far, kernel)
         if ripples:
-            scale, signal = _ripples(factors, members)
+            scale = factors.ripple_scale[members, None, None]
+            signal = factors.ripple_signal[members, None, None]
             part = part + signal * cross_kernel(near / scale, far / scale, RIPPLE_KERNEL)
         parts.append(part)
     return factors.signal[:, None, None] * torch.cat(parts, dim=-3)
 
 
 def kernel_within(
-    kinds: Sequence[ExactKind], factors: ExactFactors, points: Float64[Tensor, "*S B n D"]
+    factors: ExactFactors, points: Float64[Tensor, "*S B n D"]
 ) -> Float64[Tensor, "*S B n n"]:
     """Return the kernel of points with each other, for every member."""
     tensors = (
@@ -385,8 +401,8 @@ def kernel_within(
         factors.ripple_scale,
     )
     parts = [
-        kernel_of_form(form, *(each[members] for each in tensors))
-        for form, members in kernel_slices(kinds)
+        kernel_of_form(form, *(tensor[members] for tensor in tensors))
+        for form, members in kernel_slices(factors.kinds)
     ]
     return torch.cat(parts).movedim(0, -3)
 
@@ -411,11 +427,6 @@ def kernel_of_form(
         nearer = points / ripple_scale.reshape(sizes)
         matrix = matrix + ripple_signal.reshape(sizes) * kernel_matrix(nearer, None, RIPPLE_KERNEL)
     return signal.reshape(sizes) * matrix
-
-
-def _ripples(factors: ExactFactors, members: slice) -> tuple[Tensor, Tensor]:
-    """Return c and ρ of some members, with shapes that broadcast over points."""
-    return factors.ripple_scale[members, None, None], factors.ripple_signal[members, None, None]
 
 
 def kernel_slices(

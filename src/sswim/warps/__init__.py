@@ -1,5 +1,6 @@
 """Warps of inputs and targets, and the noise field."""
 
+from sswim.warps.monotone_warp import MonotoneWarps, monotone_warp
 from sswim.warps.noise_field import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.warps.normal_scores import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
 from sswim.warps.output_warp import OutputMap, OutputWarp, OutputWarpName, SinhArcsinhMap, TanhMap
@@ -17,6 +18,7 @@ __all__ = [
     "N_KNOTS",
     "SPREAD",
     "InputNormalScores",
+    "MonotoneWarps",
     "NoiseFactors",
     "NoiseField",
     "NormalScores",
@@ -33,6 +35,7 @@ __all__ = [
     "WarpMatrix",
     "learn_normal_scores",
     "log_noise_ratio",
+    "monotone_warp",
     "principal_directions",
     "project",
     "pseudo_gp_moments",

@@ -3,18 +3,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 import torch
 from builders.models import normal
 from scipy import integrate, stats
 
-from sswim.warps.monotone_warp import (
-    LENGTH_SCALE,
-    N_CELLS,
-    SMOOTHNESS,
-    MonotoneWarps,
-    monotone_warp,
-)
+from sswim.warps import MonotoneWarps, monotone_warp
+from sswim.warps.monotone_warp import LENGTH_SCALE, N_CELLS, SMOOTHNESS
 
 
 def warps(generator: torch.Generator, used: list[bool], n_inputs: int) -> MonotoneWarps:
@@ -34,8 +28,8 @@ def test_it_is_the_integral_of_smoothed_steps(generator: torch.Generator) -> Non
         return float((shares * log_slopes[0, 0].exp().numpy()).sum())
 
     points = [-1.3, -0.5, -0.21, 0.0, 0.07, 0.5, 0.9]
-    found = monotone_warp(log_slopes, torch.tensor(points, dtype=torch.float64)[:, None])[0, :, 0]
-    for low, high, rise in zip(points, points[1:], found.diff().tolist(), strict=False):
+    values = monotone_warp(log_slopes, torch.tensor(points, dtype=torch.float64)[:, None])[0, :, 0]
+    for low, high, rise in zip(points, points[1:], values.diff().tolist(), strict=False):
         assert math.isclose(integrate.quad(slope, low, high)[0], rise, rel_tol=1e-8)
 
 
@@ -50,10 +44,10 @@ def test_it_increases_with_bounded_slopes(generator: torch.Generator) -> None:
 def test_outside_the_cells_it_is_finite_and_straight(generator: torch.Generator) -> None:
     log_slopes = normal(generator, 2, 1, N_CELLS)
     inputs = torch.tensor([-1e6, -1e3, 1e3, 1e6], dtype=torch.float64)[:, None]
-    found = monotone_warp(log_slopes, inputs)[..., 0]
-    assert found.isfinite().all()
+    values = monotone_warp(log_slopes, inputs)[..., 0]
+    assert values.isfinite().all()
     for pair, cell in (((0, 1), 0), ((2, 3), -1)):
-        slope = (found[:, pair[1]] - found[:, pair[0]]) / (1e6 - 1e3)
+        slope = (values[:, pair[1]] - values[:, pair[0]]) / (1e6 - 1e3)
         assert torch.allclose(slope, log_slopes[:, 0, cell].exp())
 
 
@@ -69,10 +63,11 @@ def test_at_zero_it_is_the_identity(generator: torch.Generator) -> None:
 
 def test_members_may_have_their_own_inputs(generator: torch.Generator) -> None:
     log_slopes, inputs = normal(generator, 3, 2, N_CELLS), normal(generator, 3, 5, 2)
-    found = monotone_warp(log_slopes, inputs)
+    own = monotone_warp(log_slopes, inputs)
     for member in range(3):
         single = monotone_warp(log_slopes[member, None], inputs[member])
-        assert torch.allclose(found[member], single[0], rtol=1e-13)
+        assert torch.allclose(own[member], single[0], rtol=1e-13)
+    assert monotone_warp(log_slopes, inputs[0, :0]).shape == (3, 0, 2)
 
 
 def test_gradients_are_exact(generator: torch.Generator) -> None:
@@ -91,10 +86,3 @@ def test_log_slopes_are_smooth_and_have_unit_variance(generator: torch.Generator
     distances = (torch.arange(N_CELLS)[:, None] - torch.arange(N_CELLS)) / N_CELLS
     expected = (-0.5 * (distances.double() / LENGTH_SCALE).square()).exp()
     assert (moments - expected).abs().max() < 5 * math.sqrt(2 / 2000)
-
-
-@pytest.mark.parametrize("n_inputs", [1, 4])
-def test_shapes(n_inputs: int, generator: torch.Generator) -> None:
-    log_slopes = normal(generator, 3, n_inputs, N_CELLS)
-    assert monotone_warp(log_slopes, normal(generator, 6, n_inputs)).shape == (3, 6, n_inputs)
-    assert monotone_warp(log_slopes, normal(generator, 0, n_inputs)).shape == (3, 0, n_inputs)

@@ -1,0 +1,242 @@
+"""Members with the exact kernel, conditioned on rows, against dense algebra."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from builders.models import normal
+from builders.surrogates import KINDS, dense_kernel, small_members, small_rows, uniform
+from torch import Tensor
+
+from sswim.kernels.spectrum import Kernel
+from sswim.members import ExactKind, ExactMembers, ExactRows, exact_members
+
+Moments = tuple[Tensor, Tensor]
+
+
+def dense_moments(members: ExactMembers, rows: ExactRows, new: Tensor) -> Moments:
+    """Return means and covariances of all members at new points by inverses."""
+    factors = members.factors
+    means, covariances = [], []
+    for member in range(len(factors.kinds)):
+        noise = factors.noise[member].expand(len(rows.inputs))
+        if rows.variance is not None:
+            noise = noise + rows.variance
+        kernel = dense_kernel(factors, member, rows.inputs, rows.inputs)
+        inverse = (kernel + noise.diag()).inverse()
+        cross = dense_kernel(factors, member, new, rows.inputs)
+        centre = factors.mean[member]
+        means.append(centre + cross @ inverse @ (rows.targets - centre))
+        covariances.append(dense_kernel(factors, member, new, new) - cross @ inverse @ cross.mT)
+    return torch.stack(means), torch.stack(covariances)
+
+
+def assert_moments(ours: Moments, theirs: Moments) -> None:
+    for value, expected in zip(ours, theirs, strict=True):
+        assert value.shape == expected.shape
+        assert torch.allclose(value, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@torch.no_grad()
+def test_moments_are_those_of_dense_gps(known: bool, generator: torch.Generator) -> None:
+    members = small_members(generator, known=known)
+    new = uniform(generator, 4, 2) - 0.5
+    moments = members.predict_jointly(new[None])
+    assert_moments(moments, dense_moments(members, members.rows, new))
+    chosen = torch.tensor([0, 0, 2, 3, 5, 5])
+    some = members.select(chosen)
+    assert_moments(some.predict_jointly(new[None]), (moments[0][chosen], moments[1][chosen]))
+
+
+@pytest.mark.parametrize("n_own", [1, len(KINDS)])
+@torch.no_grad()
+def test_sets_of_points_equal_a_loop(n_own: int, generator: torch.Generator) -> None:
+    members = small_members(generator)
+    sets = uniform(generator, 2, 3, n_own, 4, 2) - 0.5
+    means, covariances = members.predict_jointly(sets)
+    for i, j, member in np.ndindex(2, 3, len(KINDS)):
+        mean, covariance = members.predict_jointly(sets[i, j, member % n_own, None])
+        own = means[i, j, member], covariances[i, j, member]
+        assert_moments(own, (mean[member], covariance[member]))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern52"])
+@torch.no_grad()
+def test_without_warps_it_is_gpytorchs_gp(kernel: Kernel, generator: torch.Generator) -> None:
+    gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gpytorch")
+    from builders.gpytorch_models import ExactGP  # noqa: PLC0415 (imports GPyTorch)
+
+    members = small_members(generator, (ExactKind(kernel),))
+    factors = members.factors
+    base = {
+        "rbf": gpytorch.kernels.RBFKernel(ard_num_dims=2),
+        "matern52": gpytorch.kernels.MaternKernel(2.5, ard_num_dims=2),
+    }
+    covariance = gpytorch.kernels.ScaleKernel(base[kernel])
+    peer = ExactGP(members.rows.inputs, members.rows.targets, covariance)
+    covariance.base_kernel.lengthscale = factors.length_scales[0]
+    covariance.outputscale = factors.signal[0]
+    peer.mean_module.constant = factors.mean[0]
+    peer.likelihood.noise = factors.noise[0]
+    new = uniform(generator, 5, 2) - 0.5
+    theirs = peer.eval()(new)
+    expected = theirs.mean[None], theirs.covariance_matrix[None]
+    assert_moments(members.predict_jointly(new[None]), expected)
+
+
+@pytest.mark.parametrize("known", [(False, False), (True, True), (False, True), (True, False)])
+@torch.no_grad()
+def test_an_update_conditions_on_all_rows(
+    known: tuple[bool, bool], generator: torch.Generator
+) -> None:
+    members = small_members(generator, known=known[0])
+    first, second = (small_rows(generator, n, known=known[1]) for n in (3, 2))
+    new = uniform(generator, 4, 2) - 0.5
+    updated = members.update(first).update(second)
+    parts = (members.rows, first, second)
+    variances = [torch.zeros(len(p.inputs)) if p.variance is None else p.variance for p in parts]
+    rows = ExactRows(
+        torch.cat([part.inputs for part in parts]),
+        torch.cat([part.targets for part in parts]),
+        torch.cat(variances).double(),
+    )
+    assert updated.batch_shape == ()
+    assert_moments(updated.predict_jointly(new[None]), dense_moments(members, rows, new))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "points"),
+    [((3,), (4, 3), (3,)), ((3,), (4, 1), (5, 1, 1)), ((), (3,), ())],
+)
+@torch.no_grad()
+def test_updates_of_batches_equal_a_loop(
+    inputs: tuple[int, ...],
+    targets: tuple[int, ...],
+    points: tuple[int, ...],
+    generator: torch.Generator,
+) -> None:
+    members = small_members(generator)
+    variance = 0.1 * uniform(generator, *inputs, 2)
+    rows = ExactRows(
+        uniform(generator, *inputs, 2, 2) - 0.5, normal(generator, *targets, 2), variance
+    )
+    more = ExactRows(uniform(generator, *inputs, 1, 2) - 0.5, normal(generator, *targets, 1), None)
+    once = members.update(rows)
+    twice = once.update(more)
+    assert once.batch_shape == twice.batch_shape == torch.broadcast_shapes(inputs, targets)
+    new = uniform(generator, *points, 1, 4, 2) - 0.5
+    found = once.predict_jointly(new), twice.predict_jointly(new)
+    batch = torch.broadcast_shapes(inputs, targets, points)
+    assert found[0][0].shape == (*batch, len(KINDS), 4)
+    for index in np.ndindex(*batch):
+
+        def entry(tensor: Tensor, n_last: int, index: tuple[int, ...] = index) -> Tensor:
+            return tensor.expand(*batch, *tensor.shape[-n_last:])[index]
+
+        x = entry(new, 3)
+        single = members.update(
+            ExactRows(entry(rows.inputs, 2), entry(rows.targets, 1), entry(variance, 1))
+        )
+        assert_moments((found[0][0][index], found[0][1][index]), single.predict_jointly(x))
+        single = single.update(ExactRows(entry(more.inputs, 2), entry(more.targets, 1), None))
+        assert_moments((found[1][0][index], found[1][1][index]), single.predict_jointly(x))
+
+
+def test_gradients_are_exact(generator: torch.Generator) -> None:
+    members = small_members(generator)
+    new = (uniform(generator, 2, 1, 2, 2) - 0.5).requires_grad_()
+    assert torch.autograd.gradcheck(members.predict_jointly, (new,))
+    further = (uniform(generator, 2, 1, 2) - 0.5).requires_grad_()
+    targets = normal(generator, 3, 2, 1).requires_grad_()
+
+    def updated(inputs: Tensor, values: Tensor, points: Tensor) -> Moments:
+        return members.update(ExactRows(inputs, values, None)).predict_jointly(points)
+
+    assert torch.autograd.gradcheck(updated, (further, targets, new))
+    equal = members.rows.inputs[:1].repeat(2, 1)[None].requires_grad_()
+    mean, covariance = members.predict_jointly(equal)
+    [gradient] = torch.autograd.grad(mean.sum() + covariance.sum(), equal)
+    assert gradient.isfinite().all()
+
+
+def equal_weights(n: int = len(KINDS)) -> Tensor:
+    return torch.full((n,), 1 / n, dtype=torch.float64)
+
+
+@pytest.fixture
+def few_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make draws cheap; averages over functions, which have their own frequencies, stay exact."""
+    monkeypatch.setattr(exact_members, "N_FREQUENCIES", 16)
+
+
+@pytest.mark.usefixtures("few_frequencies")
+@pytest.mark.parametrize("known", [False, True])
+@torch.no_grad()
+def test_drawn_functions_have_the_moments_of_the_posterior(
+    known: bool, generator: torch.Generator
+) -> None:
+    members = small_members(generator, n_rows=4, known=known)
+    members = members.update(small_rows(generator, 1))
+    points = uniform(generator, 3, 2) - 0.5
+    n = 150 * len(KINDS)
+    draws = members.sample(n, equal_weights(), generator)(points[None])
+    means, covariances = members.predict_jointly(points[None])
+    mean = means.mean(0)
+    covariance = covariances.mean(0) + (means - mean).mT @ (means - mean) / len(KINDS)
+    assert draws.shape == (n, 3)
+    assert ((draws.mean(0) - mean).abs() < 4 * draws.std(0) / n**0.5).all()
+    products = (draws - mean)[:, :, None] * (draws - mean)[:, None]
+    error = (products.mean(0) - covariance).abs()
+    assert (error < 4 * products.std(0) / n**0.5).all()
+
+
+@torch.no_grad()
+def test_drawn_functions_pass_through_rows_without_noise(generator: torch.Generator) -> None:
+    members = small_members(generator, n_rows=5, noise=1e-12)
+    members = members.update(small_rows(generator, 2))
+    values = members.sample(9, equal_weights(), generator)(members.rows.inputs[None])
+    assert torch.allclose(values, members.rows.targets.expand(9, -1), atol=1e-4)
+
+
+@torch.no_grad()
+def test_drawn_functions_are_functions(generator: torch.Generator) -> None:
+    members = small_members(generator)
+    functions = members.sample(6, equal_weights(), generator)
+    points = uniform(generator, 4, 6, 3, 2) - 0.5
+    values = functions(points)
+    assert values.shape == (4, 6, 3)
+    assert torch.equal(functions(points), values)
+    assert torch.allclose(functions(points[2]), values[2], atol=1e-10)
+    for number in range(6):
+        shared = functions(points[:, number, None])
+        assert torch.allclose(shared[:, number], values[:, number], atol=1e-10)
+
+
+@torch.no_grad()
+def test_members_have_functions_by_their_weights(generator: torch.Generator) -> None:
+    members = small_members(generator, KINDS[:6])
+    centres = 1e4 * torch.arange(6, dtype=torch.float64)
+    members = replace(members, factors=replace(members.factors, mean=centres))
+    members = ExactMembers.condition(members.factors, members.rows)
+    far = torch.full((1, 1, 2), 1e6, dtype=torch.float64)  # where functions are near their means
+    for weights, numbers in (([1, 2, 3, 4, 5, 6], None), ([0, 0, 0, 1, 0, 0], [0, 0, 0, 21, 0, 0])):
+        shares = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+        values = members.sample(21, shares, generator)(far)
+        counts = (values / 1e4).round().int().flatten().bincount(minlength=6).tolist()
+        if numbers is None:
+            assert sum(counts) == 21
+            assert all(abs(n - m) <= 1 for n, m in zip(counts, weights, strict=True))
+        else:
+            assert counts == numbers
+
+
+@pytest.mark.usefixtures("few_frequencies")
+def test_gradients_of_drawn_functions_are_exact(generator: torch.Generator) -> None:
+    functions = small_members(generator).sample(3, equal_weights(), generator)
+    for shape in ((1, 2, 2), (3, 2, 2), (2, 3, 2, 2)):
+        points = (uniform(generator, *shape) - 0.5).requires_grad_()
+        assert torch.autograd.gradcheck(functions, (points,))
