@@ -32,6 +32,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
 from botorch.utils.sampling import optimize_posterior_samples
 from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, fitted_pair, hill, rows
 
@@ -50,31 +51,30 @@ def _seeded() -> Iterator[None]:
 
 
 def maximise(acquisition: Any, q: int = 1, **options: Any) -> tuple[Tensor, Tensor]:
-    found, value = optimize_acqf(
+    points, value = optimize_acqf(
         acquisition, BOUNDS, q=q, num_restarts=4, raw_samples=128, **options
     )
-    assert found.shape == (q, 2)
+    assert points.shape == (q, 2)
     assert value.isfinite().all()
-    assert ((found >= 0) & (found <= 1)).all()
-    return found, value
+    assert ((points >= 0) & (points <= 1)).all()
+    return points, value
 
 
-def distance(found: Tensor) -> float:
+def distance(points: Tensor) -> float:
     """Return the distance of the best point from the optimum."""
-    return (found - OPTIMUM).square().sum(-1).sqrt().min().item()
+    return (points - OPTIMUM).square().sum(-1).sqrt().min().item()
 
 
 def sampler(n: int = 32) -> SobolQMCNormalSampler:
     return SobolQMCNormalSampler(torch.Size([n]), seed=0)
 
 
+WEIGHTS = torch.tensor([1.0, 0.0], dtype=torch.float64)
+
 EXPLOITING: dict[str, tuple[Acquisition, int]] = {
     "posterior mean": (lambda: PosteriorMean(fitted_hill()), 1),
     "logei": (lambda: LogExpectedImprovement(fitted_hill(), best_f=hill(rows()).max()), 1),
-    "qlogei": (
-        lambda: qLogExpectedImprovement(fitted_hill(), hill(rows()).max(), sampler()),
-        1,
-    ),
+    "qlogei": (lambda: qLogExpectedImprovement(fitted_hill(), hill(rows()).max(), sampler()), 1),
     "qlognei": (
         lambda: qLogNoisyExpectedImprovement(fitted_hill(), rows(), sampler(), prune_baseline=True),
         2,
@@ -82,6 +82,18 @@ EXPLOITING: dict[str, tuple[Acquisition, int]] = {
     "qucb": (lambda: qUpperConfidenceBound(fitted_hill(), beta=0.1, sampler=sampler()), 2),
     "regret": (lambda: qSimpleRegret(fitted_hill(), sampler=sampler()), 1),
     "thompson": (lambda: PathwiseThompsonSampling(fitted_hill()), 2),
+    "thompson of two outputs": (
+        lambda: PathwiseThompsonSampling(fitted_pair(), objective=LinearMCObjective(WEIGHTS)),
+        2,
+    ),
+    "scalarised outputs": (
+        lambda: LogExpectedImprovement(
+            fitted_pair(),
+            best_f=hill(rows()).max(),
+            posterior_transform=ScalarizedPosteriorTransform(WEIGHTS),
+        ),
+        1,
+    ),
 }
 """Acquisition functions that go where the mean is large, once the function is known well."""
 
@@ -89,8 +101,8 @@ EXPLOITING: dict[str, tuple[Acquisition, int]] = {
 @pytest.mark.parametrize("name", EXPLOITING)
 def test_the_optimum_is_found(name: str) -> None:
     acquisition, q = EXPLOITING[name]
-    found, _ = maximise(acquisition(), q)
-    assert distance(found) < 0.1
+    points, _ = maximise(acquisition(), q)
+    assert distance(points) < 0.1
 
 
 @pytest.mark.parametrize("q", [1, 2])
@@ -123,10 +135,10 @@ def test_several_objectives() -> None:
     acquisition = qLogNoisyExpectedHypervolumeImprovement(
         fitted_pair(), [0.0, 0.0], rows(), sampler(16), prune_baseline=True
     )
-    found, _ = maximise(acquisition, 2)
+    points, _ = maximise(acquisition, 2)
     # The best compromises have the first input of the hill, and a larger second input.
-    assert ((found[:, 0] - OPTIMUM[0]).abs() < 0.3).any()
-    assert (found[:, 1] > OPTIMUM[1] - 0.1).any()
+    assert ((points[:, 0] - OPTIMUM[0]).abs() < 0.3).any()
+    assert (points[:, 1] > OPTIMUM[1] - 0.1).any()
 
 
 def test_constraints() -> None:
@@ -138,37 +150,17 @@ def test_constraints() -> None:
         constraints=[lambda Y: Y[..., 1] - 0.4],  # the second input must be at most 0.4
         prune_baseline=True,
     )
-    found, _ = maximise(acquisition)
-    assert found[0, 1] < 0.42
-    assert (found[0] - torch.tensor([0.3, 0.4])).abs().max() < 0.1
-
-
-def test_thompson_sampling_of_several_outputs() -> None:
-    objective = LinearMCObjective(torch.tensor([1.0, 0.0], dtype=torch.float64))
-    found, _ = maximise(PathwiseThompsonSampling(fitted_pair(), objective=objective), 2)
-    assert distance(found) < 0.1
+    points, _ = maximise(acquisition)
+    assert points[0, 1] < 0.42
+    assert (points[0] - torch.tensor([0.3, 0.4])).abs().max() < 0.1
 
 
 def test_maxima_of_drawn_functions() -> None:
-    from botorch.sampling.pathwise.posterior_samplers import (  # noqa: PLC0415
-        get_matheron_path_model,
-    )
-
     paths = get_matheron_path_model(fitted_hill(), sample_shape=torch.Size([3]))
     points, values = optimize_posterior_samples(paths, BOUNDS, raw_samples=64, num_restarts=2)
     assert points.shape == (3, 2)
     assert values.shape == (3, 1)
     assert distance(points) < 0.1
-
-
-def test_scalarised_outputs() -> None:
-    weights = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    transform = ScalarizedPosteriorTransform(weights)
-    acquisition = LogExpectedImprovement(
-        fitted_pair(), best_f=hill(rows()).max(), posterior_transform=transform
-    )
-    found, _ = maximise(acquisition)
-    assert distance(found) < 0.1
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")  # of the other model

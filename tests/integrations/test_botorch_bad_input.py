@@ -34,7 +34,7 @@ def assert_finite(model: SSWIMModel, X: Tensor) -> None:
     assert X.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("scale", [1e-6, 50.0, 1e6])
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_inputs_outside_the_unit_cube(scale: float, generator: torch.Generator) -> None:
     X = scale * (rows() - 0.3)
     model = quick_model(X, hill(rows()))
@@ -50,7 +50,7 @@ def test_points_outside_the_rows(distance: float) -> None:
         assert (quick_hill().posterior(X).variance > near.variance.max()).all()
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -1e9, 1e100])
+@pytest.mark.parametrize("value", [0.0, -1e9, 1e100])
 def test_constant_targets(value: float, generator: torch.Generator) -> None:
     model = quick_model(rows(), torch.full((len(rows()), 1), value, dtype=torch.float64))
     X = uniform(generator, 4, 2)
@@ -59,8 +59,7 @@ def test_constant_targets(value: float, generator: torch.Generator) -> None:
     assert torch.allclose(model.posterior(X).mean, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 8])
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("n", "known"), [(1, False), (1, True), (2, False), (7, True), (8, False)])
 def test_few_rows(n: int, known: bool, generator: torch.Generator) -> None:
     X, Y = uniform(generator, n, 3), normal(generator, n, 1)
     model = quick_model(X, Y, torch.full_like(Y, 1e-6) if known else None)
@@ -76,21 +75,17 @@ def test_equal_rows_with_different_targets(generator: torch.Generator) -> None:
         assert torch.allclose(model.posterior(X[:5]).mean, Y.reshape(4, 5, 1).mean(0), atol=0.3)
 
 
-def test_a_constant_input(generator: torch.Generator) -> None:
-    X = torch.cat((rows(), torch.full((len(rows()), 1), 0.7).double()), dim=1)
-    assert_finite(quick_model(X, hill(rows())), uniform(generator, 4, 3))
-
-
-def test_targets_with_one_outlier(generator: torch.Generator) -> None:
-    Y = hill(rows())
-    Y[3] = -1e6  # a failed trial
-    assert_finite(quick_model(rows(), Y), uniform(generator, 4, 2))
-
-
-def test_huge_known_noise(generator: torch.Generator) -> None:
-    variance = torch.full_like(hill(rows()), 1e12)
-    variance[::2] = 1e-12
-    assert_finite(quick_model(rows(), hill(rows()), variance), uniform(generator, 4, 2))
+@pytest.mark.parametrize("name", ["constant input", "outlier", "huge noise"])
+def test_awkward_rows(name: str, generator: torch.Generator) -> None:
+    X, Y, variance = rows(), hill(rows()), None
+    if name == "constant input":
+        X = torch.cat((X, torch.full((len(X), 1), 0.7).double()), dim=1)
+    elif name == "outlier":
+        Y[3] = -1e6  # a failed trial
+    else:
+        variance = torch.full_like(Y, 1e12)
+        variance[::2] = 1e-12
+    assert_finite(quick_model(X, Y, variance), uniform(generator, 4, X.shape[1]))
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

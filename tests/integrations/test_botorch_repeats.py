@@ -48,22 +48,25 @@ def test_new_points_are_kept() -> None:
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_repeat_goes_far_from_all_points(n_outputs: int) -> None:
     X = cornered()
-    (found,) = avoid_repeats(X[5:6], rising(n_outputs), X, BOUNDS)
-    assert ((found >= BOUNDS[0]) & (found <= BOUNDS[1])).all()
+    (points,) = avoid_repeats(X[5:6], rising(n_outputs), X, BOUNDS)
+    assert ((points >= BOUNDS[0]) & (points <= BOUNDS[1])).all()
     farthest = 0.5**0.5  # the upper right corner
-    assert distances(found[None], X) > (FAR if n_outputs == 1 else 0.9) * farthest - 0.05
+    assert distances(points[None], X) > (FAR if n_outputs == 1 else 0.9) * farthest - 0.05
     if n_outputs == 1:
-        assert found[0] > 0.9  # where the mean is large
+        assert points[0] > 0.9  # where the mean is large
 
 
 def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
     X = cornered()
     same = torch.tensor([[0.2, 27.0]], dtype=torch.float64).repeat(3, 1)
-    found = avoid_repeats(same, rising(), X, BOUNDS)
-    assert torch.equal(found[0], same[0])
+    points = avoid_repeats(same, rising(), X, BOUNDS)
+    assert torch.equal(points[0], same[0])
     for number in (1, 2):
-        known = torch.cat((X, found[:number]))
-        assert distances(found[number, None], known) > 0.1
+        known = torch.cat((X, points[:number]))
+        assert distances(points[number, None], known) > 0.1
+    alone = avoid_repeats(same[:2], rising(), X[:0], BOUNDS)  # without evaluated points
+    assert torch.equal(alone[0], same[0])
+    assert distances(alone[1:], alone[:1]) > 0.1
 
 
 def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
@@ -75,18 +78,14 @@ def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_any_model_of_botorch_will_do() -> None:
-    X = (cornered() - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
-    unit_square = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    found = avoid_repeats(X[:2], SingleTaskGP(X, X.sum(-1, keepdim=True)), X, unit_square)
-    assert (torch.cdist(found, X) > 0.1).all()
-
-
-def test_precision_is_kept() -> None:
-    X = cornered().float()
-    found = avoid_repeats(X[:2], rising(), X, BOUNDS.float())
-    assert found.dtype == torch.float32
-    assert (distances(found.double(), X.double()) > 0.1).all()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_model_of_botorch_will_do(dtype: torch.dtype) -> None:
+    X = ((cornered() - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])).to(dtype)
+    unit_square = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=dtype)
+    model = rising() if dtype == torch.float32 else SingleTaskGP(X, X.sum(-1, keepdim=True))
+    points = avoid_repeats(X[:2], model, X, unit_square)
+    assert points.dtype == dtype
+    assert (torch.cdist(points, X) > 0.1).all()
 
 
 def test_an_input_may_be_fixed() -> None:
@@ -94,34 +93,23 @@ def test_an_input_may_be_fixed() -> None:
     bounds[:, 1] = 20.0
     X = cornered()
     X[:, 1] = 20.0
-    found = avoid_repeats(X[:1], rising(), X, bounds)
-    assert found[0, 0] > 0.5
-    assert found[0, 1] == 20
+    points = avoid_repeats(X[:1], rising(), X, bounds)
+    assert points[0, 0] > 0.5
+    assert points[0, 1] == 20
 
 
 @pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
-def test_shapes_that_do_not_fit_are_refused(wrong: str) -> None:
-    tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS}
-    tensors[wrong] = tensors[wrong][..., :1]
-    with pytest.raises(UserError, match="as many inputs as each other"):
-        avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
-
-
-@pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
-def test_values_that_are_not_finite_are_refused(wrong: str) -> None:
-    tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS.clone()}
-    tensors[wrong][0, 1] = torch.nan
-    with pytest.raises(UserError, match="must be finite"):
-        avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
+def test_bad_points_are_refused(wrong: str) -> None:
+    for bad, message in (("shape", "as many inputs as each other"), ("value", "must be finite")):
+        tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS.clone()}
+        if bad == "shape":
+            tensors[wrong] = tensors[wrong][..., :1]
+        else:
+            tensors[wrong][0, 1] = torch.nan
+        with pytest.raises(UserError, match=message):
+            avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
 
 
 def test_bounds_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(UserError, match="lowest values"):
         avoid_repeats(cornered()[:1], rising(), cornered(), BOUNDS.flip(0))
-
-
-def test_without_evaluated_points_only_copies_among_candidates_are_replaced() -> None:
-    same = cornered()[:1].repeat(2, 1)
-    found = avoid_repeats(same, rising(), cornered()[:0], BOUNDS)
-    assert torch.equal(found[0], same[0])
-    assert distances(found[1:], found[:1]) > 0.1

@@ -1,8 +1,6 @@
 """A kernel for GPyTorch that learns to warp its inputs.
 
 It needs the extra ``sswim[gpytorch]``. ``import sswim`` does not import this module.
-
-The warps and frequencies of a kernel, as one module that keeps its own precision.
 """
 
 from __future__ import annotations
@@ -36,82 +34,6 @@ from sswim.rows.rows import Measure
 from sswim.warps.output_warp import OutputMap
 from sswim.warps.pseudo_gp import PseudoGP
 from sswim.warps.warp import WarpLayer
-
-
-class WarpedSpectrum(nn.Module):
-    """A stack of warps, and frequencies at unit length-scale on top of it, in float64.
-
-    Whoever has this module may be in another precision: ``to``, ``float`` and ``double`` move it to
-    another device, but leave it in float64, as factors of pseudo-data need it.
-    """
-
-    unit_frequencies: Tensor
-    started: Tensor
-
-    def __init__(self, architecture: Architecture, n_inputs: int, batch: tuple[int, ...]) -> None:
-        super().__init__()
-        self.architecture = architecture
-        self.layers = new_warp_layers(architecture, n_inputs, batch)
-        shape = (*batch, architecture.n_frequencies, n_inputs)
-        self.register_buffer("unit_frequencies", torch.zeros(shape, dtype=torch.float64))
-        # Stored with the rest, so that loaded parameters are not drawn again.
-        self.register_buffer("started", torch.zeros(batch, dtype=torch.bool))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        def keep_dtype(tensor: Tensor) -> Tensor:
-            changed = fn(tensor)
-            return changed if changed.dtype == tensor.dtype else tensor.to(changed.device)
-
-        return super()._apply(keep_dtype, recurse)
-
-    @torch.no_grad()
-    def start(self, sample: Float[Tensor, "S D"], generator: torch.Generator) -> None:
-        """Draw frequencies and pseudo-inputs, in place; all members of a batch start alike.
-
-        Args:
-            sample: Rows of inputs.
-            generator: A generator on the CPU.
-        """
-        sample = sample.detach().to("cpu", torch.float64)
-        kernel = self.architecture.kernel
-        n_frequencies, n_inputs = self.unit_frequencies.shape[-2:]
-        layers = new_warp_layers(self.architecture, n_inputs, ())
-        scales = start_length_scales(sample, None)
-        start_warps(map(_warp_layer, layers), kernel, sample, scales, generator)
-        state = self.layers.state_dict()
-        for name, tensor in layers.state_dict().items():
-            state[name].copy_(tensor)
-        self.unit_frequencies.copy_(draw_frequencies(kernel, n_frequencies, n_inputs, generator))
-        self.started.fill_(True)
-
-    def factors(self, length_scales: Float[Tensor, "*B 1 L"]) -> Factors:
-        """Return the tensors that features are computed from.
-
-        Args:
-            length_scales: Length-scales of the warped inputs: one for all of them, or one for each.
-        """
-        warps = tuple(_warp_layer(layer).factors()[0] for layer in self.layers)
-        return Factors(warps, self.unit_frequencies / length_scales, OutputMap(), noise=None)
-
-    def gps(self) -> Iterator[PseudoGP]:
-        """Yield the GPs of all warps, from the inputs up."""
-        for layer in self.layers:
-            yield from _warp_layer(layer).gps()
-
-    def whitened_targets(self) -> Float64[Tensor, "*B G K Q"]:
-        """Return ε, the whitened pseudo-targets of all GPs; a priori they are standard normal."""
-        return torch.stack([gp.pseudo_targets for gp in self.gps()], dim=-3)
-
-    @torch.no_grad()
-    def set_whitened_targets(self, values: Float[Tensor, "*B G K Q"]) -> None:
-        """Set ε, the whitened pseudo-targets of all GPs."""
-        for gp, value in zip(self.gps(), values.unbind(-3), strict=True):
-            gp.pseudo_targets.copy_(value)
-
-
-def _warp_layer(module: nn.Module) -> WarpLayer:
-    return cast(WarpLayer, module)
-
 
 __all__ = ["SSWIMKernel"]
 
@@ -204,7 +126,7 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
                 "A warp needs all inputs at once. Got last_dim_is_batch=True. Add or multiply "
                 "kernels with active_dims=[0], active_dims=[1], … instead."
             )
-        factors = self._condition(x1)
+        factors = self._factors(x1)
         # Equal inputs that are differentiated apart from each other need features of their own.
         apart = x1 is not x2 and (x1.requires_grad or x2.requires_grad)
         same = not apart and torch.equal(x1, x2)
@@ -223,7 +145,7 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
         if self.active_dims is not None:
             x = x.index_select(-1, self.active_dims)
         rows, restore = self._rows_of_members(x)
-        factors = self._factors_of_members(self._condition(x), rows)
+        factors = self._factors_of_members(self._factors(x), rows)
         return warped_measures(factors, Measure(rows))[-1].map(restore)
 
     def prediction_strategy(self, *args: Any) -> LinearPredictionStrategy:
@@ -258,7 +180,7 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
     def _new_spectrum(self, n_inputs: int) -> WarpedSpectrum:
         return WarpedSpectrum(self.architecture, n_inputs, tuple(self.batch_shape)).to(self.device)
 
-    def _condition(self, x: Float[Tensor, "*X N D"]) -> Factors:
+    def _factors(self, x: Float[Tensor, "*X N D"]) -> Factors:
         """Return the tensors that features are computed from; x are perhaps the first inputs."""
         if self.spectrum is None:
             self.spectrum = self._new_spectrum(x.shape[-1])
@@ -322,3 +244,78 @@ def _whitened_targets(kernel: SSWIMKernel) -> Tensor:
 def _set_whitened_targets(kernel: SSWIMKernel, values: Tensor) -> None:
     assert kernel.spectrum is not None
     kernel.spectrum.set_whitened_targets(values)
+
+
+class WarpedSpectrum(nn.Module):
+    """A stack of warps, and frequencies at unit length-scale on top of it, in float64.
+
+    The kernel may be in another precision: ``to``, ``float`` and ``double`` move this module to
+    another device, but leave it in float64, as factors of pseudo-data need it.
+    """
+
+    unit_frequencies: Tensor
+    started: Tensor
+
+    def __init__(self, architecture: Architecture, n_inputs: int, batch: tuple[int, ...]) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.layers = new_warp_layers(architecture, n_inputs, batch)
+        shape = (*batch, architecture.n_frequencies, n_inputs)
+        self.register_buffer("unit_frequencies", torch.zeros(shape, dtype=torch.float64))
+        # Stored with the rest, so that loaded parameters are not drawn again.
+        self.register_buffer("started", torch.zeros(batch, dtype=torch.bool))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        def keep_dtype(tensor: Tensor) -> Tensor:
+            changed = fn(tensor)
+            return changed if changed.dtype == tensor.dtype else tensor.to(changed.device)
+
+        return super()._apply(keep_dtype, recurse)
+
+    @torch.no_grad()
+    def start(self, sample: Float[Tensor, "S D"], generator: torch.Generator) -> None:
+        """Draw frequencies and pseudo-inputs, in place; all members of a batch start alike.
+
+        Args:
+            sample: Rows of inputs.
+            generator: A generator on the CPU.
+        """
+        sample = sample.detach().to("cpu", torch.float64)
+        kernel = self.architecture.kernel
+        n_frequencies, n_inputs = self.unit_frequencies.shape[-2:]
+        layers = new_warp_layers(self.architecture, n_inputs, ())
+        scales = start_length_scales(sample, None)
+        start_warps(map(_warp_layer, layers), kernel, sample, scales, generator)
+        state = self.layers.state_dict()
+        for name, tensor in layers.state_dict().items():
+            state[name].copy_(tensor)
+        self.unit_frequencies.copy_(draw_frequencies(kernel, n_frequencies, n_inputs, generator))
+        self.started.fill_(True)
+
+    def factors(self, length_scales: Float[Tensor, "*B 1 L"]) -> Factors:
+        """Return the tensors that features are computed from.
+
+        Args:
+            length_scales: Length-scales of the warped inputs: one for all of them, or one for each.
+        """
+        warps = tuple(_warp_layer(layer).factors()[0] for layer in self.layers)
+        return Factors(warps, self.unit_frequencies / length_scales, OutputMap(), noise=None)
+
+    def gps(self) -> Iterator[PseudoGP]:
+        """Yield the GPs of all warps, from the inputs up."""
+        for layer in self.layers:
+            yield from _warp_layer(layer).gps()
+
+    def whitened_targets(self) -> Float64[Tensor, "*B G K Q"]:
+        """Return ε, the whitened pseudo-targets of all GPs; a priori they are standard normal."""
+        return torch.stack([gp.pseudo_targets for gp in self.gps()], dim=-3)
+
+    @torch.no_grad()
+    def set_whitened_targets(self, values: Float[Tensor, "*B G K Q"]) -> None:
+        """Set ε, the whitened pseudo-targets of all GPs."""
+        for gp, value in zip(self.gps(), values.unbind(-3), strict=True):
+            gp.pseudo_targets.copy_(value)
+
+
+def _warp_layer(module: nn.Module) -> WarpLayer:
+    return cast(WarpLayer, module)
