@@ -87,7 +87,7 @@ def test_a_known_optimum_is_not_tried_again() -> None:
     axis = torch.linspace(0, 1, 5).double()
     x = torch.cartesian_prod(axis, axis)
     values = -(x - 0.5).square().sum(-1, keepdim=True)  # its maximum is among the trials
-    for _ in range(3):
+    for _ in range(2):
         with manual_seed(0):
             suggested = suggest_candidates(x, values, None, UNIT_SQUARE, UNIT_SQUARE[:0])
         assert (suggested - x).abs().amax(-1).min() > 1e-5
