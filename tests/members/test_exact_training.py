@@ -78,7 +78,7 @@ def test_every_parameter_but_known_noise_is_trained(
     before = {name: value.detach().clone() for name, value in models.named_parameters()}
     targets = normal(generator, 6).expand(len(OWN_KINDS), -1)
     variance = torch.full_like(targets, 0.01) if known else None
-    ExactTraining(models, inputs, targets, variance, torch.zeros_like(targets).bool()).run(1)
+    ExactTraining(models, inputs, targets, variance, torch.zeros_like(targets).bool()).run(3)
     layers = [cast(WarpLayer, layer) for layer in models.layers]
     assert all(parameter.grad is not None for layer in layers for parameter in layer.parameters())
     same = {name for name, value in models.named_parameters() if torch.equal(value, before[name])}
