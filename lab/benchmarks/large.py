@@ -26,7 +26,7 @@ from sswim_lab.peers.trees import LightGBM
 from timing import machine
 
 from sswim import Recipe
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.evaluation import evaluate
 

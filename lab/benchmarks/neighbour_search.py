@@ -22,7 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from timing import Rounds, Workload, compare, machine
 from torch import Tensor
 
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 from sswim.search import Method, make_search
 
 DIMENSIONS = (2, 8, 10, 26)

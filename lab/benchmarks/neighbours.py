@@ -28,7 +28,7 @@ from scripting import (
 )
 
 from sswim import NeighbourGPRegressor
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 
 FILES = (RESULTS / "neighbours.csv", RESULTS / "neighbours-peers.csv")
 MODELS = [f"neighbours{depth}{form}" for form in ("", "-scores") for depth in (0, 1, 2)]

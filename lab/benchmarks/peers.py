@@ -22,8 +22,7 @@ from timing import Workload, read_bytes
 from torch import Tensor
 
 from sswim.members import Adam, Architecture, Step, start
-from sswim.members.architecture import WarpsName
-from sswim.members.model import stack_models
+from sswim.members.model import WarpsName, stack_models
 from sswim.members.training import train_batch
 from sswim.rows import as_rows
 

@@ -20,7 +20,7 @@ from peers import SVGP_INDUCING, LeftOutError, require_gpytorch, synthetic
 from scripting import DTYPES, DType, add_device, add_dtype, add_out, result_path, script_parser
 from timing import Comparison, Rounds, Workload, compare, machine
 
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 from sswim.estimator import BaseRegressor, make_estimator
 
 FITTED_ROWS, N_INPUTS = 2000, 20

@@ -25,7 +25,7 @@ from sswim_lab.datasets import FOLDER_VARIABLE, Split, split
 from timing import machine
 
 from sswim import WarpedGPRegressor
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 from sswim.estimator import make_estimator
 
 METHODS: dict[str, dict[str, Any]] = {

@@ -28,8 +28,7 @@ from scripting import append_row, read_rows, script_parser, stored, table_line, 
 from timing import machine, process_bytes
 
 from sswim import WarpedGPRegressor
-from sswim.base.devices import resolve_device
-from sswim.distributed.processes import join_processes, local_device
+from sswim.distributed.processes import join_processes, local_device, resolve_device
 from sswim.estimator.settings import DType
 from sswim.members import Step
 

@@ -16,9 +16,9 @@ from statistics import median
 import torch
 from scripting import RESULTS, read_rows, script_parser, table_line
 
-from sswim.members.architecture import Architecture
+from sswim.members.linear_regression import total_statistics
+from sswim.members.model import Architecture
 from sswim.members.start import start
-from sswim.members.statistics import total_statistics
 from sswim.rows import as_rows
 
 ROWS = (10**9, 10**12)

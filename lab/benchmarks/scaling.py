@@ -18,7 +18,7 @@ from peers import Case
 from scripting import add_device, add_dtype, add_out, result_path, script_parser
 from step import SIZES, in_own_process
 
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 
 ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 

@@ -31,7 +31,7 @@ from scripting import (
 )
 from step import NAMES, in_own_process, ratios
 
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 
 RATIOS = {
     "sswim/gram": "sswim / ΦᵀΦ",

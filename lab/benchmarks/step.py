@@ -22,8 +22,8 @@ from peers import Case, workloads
 from scripting import add_device, add_dtype, script_parser
 from timing import Rounds, Workload, compare, machine
 
-from sswim.base.devices import resolve_device
-from sswim.members.architecture import WarpsName
+from sswim.distributed.processes import resolve_device
+from sswim.members.model import WarpsName
 
 NAMES = ("sswim", "gram", "sgpr", "svgp_epoch", "exact_gp")
 LIBRARIES = ("gpytorch", "scikit-learn")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders.models import unchecked
 
-from sswim.base.devices import available_device, resolve_device
 from sswim.base.validation import UserError
+from sswim.distributed.processes import available_device, resolve_device
 
 
 def test_automatic_device() -> None:

@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from sswim.ensemble.mixture import Mixture
-from sswim.members.architecture import Architecture
 from sswim.members.density import Density
-from sswim.members.model import SSWIM
-from sswim.members.observations import Observations
+from sswim.members.model import SSWIM, Architecture, Observations
 from sswim.members.start import start
 from sswim.rows import Measure, Rows, Scaling, as_rows, no_scaling
 from sswim.warps import OutputWarp, OutputWarpName, PseudoGP

@@ -16,8 +16,7 @@ from builders.models import small_model
 from sswim.base.record import RecordT
 from sswim.kernels import Kernel
 from sswim.members.linear_regression import Prediction
-from sswim.members.model import SSWIM
-from sswim.members.observations import warped_measures
+from sswim.members.model import SSWIM, warped_measures
 from sswim.rows import Measure, Rows
 from sswim.warps import log_noise_ratio
 

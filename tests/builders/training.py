@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from sswim.members.architecture import Architecture
 from sswim.members.kinds import Kind
+from sswim.members.model import Architecture
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import MAP, Objective
 from sswim.members.training import Adam

@@ -15,9 +15,9 @@ from sswim.cli.options import csv_options
 from sswim.cli.predict import predict
 from sswim.distributed.processes import TIMEOUT
 from sswim.estimator.settings import DType, ObjectiveName
-from sswim.kernels.spectrum import Kernel
-from sswim.members.architecture import NoiseName, WarpsName
+from sswim.kernels.features import Kernel
 from sswim.members.checkpoints import Checkpoints
+from sswim.members.model import NoiseName, WarpsName
 from sswim.tables import CsvOptions
 from sswim.warps.output_warp import OutputWarpName
 

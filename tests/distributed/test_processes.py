@@ -9,7 +9,7 @@ import torch
 from builders.processes import run_processes
 
 from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
-from sswim.members.statistics import Statistics
+from sswim.members.linear_regression import Statistics
 
 
 def random_statistics(rank: int) -> Statistics:

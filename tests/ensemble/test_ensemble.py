@@ -18,7 +18,7 @@ from sswim.ensemble.mixture import equal_weights
 from sswim.members import SSWIM, FeatureMember, NeighbourMember, condition
 from sswim.members import feature_member as feature_module
 from sswim.members import member as predictor_module
-from sswim.members.observations import log_precision, row_features
+from sswim.members.model import log_precision, row_features
 from sswim.rows import Measure, Rows, as_rows, learn_scaling
 
 

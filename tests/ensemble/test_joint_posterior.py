@@ -12,7 +12,7 @@ from torch import Tensor
 from sswim.ensemble import Ensemble, JointPosterior
 from sswim.ensemble import ensemble as ensemble_module
 from sswim.members import FeatureMember, NeighbourMember, pathwise
-from sswim.members.observations import row_features
+from sswim.members.model import row_features
 from sswim.rows import Measure, Rows
 
 NOISE = pytest.mark.parametrize("include_noise", [False, True], ids=["function", "observations"])

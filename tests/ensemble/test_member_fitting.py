@@ -14,8 +14,8 @@ from builders.training import kind_of, training_rows
 from sswim.base.validation import draw_generator
 from sswim.ensemble import fit_members
 from sswim.members import MAP, Adam, Kind, NeighbourMember, Plan, Step, start, train
-from sswim.members.architecture import NoiseName
 from sswim.members.kinds import draw_folds, start_sample
+from sswim.members.model import NoiseName
 from sswim.rows import Rows, as_rows
 
 

@@ -19,14 +19,7 @@ from safetensors.torch import save_file
 from sswim import load
 from sswim.ensemble.ensemble import Ensemble, make_ensemble
 from sswim.estimator import BaseRegressor, make_estimator
-from sswim.estimator.model_file import (
-    MODEL,
-    VERSION,
-    ModelFileError,
-    pack,
-    stored_members,
-    unpack,
-)
+from sswim.estimator.model_file import MODEL, VERSION, ModelFileError, pack, stored_members, unpack
 from sswim.members import condition
 from sswim.members.feature_member import FeatureMember
 from sswim.members.neighbour_member import NeighbourMember

@@ -32,8 +32,8 @@ from sswim.ensemble.plan import KINDS
 from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
 from sswim.members import condition
-from sswim.members.architecture import NoiseName
 from sswim.members.history import Step
+from sswim.members.model import NoiseName
 from sswim.warps.output_warp import OutputWarpName
 
 X, Y = make_rows(20)
@@ -82,7 +82,7 @@ def test_scikit_learns_own_checks() -> None:
 def test_scikit_learns_own_checks_of_the_default() -> None:
     """All kinds of members, with few steps and few features in every part of a fit."""
     setup = """
-from sswim.members import screening
+from sswim.members import start as screening
 from sswim.ensemble import noise_learning as noise_fit
 noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
 """

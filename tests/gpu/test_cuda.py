@@ -27,8 +27,7 @@ from sswim.estimator import make_estimator
 from sswim.kernels.features import features_and_norm
 from sswim.members import condition
 from sswim.members import training as cuda_graph
-from sswim.members.architecture import Architecture, WarpsName
-from sswim.members.model import stack_models
+from sswim.members.model import Architecture, WarpsName, stack_models
 from sswim.members.objective import (
     EVIDENCE,
     LEAVE_ONE_OUT,

@@ -13,8 +13,8 @@ from builders.models import gradients, relative_error, small_model, small_rows
 from builders.processes import run_processes
 
 from sswim.distributed.processes import ALONE, Processes, Share
+from sswim.members.linear_regression import total_statistics
 from sswim.members.objective import MAP, backward
-from sswim.members.statistics import total_statistics
 from sswim.rows import ArraySource, Stream, as_rows, no_scaling, summary
 
 pytestmark = [

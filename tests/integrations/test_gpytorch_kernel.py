@@ -19,8 +19,8 @@ from linear_operator import operators  # noqa: E402
 
 from sswim.base.validation import UserError, draw_generator  # noqa: E402
 from sswim.integrations.gpytorch import SSWIMKernel, WarpedSpectrum  # noqa: E402
-from sswim.kernels.spectrum import Kernel  # noqa: E402
-from sswim.members.observations import row_features  # noqa: E402
+from sswim.kernels.features import Kernel  # noqa: E402
+from sswim.members.model import row_features  # noqa: E402
 from sswim.members.start import start  # noqa: E402
 from sswim.rows import Measure  # noqa: E402
 

@@ -5,7 +5,7 @@ import torch
 from builders.models import small_rows
 
 from sswim.members import Architecture
-from sswim.members.architecture import NoiseName
+from sswim.members.model import NoiseName
 from sswim.members.objective import (
     CPU_BATCH_BYTES,
     CPU_CHUNK_BYTES,

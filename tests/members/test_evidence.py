@@ -8,9 +8,8 @@ from builders.models import NOISE, SIGNAL, normal, observations, relative_error
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from sswim.members.linear_regression import negative_log_evidence
-from sswim.members.observations import Observations
-from sswim.members.statistics import Statistics, statistics
+from sswim.members.linear_regression import Statistics, negative_log_evidence, statistics
+from sswim.members.model import Observations
 
 pytest_plugins = ("builders.regression_rows",)
 

@@ -11,7 +11,7 @@ from builders.models import normal
 from builders.surrogates import KINDS, dense_kernel, small_members, small_rows, uniform
 from torch import Tensor
 
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members import ExactKind, ExactMembers, ExactRows, exact_members
 
 Moments = tuple[Tensor, Tensor]

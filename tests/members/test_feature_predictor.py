@@ -9,9 +9,8 @@ from builders.models import DENSITIES, normal, small_model, small_rows
 from sswim.base import record as record_module
 from sswim.members import FeatureMember
 from sswim.members import feature_member as predictor_module
-from sswim.members.linear_regression import leave_one_out, posterior
-from sswim.members.observations import Observations, log_precision, row_features
-from sswim.members.statistics import statistics
+from sswim.members.linear_regression import leave_one_out, posterior, statistics
+from sswim.members.model import Observations, log_precision, row_features
 from sswim.rows import Measure, Rows
 
 condition = FeatureMember.condition_on

@@ -5,8 +5,8 @@ import torch
 from builders.models import normal, relative_error
 from torch import Tensor
 
-from sswim.members.observations import Observations
-from sswim.members.statistics import statistics, weighted_sums
+from sswim.members.linear_regression import statistics, weighted_sums
+from sswim.members.model import Observations
 
 pytest_plugins = ("builders.regression_rows",)
 

@@ -13,9 +13,9 @@ from sswim.members.linear_regression import (
     leave_one_out,
     negative_log_evidence,
     posterior,
+    statistics,
 )
-from sswim.members.observations import Observations
-from sswim.members.statistics import statistics
+from sswim.members.model import Observations
 
 pytest_plugins = ("builders.regression_rows",)
 

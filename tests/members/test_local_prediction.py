@@ -8,7 +8,7 @@ from builders.models import normal, small_rows
 from builders.neighbours import KERNELS, neighbour_model
 from torch import Tensor
 
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members import SSWIM
 from sswim.members.neighbourhood import (
     LocalPrediction,

@@ -13,11 +13,14 @@ from torch import Tensor
 from sswim.base.record import Record, stack_records
 from sswim.kernels.features import expected_quadratic
 from sswim.members import LEAVE_ONE_OUT, MAP, SSWIM, Objective
-from sswim.members.linear_regression import leave_one_out, negative_log_evidence, posterior
-from sswim.members.model import stack_models, unstack_models
+from sswim.members.linear_regression import (
+    leave_one_out,
+    negative_log_evidence,
+    posterior,
+    statistics,
+)
+from sswim.members.model import observe, stack_models, unstack_models, warped_measures
 from sswim.members.objective import backward
-from sswim.members.observations import observe, warped_measures
-from sswim.members.statistics import statistics
 from sswim.rows import Rows
 from sswim.warps.output_warp import OutputWarpName
 

@@ -10,7 +10,7 @@ from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
 from builders.training import kind_of
 
-from sswim.ensemble.trainer import MemberTrainer, deepest_first
+from sswim.ensemble.fit import MemberTrainer, deepest_first
 from sswim.members import SSWIM, WAYS, Batch, Step
 from sswim.members.model import stack_models
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours

@@ -6,6 +6,7 @@ from builders.models import normal, small_rows
 from builders.neighbours import neighbour_model
 
 from sswim.members import neighbour_training as neighbour_pool
+from sswim.members.model import kernel_points
 from sswim.members.neighbour_training import (
     MAP_SPACINGS,
     N_NEIGHBORS,
@@ -14,7 +15,6 @@ from sswim.members.neighbour_training import (
     max_candidates,
     step_of,
 )
-from sswim.members.observations import kernel_points
 from sswim.rows import Rows, as_rows
 
 

@@ -11,8 +11,8 @@ from builders.models import small_rows
 from builders.neighbours import neighbour_model
 
 from sswim.base import record as record_module
+from sswim.members.model import kernel_points, warped_measures
 from sswim.members.neighbourhood import MIN_RIDGE, neighbour_rows
-from sswim.members.observations import kernel_points, warped_measures
 from sswim.rows import Rows
 from sswim.warps.noise_field import log_noise_ratio
 

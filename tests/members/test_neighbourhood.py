@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from sswim.kernels.exact_kernel import kernel_matrix
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members.neighbourhood import Neighbourhoods, neighbour_log_density
 
 SIGNAL = torch.tensor([2.0, 0.5], dtype=torch.float64)

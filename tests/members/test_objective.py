@@ -11,9 +11,8 @@ from scipy.stats import multivariate_normal
 
 from sswim.base.record import chunks
 from sswim.members import EVIDENCE, LEAVE_ONE_OUT, MAP, SSWIM, Objective, condition
-from sswim.members.architecture import NoiseName
+from sswim.members.model import NoiseName, log_precision, row_features
 from sswim.members.objective import backward, one_pass, two_passes
-from sswim.members.observations import log_precision, row_features
 from sswim.rows import Measure, Rows
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.pseudo_gp import PseudoPrior

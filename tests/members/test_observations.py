@@ -6,7 +6,7 @@ import pytest
 import torch
 from builders.models import DENSITIES, normal, observations, small_model, small_rows
 
-from sswim.members.observations import log_precision, observe, row_features, warped_measures
+from sswim.members.model import log_precision, observe, row_features, warped_measures
 from sswim.rows import Measure
 from sswim.warps.noise_field import log_noise_ratio
 

@@ -8,7 +8,7 @@ import torch
 from builders.models import normal, small_rows
 from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model, row_of
 
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members import NeighbourMember
 from sswim.members.pathwise import BLOCK_ROWS, draw_prior
 from sswim.rows import Measure, Rows

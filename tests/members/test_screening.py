@@ -11,7 +11,7 @@ from torch.distributions import MultivariateNormal, Normal
 
 from sswim.base.record import concatenate
 from sswim.members import Architecture
-from sswim.members.screening import (
+from sswim.members.start import (
     CERTAINTY,
     FEW_ROWS,
     MAX_ROWS,

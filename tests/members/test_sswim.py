@@ -7,7 +7,7 @@ import torch
 from builders.models import small_model, small_rows
 
 from sswim.kernels.features import expected_features
-from sswim.members.observations import row_features
+from sswim.members.model import row_features
 
 
 @torch.no_grad()

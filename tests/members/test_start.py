@@ -7,10 +7,9 @@ import pytest
 import torch
 from builders.models import SMALL, normal, small_model, small_rows
 
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members import Architecture, condition, enrich, start
-from sswim.members.model import stack_models
-from sswim.members.observations import row_features, warped_measures
+from sswim.members.model import row_features, stack_models, warped_measures
 from sswim.rows import Measure
 
 

@@ -13,18 +13,18 @@ from torch import Tensor
 
 from sswim.base import record as record_module
 from sswim.base.record import chunks
-from sswim.members import statistics as statistics_module
-from sswim.members.linear_regression import negative_log_evidence, posterior
-from sswim.members.model import Factors
-from sswim.members.observations import Observations, observe
-from sswim.members.statistics import (
+from sswim.members import linear_regression as statistics_module
+from sswim.members.linear_regression import (
     Statistics,
     member_statistics,
+    negative_log_evidence,
+    posterior,
     statistics,
     sum_statistics,
     total_statistics,
     unpack_gram,
 )
+from sswim.members.model import Factors, Observations, observe
 from sswim.rows import Rows
 
 pytest_plugins = ("builders.regression_rows",)

@@ -9,15 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import (
-    houses,
-    learn,
-    mixed,
-    pieces_of,
-    shares,
-    small_chunks,
-    with_gaps,
-)
+from builders.tables import houses, learn, mixed, pieces_of, shares, small_chunks, with_gaps
 
 from sswim.tables import (
     KEEP_ALL,

@@ -10,12 +10,9 @@ from builders.models import assert_moments, move_gp, normal, observations
 from torch import Tensor
 
 from sswim.kernels import expected_features
-from sswim.members.architecture import Architecture
-from sswim.members.linear_regression import posterior
-from sswim.members.model import stack_models
-from sswim.members.observations import warped_measures
+from sswim.members.linear_regression import posterior, statistics
+from sswim.members.model import Architecture, stack_models, warped_measures
 from sswim.members.start import start
-from sswim.members.statistics import statistics
 from sswim.rows import Measure
 from sswim.warps import SPREAD, PseudoGP, WarpFactors, WarpLayer, project, pseudo_gp_moments
 from sswim.warps.warp import warp

@@ -7,8 +7,7 @@ from scipy.stats import multivariate_normal
 from torch import Tensor
 
 from sswim.kernels import expected_features
-from sswim.members.linear_regression import posterior
-from sswim.members.statistics import statistics
+from sswim.members.linear_regression import posterior, statistics
 from sswim.rows import Measure
 from sswim.warps import PseudoGP, PseudoPrior, pseudo_gp_moments
 

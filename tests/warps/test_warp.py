@@ -8,8 +8,7 @@ from builders.models import assert_moments, move_gp, normal, observations
 from torch import Tensor
 
 from sswim.kernels import expected_features
-from sswim.members.linear_regression import posterior
-from sswim.members.statistics import statistics
+from sswim.members.linear_regression import posterior, statistics
 from sswim.rows import Measure
 from sswim.warps import PseudoPrior, WarpLayer, pseudo_gp_moments
 from sswim.warps.warp import warp

@@ -28,9 +28,8 @@ from sswim_lab.peers.published_sswim import (
     start_length_scales,
 )
 
-from sswim.members.linear_regression import negative_log_evidence, posterior
-from sswim.members.observations import Observations
-from sswim.members.statistics import statistics
+from sswim.members.linear_regression import negative_log_evidence, posterior, statistics
+from sswim.members.model import Observations
 from sswim.rows import Measure
 
 

@@ -111,8 +111,7 @@ def join_launched(timeout: float, device: str = "auto") -> AbstractContextManage
         timeout: Seconds to wait for another process before it counts as lost.
         device: Name of the device that computes.
     """
-    from sswim.base.devices import resolve_device
-    from sswim.distributed.processes import join_processes, local_device
+    from sswim.distributed.processes import join_processes, local_device, resolve_device
 
     return join_processes(local_device(resolve_device(device)), timedelta(seconds=timeout))
 

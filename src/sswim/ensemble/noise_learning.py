@@ -27,10 +27,9 @@ from sswim.base.record import Record, chunks
 from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble.mixture import equal_weights, mix
 from sswim.members import condition
-from sswim.members.architecture import Architecture
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
-from sswim.members.model import SSWIM
+from sswim.members.model import SSWIM, Architecture
 from sswim.members.objective import send_back
 from sswim.members.start import start_length_scales
 from sswim.rows.rows import Measure, Rows

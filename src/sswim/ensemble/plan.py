@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from sswim.files.records import Between
-from sswim.members.architecture import Architecture, InputsName, NoiseName, WarpsName
 from sswim.members.kinds import FEW_ROWS, Kind, Plan
+from sswim.members.model import Architecture, InputsName, NoiseName, WarpsName
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.neighbourhood import MAP_INPUTS
 from sswim.members.objective import Objective

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field
-from sswim.members.architecture import Architecture
-from sswim.members.left_out import Correction, OutOfFold
+from sswim.members.density import Correction, OutOfFold
+from sswim.members.model import Architecture
 from sswim.rows.rows import Measure
 from sswim.warps.noise_field import NoiseField, log_noise_ratio
 

@@ -14,10 +14,9 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sswim.base.devices import resolve_device
 from sswim.base.validation import UserError
 from sswim.conformal import Calibration, ConformalPredictor, conformal_predictor
-from sswim.distributed.processes import Processes, local_device
+from sswim.distributed.processes import Processes, local_device, resolve_device
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.fit import fit_members
 from sswim.ensemble.plan import FittedKind

@@ -39,10 +39,9 @@ from sswim.files.sealed_files import (
     require_that,
 )
 from sswim.members import WAYS
-from sswim.members.architecture import Architecture
 from sswim.members.feature_member import MAX_QUICK_ENTRIES, ROWS_PER_FEATURE
 from sswim.members.member import Member
-from sswim.members.model import SSWIM, check_parameters
+from sswim.members.model import SSWIM, Architecture, check_parameters
 from sswim.rows.imputer import GaussianImputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import Scaling

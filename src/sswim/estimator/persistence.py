@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from sswim.base.devices import available_device
+from sswim.distributed.processes import available_device
 from sswim.ensemble.ensemble import PendingUpdates
 from sswim.estimator.fitted import Fitted
 from sswim.estimator.inputs import InputReader, read_schema

@@ -10,11 +10,11 @@ from sswim.ensemble.plan import Recipe, Size, choose_size, make_plan
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
 from sswim.estimator.settings import ENSEMBLE, Auto, DType, Rule, n_frequencies
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members import WAYS
-from sswim.members.architecture import NoiseName, check_warp_matrix
 from sswim.members.history import MemberCallback
 from sswim.members.kinds import Kind, Plan
+from sswim.members.model import NoiseName, check_warp_matrix
 from sswim.rows.summary import Summary, has_ties
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.warp import WarpMatrix

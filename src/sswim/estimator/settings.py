@@ -16,8 +16,8 @@ import numpy as np
 
 from sswim.base.validation import UserError, require_choice, require_integer, require_positive
 from sswim.ensemble.plan import KindName, Recipe
-from sswim.kernels.spectrum import Kernel
-from sswim.members.architecture import LARGEST_WARP_DIM, InputsName, NoiseName, WarpsName
+from sswim.kernels.features import Kernel
+from sswim.members.model import LARGEST_WARP_DIM, InputsName, NoiseName, WarpsName
 from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.warp import WarpMatrix
 

@@ -17,16 +17,10 @@ from sswim.estimator.settings import (
     Rule,
     n_frequencies,
 )
-from sswim.kernels.spectrum import Kernel
-from sswim.members.architecture import (
-    Architecture,
-    InputsName,
-    NoiseName,
-    WarpsName,
-    check_warp_matrix,
-)
+from sswim.kernels.features import Kernel
 from sswim.members.history import MemberCallback
 from sswim.members.kinds import Kind, Plan, Precision
+from sswim.members.model import Architecture, InputsName, NoiseName, WarpsName, check_warp_matrix
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import OBJECTIVES
 from sswim.members.training import Adam

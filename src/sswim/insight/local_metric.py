@@ -21,8 +21,7 @@ from torch import Tensor
 
 from sswim.base.record import chunks, rows_at_once
 from sswim.ensemble.ensemble import Ensemble
-from sswim.members.model import Factors
-from sswim.members.observations import warped_measures
+from sswim.members.model import Factors, warped_measures
 from sswim.rows.rows import Measure
 from sswim.rows.scaling import Scaling
 

@@ -24,11 +24,16 @@ from linear_operator.operators import (
 from torch import Tensor, nn
 
 from sswim.base.validation import RandomState, UserError, draw_generator, require_integer
-from sswim.kernels.spectrum import Kernel as KernelName
-from sswim.kernels.spectrum import draw_frequencies
-from sswim.members.architecture import LARGEST, Architecture
-from sswim.members.model import Factors, new_warp_layers
-from sswim.members.observations import row_features, warped_measures
+from sswim.kernels.features import Kernel as KernelName
+from sswim.kernels.features import draw_frequencies
+from sswim.members.model import (
+    LARGEST,
+    Architecture,
+    Factors,
+    new_warp_layers,
+    row_features,
+    warped_measures,
+)
 from sswim.members.start import start_length_scales, start_warps
 from sswim.rows.rows import Measure
 from sswim.warps.output_warp import OutputMap

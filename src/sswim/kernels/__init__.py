@@ -12,6 +12,10 @@ from sswim.kernels.exact_kernel import (
     squared_distances,
 )
 from sswim.kernels.features import (
+    Kernel,
+    Spectrum,
+    draw_frequencies,
+    draw_independent_frequencies,
     expected_features,
     expected_quadratic,
     feature_slopes,
@@ -19,7 +23,6 @@ from sswim.kernels.features import (
     multiply,
     transposed_product,
 )
-from sswim.kernels.spectrum import Kernel, Spectrum, draw_frequencies, draw_independent_frequencies
 
 __all__ = [
     "N_SCALES",

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sswim.kernels.exact_kernel import correlation
-from sswim.kernels.spectrum import Kernel, draw_independent_frequencies
+from sswim.kernels.features import Kernel, draw_independent_frequencies
 
 
 def additive_kernel(

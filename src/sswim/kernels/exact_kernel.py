@@ -15,7 +15,7 @@ from scipy import special
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sswim.kernels.spectrum import DEGREES_OF_FREEDOM, Kernel
+from sswim.kernels.features import DEGREES_OF_FREEDOM, Kernel
 
 N_SCALES = 12
 """Number of RBF kernels whose mixture stands for a Matérn kernel of uncertain points."""

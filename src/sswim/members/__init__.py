@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.members.architecture import Architecture
 from sswim.members.checkpoints import Checkpoints
+from sswim.members.density import Correction, OutOfFold, out_of_fold
 from sswim.members.exact_members import ExactMembers, ExactRows
 from sswim.members.exact_model import ExactKind, ExactModels
 from sswim.members.exact_training import ExactTraining, refit_noise
-from sswim.members.feature_member import FeatureMember
+from sswim.members.feature_member import FeatureMember, MeanMember
 from sswim.members.history import Step, Training
 from sswim.members.kinds import Batch, Draw, Kind, Plan, outside
-from sswim.members.left_out import Correction, OutOfFold, out_of_fold
 from sswim.members.linear_regression import Prediction
-from sswim.members.mean_member import MeanMember
 from sswim.members.member import LeftOut, Member
-from sswim.members.model import SSWIM
+from sswim.members.model import SSWIM, Architecture
 from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.objective import EVIDENCE, LEAVE_ONE_OUT, MAP, Objective
 from sswim.members.start import enrich, start

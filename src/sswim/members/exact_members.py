@@ -28,8 +28,7 @@ from torch import Tensor
 
 from sswim.base.cholesky import cholesky
 from sswim.kernels.additive_kernel import draw_additive_frequencies
-from sswim.kernels.features import expected_features
-from sswim.kernels.spectrum import draw_frequencies
+from sswim.kernels.features import draw_frequencies, expected_features
 from sswim.members.exact_model import (
     RIPPLE_KERNEL,
     ExactFactors,

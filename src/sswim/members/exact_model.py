@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from sswim.base.record import Record
 from sswim.kernels.additive_kernel import additive_kernel
 from sswim.kernels.exact_kernel import cross_kernel, kernel_matrix
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
 from sswim.members.start import start_warps
 from sswim.rows.rows import Measure
 from sswim.warps.monotone_warp import MonotoneWarps, monotone_warp

@@ -2,6 +2,11 @@
 
 Fourier features approximate the kernel. A model is trained on the evidence of all rows, a batch of
 members at a time, and conditioned on sums over the rows; it keeps these sums, and none of the rows.
+
+Members that predict the mean of all rows everywhere.
+
+On small tables of noise nothing is better. Such a member is a member by features whose function has
+no variance: the other kinds' corrections, noise and densities then apply to it as they are.
 """
 
 from __future__ import annotations
@@ -24,29 +29,32 @@ from sswim.base.validation import draw_generator
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.features import expected_features, expected_quadratic
 from sswim.members.checkpoints import CheckpointFile
+from sswim.members.density import OutOfFold, out_of_fold
 from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind, Plan, leave_out
-from sswim.members.left_out import OutOfFold, out_of_fold
 from sswim.members.linear_regression import (
     JointPrediction,
     Posterior,
     Prediction,
+    Statistics,
     leave_one_out,
     negative_log_evidence,
     posterior,
+    total_statistics,
+    unpack_gram,
 )
 from sswim.members.member import LeftOut, Member, NewStore, count_rows
-from sswim.members.model import SSWIM, Factors, stack_models
-from sswim.members.objective import members_together
-from sswim.members.observations import (
+from sswim.members.model import (
+    SSWIM,
+    Factors,
     log_precision,
     observe,
     row_features,
+    stack_models,
     warped_measures,
 )
-from sswim.members.screening import StartingPoint
-from sswim.members.start import enrich
-from sswim.members.statistics import Statistics, total_statistics, unpack_gram
+from sswim.members.objective import members_together
+from sswim.members.start import StartingPoint, enrich
 from sswim.members.training import Adam, train_batch
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.training_rows import Stream, TrainingRows
@@ -466,3 +474,23 @@ def _statistics_outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"])
     known = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
     known[fold] = False
     return total_statistics(factors, rows.take(known.nonzero()[:, 0]))
+
+
+MEAN_SIGNAL = 1e-10
+"""s² of the function, in units of the variance of the targets."""
+
+
+@dataclass(frozen=True)
+class MeanMember(FeatureMember):
+    """The mean of all rows, with their variance."""
+
+    way: ClassVar[str] = "mean"
+    is_screened: ClassVar[bool] = False
+    is_mean: ClassVar[bool] = True
+
+    @classmethod
+    def _starting_point(cls, kind: Kind, draw: Draw) -> StartingPoint:
+        """Return the hyper-parameters of a function without variance, and of noise alone."""
+        rows = draw.rows.sample
+        one = torch.ones(rows.targets.shape[1], dtype=torch.float64)
+        return StartingPoint(math.sqrt(rows.inputs.mean.shape[1]), MEAN_SIGNAL * one, one)

@@ -14,13 +14,11 @@ from torch import Tensor
 
 from sswim.base.record import stack_records
 from sswim.base.validation import draw_generator
-from sswim.members.architecture import Architecture
 from sswim.members.history import Training
-from sswim.members.model import SSWIM
+from sswim.members.model import SSWIM, Architecture
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import Objective
-from sswim.members.screening import StartingPoint
-from sswim.members.start import start
+from sswim.members.start import StartingPoint, start
 from sswim.members.supervised_directions import supervised_directions
 from sswim.members.training import Adam
 from sswim.rows.rows import Rows, row_keys

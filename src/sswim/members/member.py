@@ -30,13 +30,11 @@ from torch import Tensor
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.distributed.processes import ALONE, Processes
 from sswim.members.checkpoints import CheckpointFile
+from sswim.members.density import OutOfFold
 from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind
-from sswim.members.left_out import OutOfFold
-from sswim.members.linear_regression import JointPrediction, Prediction
-from sswim.members.model import SSWIM, Factors
-from sswim.members.observations import warped_measures
-from sswim.members.statistics import Statistics
+from sswim.members.linear_regression import JointPrediction, Prediction, Statistics
+from sswim.members.model import SSWIM, Factors, warped_measures
 from sswim.rows.rows import Measure, Rows, merge_copies
 from sswim.rows.training_rows import TrainingRows
 
@@ -252,7 +250,7 @@ class Member(Record):
     def warp(self, inputs: Measure) -> list[Measure]:
         """Return the measure of the inputs, and the measures after each warp in turn.
 
-        See ``sswim.members.observations.warped_measures``.
+        See ``sswim.members.model.warped_measures``.
         """
         parts = [
             warped_measures(self.factors, chunk) for chunk in chunks(inputs, rows_at_once(inputs))

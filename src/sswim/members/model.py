@@ -1,15 +1,19 @@
-"""The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
+"""The architecture of a model: the choices that fix the shapes of its parameters.
+
+The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
 
 Members of the same architecture may be one model, a batch, trained by the same tensor operations.
 Parameters are checked before those of a file are used, and after training.
+
+Rows as the regression uses them: features of warped inputs, warped targets and noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Float64
@@ -17,6 +21,7 @@ from torch import Tensor, nn
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.record import Record
+from sswim.base.validation import UserError, require_choice, require_flag, require_integer
 from sswim.files.sealed_files import (
     MAX_NUMBER,
     require_moderate,
@@ -24,12 +29,118 @@ from sswim.files.sealed_files import (
     require_tensors,
     require_that,
 )
-from sswim.kernels.spectrum import Spectrum
-from sswim.members.architecture import Architecture
-from sswim.warps.noise_field import NoiseFactors, NoiseField
+from sswim.kernels.features import Kernel, Spectrum, expected_features
+from sswim.rows.rows import Measure, Rows, marginal_variance
+from sswim.warps.noise_field import NoiseFactors, NoiseField, log_noise_ratio
 from sswim.warps.normal_scores import InputNormalScores, NormalScores
-from sswim.warps.output_warp import OutputMap, OutputWarp
-from sswim.warps.warp import WarpFactors, WarpLayer
+from sswim.warps.output_warp import OutputMap, OutputWarp, OutputWarpName
+from sswim.warps.pseudo_gp import PseudoPrior
+from sswim.warps.warp import WarpFactors, WarpLayer, WarpMatrix, warp
+
+NoiseName = Literal["constant", "input-dependent"]
+InputsName = Literal["standardised", "normal-scores"]
+WarpsName = Literal["joint", "separate"]
+
+LARGEST = 2**31 - 1
+"""Largest size of anything."""
+
+LARGEST_WARP_DIM = 10_000
+"""Largest dimension of a warped space. Matrices to a larger one may not fit into memory."""
+
+_SMALLEST = {
+    "depth": 0,
+    "n_frequencies": 1,
+    "n_pseudo": 1,
+    "n_output_terms": 1,
+    "n_noise_frequencies": 1,
+    "n_neighbors": 0,
+}
+"""Smallest value of every integer."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The choices that fix the shapes of a model's parameters."""
+
+    depth: int = 1
+    """J, the number of warps; 0 gives the stationary sparse spectrum GP."""
+    n_frequencies: int = 256
+    """M, the number of frequencies of the top level, which has F = 2M features."""
+    n_warp_frequencies: int | None = None
+    """Number of frequencies of every warp; None for as many as at the top level."""
+    n_pseudo: int = 128
+    """K, the number of pseudo-points of g and of h in every warp."""
+    warps: WarpsName = "separate"
+    """Whether g and h of a warp have their own frequencies and pseudo-inputs, as published, or
+    share them ("joint"), which is half the cost."""
+    warp_matrix: WarpMatrix = "diagonal"
+    """Form of the matrix G of the warps G(x) x + h(x) (see ``sswim.warps.warp``). A projection
+    is part of the first warp only: later warps are diagonal, or full around the identity."""
+    warp_dim: int | None = None
+    """Q, the dimension of the warped space; None for that of the inputs, which a diagonal matrix
+    keeps."""
+    kernel: Kernel = "matern32"
+    """Stationary kernel that the Fourier features approximate."""
+    pseudo_prior: PseudoPrior = "evidence"
+    """Form of the hierarchical prior on the pseudo-targets (see ``PseudoGP``)."""
+    output_warp: OutputWarpName = "none"
+    """Kind of the output warp T, a learnt monotone map of the targets."""
+    n_output_terms: int = 2
+    """Number of terms of the output warp."""
+    noise: NoiseName = "constant"
+    """Whether the noise depends on the input. If it does, it is learnt together with the rest by
+    ``train``, or afterwards by ``learn_noise``."""
+    n_noise_frequencies: int = 32
+    """Number of frequencies of input-dependent noise."""
+    inputs: InputsName = "standardised"
+    """Whether the model sees the inputs as they are given, or maps them to normal scores first."""
+    n_neighbors: int = 0
+    """m, the number of nearest rows in the warped space that a prediction is conditioned on, under
+    the exact kernel; 0 for all rows, by Fourier features."""
+    local_amplitude: bool = True
+    """Whether a neighbourhood has an amplitude of its own, which makes predictions Student-t; only
+    with neighbours."""
+
+    @property
+    def warp_frequencies(self) -> int:
+        """Number of frequencies of every warp."""
+        return self.n_frequencies if self.n_warp_frequencies is None else self.n_warp_frequencies
+
+    def warped_dim(self, n_inputs: int) -> int:
+        """Return Q, the dimension of the warped space of a model with D inputs."""
+        return n_inputs if self.warp_dim is None else self.warp_dim
+
+    def __post_init__(self) -> None:
+        require_choice("output_warp", self.output_warp, OutputWarpName)
+        require_choice("noise", self.noise, NoiseName)
+        require_choice("kernel", self.kernel, Kernel)
+        require_choice("pseudo_prior", self.pseudo_prior, PseudoPrior)
+        require_choice("inputs", self.inputs, InputsName)
+        require_choice("warps", self.warps, WarpsName)
+        require_choice("warp_matrix", self.warp_matrix, WarpMatrix)
+        for name, smallest in _SMALLEST.items():
+            require_integer(name, getattr(self, name), smallest, LARGEST)
+        for name, largest in (("n_warp_frequencies", LARGEST), ("warp_dim", LARGEST_WARP_DIM)):
+            if getattr(self, name) is not None:
+                require_integer(name, getattr(self, name), 1, largest)
+        require_flag("local_amplitude", self.local_amplitude)
+        check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
+
+
+def check_warp_matrix(warp_matrix: WarpMatrix, warp_dim: int | None, depth: int) -> None:
+    """Check that a form of the warps' matrix suits the dimension and the number of warps."""
+    if warp_matrix == "diagonal" and warp_dim is not None:
+        raise UserError(
+            "A diagonal matrix keeps the dimension of the inputs. Got warp_matrix='diagonal' with "
+            f"warp_dim={warp_dim}. Set warp_matrix='projected', or leave out warp_dim."
+        )
+    if warp_matrix != "diagonal" and depth == 0:
+        raise UserError(
+            "A matrix belongs to a warp, and a model without warps has none. Got "
+            f"warp_matrix={warp_matrix!r} with depth=0. Set depth=1, or leave out warp_matrix and "
+            "warp_dim."
+        )
+
 
 LARGEST_LOG = 300.0
 """Largest size of a logarithm: beyond it the number would be zero or infinite."""
@@ -309,3 +420,95 @@ def _new_model(like: SSWIM, batch: tuple[int, ...]) -> SSWIM:
     """Return a model of the same architecture on the same device, with other axes of members."""
     model = SSWIM(like.architecture, like.n_inputs, like.n_targets, batch)
     return model.to(like.log_noise.device)
+
+
+@dataclass(frozen=True)
+class Observations(Record):
+    """Rows as the regression uses them."""
+
+    features: Float[Tensor, "*B N F"]
+    """Φ, the features."""
+    targets: Float64[Tensor, "*#B N T"]
+    """z = T(y), the warped targets."""
+    log_slope: Float64[Tensor, "*#B N T"]
+    """log T'(y), the log slope of the output warp, which turns a density of z into one of y."""
+    log_precision: Float64[Tensor, "*#B N T"] | None = None
+    """log w, the log precision of input-dependent noise σ²/w; None for constant noise."""
+    multiplicity: Float64[Tensor, "*#B N"] | None = None
+    """c, the number of times each row counts; None for once."""
+    temper: Float64[Tensor, "*#B T"] | None = None
+    """τ, the exponent of w in the weights of rows; None for one."""
+
+    def log_weight(self) -> Float64[Tensor, "*B N T"] | None:
+        """Return τ·log w, the log weight of a row that counts once; None if all weights are one."""
+        if self.log_precision is None or self.temper is None:
+            return self.log_precision
+        return self.temper[..., None, :] * self.log_precision
+
+    def weight(self) -> Float64[Tensor, "*B N G"] | None:
+        """Return the weights c·w^τ of rows; None if all are one.
+
+        There is one column for all targets (G = 1), or one column for each.
+        """
+        multiplicity = None if self.multiplicity is None else self.multiplicity[..., None]
+        log_weight = self.log_weight()
+        if log_weight is None:
+            return multiplicity
+        weight = log_weight.exp()
+        return weight if multiplicity is None else multiplicity * weight
+
+
+def warped_measures(factors: Factors, inputs: Measure) -> list[Measure]:
+    """Return the measure of the inputs, and the measures after each warp in turn.
+
+    For a model that uses normal scores, the first measure is that of the normal scores, and all
+    measures are in their units.
+    """
+    n_inputs = factors.n_inputs
+    if inputs.mean.shape[-1] != n_inputs:
+        raise ValueError(
+            f"Rows must have the model's {n_inputs} inputs. Got {inputs.mean.shape[-1]}."
+        )
+    measures = [inputs if factors.normal_scores is None else factors.normal_scores.forward(inputs)]
+    for warp_factors in factors.warps:
+        measures.append(warp(warp_factors.to(dtype=inputs.mean.dtype), measures[-1]))
+    return measures
+
+
+def kernel_points(factors: Factors, inputs: Measure) -> Measure:
+    """Return the warped inputs in units of the exact kernel's length-scales, in float64.
+
+    Their variance is that of uncertain raw inputs, passed on by the warps. The variance of the
+    warps is left out: the kernel of their means predicts better than its expectation.
+    """
+    assert factors.length_scales is not None
+    top = warped_measures(factors, inputs)[-1]
+    points = top.mean.to(torch.float64) / factors.length_scales
+    variance = marginal_variance(replace(top, variance=None))
+    if variance is None:
+        return Measure(points)
+    return Measure(points, variance.to(torch.float64) / factors.length_scales.square())
+
+
+def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:
+    """Return the expected top-level features of rows, in the precision of the inputs."""
+    top = warped_measures(factors, inputs)[-1]
+    return expected_features(factors.frequencies.to(top.mean.dtype), top)
+
+
+def log_precision(factors: Factors, inputs: Measure) -> Float64[Tensor, "*B N T"] | None:
+    """Return log w = −η(x), where the noise has variance σ²/w; None if it is constant."""
+    return None if factors.noise is None else -log_noise_ratio(factors.noise, inputs)
+
+
+def observe(factors: Factors, rows: Rows) -> Observations:
+    """Compute the features, warped targets and noise of rows."""
+    targets, log_slope = factors.output.forward(rows.targets)
+    return Observations(
+        features=row_features(factors, rows.inputs),
+        targets=targets,
+        log_slope=log_slope,
+        log_precision=log_precision(factors, rows.inputs),
+        multiplicity=rows.weight,
+        temper=None if factors.noise is None else factors.noise.temper,
+    )

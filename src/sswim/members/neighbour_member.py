@@ -19,13 +19,13 @@ from sswim.base.numerics import N_NODES, normal_nodes, symmetric_root
 from sswim.base.record import Record, chunks, concatenate, map_chunks, map_in_threads, rows_at_once
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
-from sswim.kernels.spectrum import Kernel
+from sswim.kernels.features import Kernel
+from sswim.members.density import out_of_fold
 from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind, outside
-from sswim.members.left_out import out_of_fold
-from sswim.members.linear_regression import JointPrediction, Prediction
+from sswim.members.linear_regression import JointPrediction, Prediction, Statistics
 from sswim.members.member import LeftOut, Member, NewStore, append_rows, count_rows
-from sswim.members.model import SSWIM
+from sswim.members.model import SSWIM, kernel_points, log_precision
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.members.neighbourhood import (
     LocalPrediction,
@@ -33,9 +33,7 @@ from sswim.members.neighbourhood import (
     neighbour_rows,
     predict_locally,
 )
-from sswim.members.observations import kernel_points, log_precision
 from sswim.members.pathwise import Kriging, PriorDraws, draw_prior, joint_covariance, set_covariance
-from sswim.members.statistics import Statistics
 from sswim.rows.rows import Measure, Rows, full_covariance
 from sswim.rows.summary import target_resolution
 from sswim.rows.training_rows import TrainingRows

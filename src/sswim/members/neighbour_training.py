@@ -46,7 +46,7 @@ from sswim.files.records import (
 )
 from sswim.files.sealed_files import require_that
 from sswim.members.history import MemberCallback, MemberSteps, Step, Training
-from sswim.members.model import SSWIM, Factors, check_parameters
+from sswim.members.model import SSWIM, Factors, check_parameters, kernel_points
 from sswim.members.neighbourhood import (
     MAP_INPUTS,
     Neighbourhoods,
@@ -55,7 +55,6 @@ from sswim.members.neighbourhood import (
     observe_neighbours,
     thinned,
 )
-from sswim.members.observations import kernel_points
 from sswim.members.training_state import (
     StateStore,
     TrainingState,

@@ -53,9 +53,8 @@ from sswim.base.record import Record, map_chunks, rows_at_once
 from sswim.base.student_t import log_density
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.exact_kernel import cross_kernel, expected_cross_kernel, far_away, kernel_matrix
-from sswim.kernels.spectrum import Kernel
-from sswim.members.model import Factors
-from sswim.members.observations import kernel_points, log_precision
+from sswim.kernels.features import Kernel
+from sswim.members.model import Factors, kernel_points, log_precision
 from sswim.rows.rows import Rows, row_keys
 from sswim.search import Search, SharedSearch, make_search
 

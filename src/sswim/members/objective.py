@@ -35,16 +35,16 @@ from torch import Tensor
 from sswim.base.record import Record
 from sswim.base.validation import UserError, require_choice, require_restartable
 from sswim.distributed.processes import ALONE, Processes
-from sswim.members.architecture import Architecture
 from sswim.members.linear_regression import (
     Posterior,
+    Statistics,
     leave_one_out,
     negative_log_evidence,
     posterior,
+    statistics,
+    sum_statistics,
 )
-from sswim.members.model import SSWIM, NegativeLogPrior
-from sswim.members.observations import Observations, observe
-from sswim.members.statistics import Statistics, statistics, sum_statistics
+from sswim.members.model import SSWIM, Architecture, NegativeLogPrior, Observations, observe
 from sswim.rows.rows import Measure, Rows, SmallerChunks
 
 CPU_GRAPH_BYTES = 2**28

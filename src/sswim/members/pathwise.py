@@ -23,8 +23,7 @@ from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.kernels.exact_kernel import cross_kernel, expected_cross_kernel, kernel_matrix
-from sswim.kernels.features import expected_features
-from sswim.kernels.spectrum import Kernel, draw_frequencies
+from sswim.kernels.features import Kernel, draw_frequencies, expected_features
 from sswim.members.neighbourhood import NeighbourRows
 from sswim.rows.rows import Measure
 

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
 from sswim.kernels.features import expected_features, feature_slopes
-from sswim.members.architecture import Architecture
-from sswim.members.linear_regression import posterior
+from sswim.members.linear_regression import posterior, total_statistics
+from sswim.members.model import Architecture
 from sswim.members.start import start
-from sswim.members.statistics import total_statistics
 from sswim.members.training import Adam, train
 from sswim.rows.rows import Measure, Rows
 from sswim.warps.projection import principal_directions, with_random_directions

@@ -21,9 +21,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError, deferred_failures
-from sswim.base.devices import resolve_device
 from sswim.base.validation import UserError
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import ALONE, Processes, resolve_device
 from sswim.files.records import from_json, to_json
 from sswim.files.sealed_files import require_tensors
 from sswim.members.history import Callback, MemberCallback, MemberSteps, Step, Training

@@ -1,10 +1,6 @@
 """Rows of data: where they come from, and how they are checked, standardised and summarised."""
 
-from sswim.rows.imputer import (
-    GaussianImputer,
-    impute,
-    learn_imputer,
-)
+from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.rows import (
     Measure,
     Rows,

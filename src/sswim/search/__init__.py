@@ -1,10 +1,13 @@
 """Exact searches for nearest points."""
 
-from sswim.search.nearest import Nearest, Search, SharedSearch, TreeSearch
 from sswim.search.search import (
     TREE_DIMENSIONS,
     Method,
+    Nearest,
     ProductSearch,
+    Search,
+    SharedSearch,
+    TreeSearch,
     largest_product,
     make_search,
     point_factors,

@@ -54,9 +54,7 @@ from sswim.tables.frames import (
     as_table,
     split_geometry,
 )
-from sswim.tables.input_columns import (
-    input_columns,
-)
+from sswim.tables.input_columns import input_columns
 from sswim.tables.levels import (
     IDENTIFIER_ROWS,
     MAX_INDICATORS,
@@ -73,19 +71,9 @@ from sswim.tables.levels import (
     is_telling,
     shrinkage_rows,
 )
-from sswim.tables.parquet_table import (
-    ParquetTable,
-)
-from sswim.tables.schema import (
-    Schema,
-    schema_from_dict,
-    schema_to_dict,
-)
-from sswim.tables.schema_learning import (
-    Findings,
-    LearntSchema,
-    learn_schema,
-)
+from sswim.tables.parquet_table import ParquetTable
+from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
+from sswim.tables.schema_learning import Findings, LearntSchema, learn_schema
 from sswim.tables.table import (
     CHUNK_BYTES,
     CHUNK_ROWS,
@@ -113,11 +101,7 @@ from sswim.tables.table_copy import (
     require_copy,
     split_by_file,
 )
-from sswim.tables.table_description import (
-    ColumnDescription,
-    TableDescription,
-    describe_table,
-)
+from sswim.tables.table_description import ColumnDescription, TableDescription, describe_table
 from sswim.tables.table_io import (
     append_columns,
     has_table_suffix,
@@ -147,12 +131,7 @@ from sswim.tables.table_rows import (
     target_format,
     target_numbers,
 )
-from sswim.tables.table_source import (
-    FrameSource,
-    TableNote,
-    TableSource,
-    open_source,
-)
+from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
 from sswim.tables.values import (
     NUMBER_FORMATS,
     TIME_FORMATS,

@@ -19,12 +19,7 @@ from sswim.rows.source import Chunk, MemorySource, Source, as_chunk
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.schema import Schema, schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, learn_schema
-from sswim.tables.table import (
-    CHUNK_ROWS,
-    ChunkedTable,
-    MemoryTable,
-    split_rows,
-)
+from sswim.tables.table import CHUNK_ROWS, ChunkedTable, MemoryTable, split_rows
 from sswim.tables.table_io import open_table, read_small_table
 from sswim.tables.table_rows import (
     KEEP_ALL,

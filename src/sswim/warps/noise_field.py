@@ -10,8 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sswim.base.record import Record
-from sswim.kernels.features import expected_features
-from sswim.kernels.spectrum import Spectrum
+from sswim.kernels.features import Spectrum, expected_features
 from sswim.rows.rows import Measure
 
 _LIMIT = 8.0

@@ -17,13 +17,13 @@ from torch.autograd.function import once_differentiable
 from sswim.base.cholesky import cholesky
 from sswim.base.record import Record
 from sswim.kernels.features import (
+    Spectrum,
     expected_features,
     feature_slopes,
     features_and_norm,
     multiply,
     transposed_product,
 )
-from sswim.kernels.spectrum import Spectrum
 from sswim.rows.rows import Measure
 
 PseudoPrior = Literal["whitened", "evidence"]

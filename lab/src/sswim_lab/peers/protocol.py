@@ -21,8 +21,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sswim.base.devices import resolve_device
 from sswim.base.record import Record
+from sswim.distributed.processes import resolve_device
 from sswim.ensemble.scores import gaussian_crps
 from sswim.rows import Scaling, as_measure, as_rows, learn_scaling
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from sswim.base.devices import resolve_device
+from sswim.distributed.processes import resolve_device
 from sswim_lab.peers.protocol import Fitted, Gaussian, kept_random_state, silenced
 
 MAX_TREES = 1000
