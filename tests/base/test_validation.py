@@ -35,7 +35,7 @@ class Restartable:
         return iter([1, 2])
 
 
-ACCEPTED: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+ACCEPTED: list[tuple[Callable[..., object], tuple[Any, ...]]] = [
     (require_choice, ("colour", "red", Colour)),
     *((require_integer, ("n", value, 2)) for value in (2, 3, np.int64(2))),
     *((require_level, (level,)) for level in (1e-9, 0.5, 0.999, 1 - 1e-14)),
@@ -49,7 +49,7 @@ def test_right_values_pass(check: Callable[..., None], arguments: tuple[Any, ...
     check(*arguments)
 
 
-REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
+REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
     (
         require_choice,
         ("colour", "green", Colour),

@@ -31,7 +31,7 @@ SEARCHES: dict[str, MakeSearch] = {
 }
 
 
-@pytest.fixture(params=SEARCHES.values(), ids=SEARCHES)
+@pytest.fixture(params=list(SEARCHES.values()), ids=list(SEARCHES))
 def search_in(request: pytest.FixtureRequest) -> MakeSearch:
     make: MakeSearch = request.param
     return make
