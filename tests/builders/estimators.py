@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sswim.ensemble import noise_learning as noise_fit
 from sswim.ensemble.ensemble import PendingUpdates, make_ensemble
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.members import Member
 from sswim.rows import Rows
+from sswim.warps import noise_field as noise_fit
 
 Array = np.ndarray[Any, Any]
 

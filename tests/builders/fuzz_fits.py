@@ -17,8 +17,8 @@ from builders.fuzz_tables import Array, Table
 from builders.fuzzing import count_fit, may_refuse
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError
-from sswim.ensemble import noise_learning as noise_fit
 from sswim.estimator import BaseRegressor, make_estimator
+from sswim.warps import noise_field as noise_fit
 
 PROBABILITIES = (1e-15, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 2e-15)
 

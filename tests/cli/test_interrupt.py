@@ -14,7 +14,7 @@ from sswim.cli import entry
 from sswim.cli.entry import Interruption, stop_on_interrupt
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import Mixture
-from sswim.members.history import Step
+from sswim.members.checkpoints import Step
 from sswim.rows import Measure
 from sswim.tables import write_table
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from builders.models import SMALL, normal, small_model, small_rows
 
-from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field, with_noise_field
+from sswim.members.model import with_noise_field
+from sswim.members.start import start_noise_field
 from sswim.rows import Measure
-from sswim.warps.noise_field import NoiseField, log_noise_ratio
+from sswim.warps.noise_field import NoiseField, fit_noise_field, log_noise_ratio
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from builders.training import training_rows
 from torch import Tensor
 
 from sswim.base import record
-from sswim.ensemble.noise_learning import start_noise_field, with_noise_field
 from sswim.members import (
     SSWIM,
     Correction,
@@ -22,6 +21,8 @@ from sswim.members import (
     condition,
 )
 from sswim.members.density import Density
+from sswim.members.model import with_noise_field
+from sswim.members.start import start_noise_field
 from sswim.rows import Rows, no_scaling
 from sswim.warps.noise_field import log_noise_ratio
 

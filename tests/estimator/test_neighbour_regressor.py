@@ -18,8 +18,7 @@ from sswim import load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
-from sswim.members.checkpoints import Checkpoints
-from sswim.members.history import Step
+from sswim.members.checkpoints import Checkpoints, Step
 from sswim.rows import ArraySource, summary
 
 X, Y = make_rows(20)

@@ -30,7 +30,7 @@ from sswim.ensemble.plan import Recipe
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
 from sswim.estimator.persistence import MODEL_BYTES
-from sswim.members.history import Step
+from sswim.members.checkpoints import Step
 
 X, Y = skewed_rows(60)
 

@@ -32,7 +32,7 @@ from sswim.ensemble.plan import KINDS
 from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
 from sswim.members import condition
-from sswim.members.history import Step
+from sswim.members.checkpoints import Step
 from sswim.members.model import NoiseName
 from sswim.warps.output_warp import OutputWarpName
 
@@ -83,7 +83,7 @@ def test_scikit_learns_own_checks_of_the_default() -> None:
     """All kinds of members, with few steps and few features in every part of a fit."""
     setup = """
 from sswim.members import start as screening
-from sswim.ensemble import noise_learning as noise_fit
+from sswim.warps import noise_field as noise_fit
 noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
 """
     run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=1", setup=setup)

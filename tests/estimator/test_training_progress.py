@@ -9,7 +9,7 @@ from builders.clock import Clock
 from sswim.estimator import progress
 from sswim.estimator import progress as training_progress_module
 from sswim.estimator.progress import ProgressTracker, training_progress
-from sswim.members.history import Step
+from sswim.members.checkpoints import Step
 
 
 @pytest.fixture

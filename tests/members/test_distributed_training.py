@@ -21,10 +21,10 @@ from builders.processes import run_processes
 
 from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble import Recipe
-from sswim.ensemble import noise_learning as noise_fit
 from sswim.estimator import make_estimator
 from sswim.rows import IterableSource
 from sswim.rows import summary as surveying
+from sswim.warps import noise_field as noise_fit
 
 ENSEMBLE = {"n_components": 16, "n_members": 2, "max_iter": 3, "dtype": "float64"}
 BY_FEATURES = Recipe(kinds=("mean", "features-1", "features-2"))

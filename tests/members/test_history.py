@@ -6,13 +6,13 @@ import pytest
 
 from sswim.files.records import from_json, to_json
 from sswim.members import Step
-from sswim.members.history import MemberSteps
+from sswim.members.checkpoints import MemberSteps
 
 
 @pytest.fixture(autouse=True)
 def _impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sswim.members.history.PATIENCE", 2)
-    monkeypatch.setattr("sswim.members.history.TOLERANCE", 0.1)
+    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 2)
+    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 0.1)
 
 
 def take_steps(values: list[float], *, may_end: bool = True) -> MemberSteps:

@@ -9,7 +9,7 @@ from builders.models import SMALL, normal, small_rows
 from sswim.base.record import chunks
 from sswim.base.validation import UserError
 from sswim.members import MAP, SSWIM, Adam, Step, start, train
-from sswim.members.training_state import TrainingState
+from sswim.members.checkpoints import TrainingState
 from sswim.rows import Rows
 
 

@@ -63,8 +63,8 @@ def test_training_does_not_converge_before_it_has_seen_all_rows(
     monkeypatch.setattr(growth, "MIN_ROWS", 10)
     rows = small_rows(generator, n=200)
     model = start(SMALL, rows.inputs.mean, 1, generator)
-    monkeypatch.setattr("sswim.members.history.PATIENCE", 2)
-    monkeypatch.setattr("sswim.members.history.TOLERANCE", 1e9)  # nothing is an improvement
+    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 2)
+    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 1e9)  # nothing is an improvement
     training = train(model, rows, MAP, Adam(steps=30, growing=True), device="cpu")
     assert training.ended == "converged"
     assert len(training.history) == 16 + 3

@@ -110,8 +110,8 @@ def test_a_callback_sees_every_step_and_may_end_the_training(model: SSWIM, rows:
 def test_training_that_no_longer_improves_ends(
     model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim.members.history.PATIENCE", 3)
-    monkeypatch.setattr("sswim.members.history.TOLERANCE", 10.0)  # nothing improves by this
+    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 3)
+    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 10.0)  # nothing improves by this
     result = train(model, rows, MAP, ADAM, device="cpu")
     assert result.ended == "converged"
     assert len(result.history) == 4
@@ -183,8 +183,8 @@ def test_a_member_that_no_longer_improves_waits_for_the_others(
     models = members(rows)
     train(models[1], rows, MAP, Adam(steps=60, learning_rate=0.1), device="cpu")
     batch = stack_models(models)
-    monkeypatch.setattr("sswim.members.history.PATIENCE", 2)
-    monkeypatch.setattr("sswim.members.history.TOLERANCE", 0.01)
+    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 2)
+    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 0.01)
     adam = Adam(steps=15, learning_rate=0.05)
     trainings = [train(model, rows, MAP, adam, device="cpu") for model in models]
     together = train_batch(batch, rows, MAP, adam, device="cpu")

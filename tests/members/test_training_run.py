@@ -10,7 +10,7 @@ from sswim.base.cholesky import FactorisationError
 from sswim.distributed.processes import ALONE
 from sswim.members import MAP, SSWIM, Adam, start, train
 from sswim.members import training as training_run
-from sswim.members.history import MemberCallback
+from sswim.members.checkpoints import MemberCallback
 from sswim.members.model import stack_models
 from sswim.members.objective import one_pass
 from sswim.members.training import StopTraining, TrainingRun
@@ -89,7 +89,7 @@ def test_a_member_that_has_ended_is_put_back_to_its_best_parameters(
 def test_a_run_ends_when_all_members_have_ended(
     rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim.members.history.PATIENCE", 1)
+    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 1)
     run = make_run(two_members(rows), rows)
     run.finish_step([1.0, 1.0], [0.0, 0.0])
     run.finish_step([0.5, 1.0], [0.0, 0.0])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from sswim.members import Checkpoints
-from sswim.members.training_state import StateStore, TrainingState, load_optimiser, pack_optimiser
+from sswim.members.checkpoints import StateStore, TrainingState, load_optimiser, pack_optimiser
 
 
 def optimiser_of(parameter: nn.Parameter) -> tuple[torch.optim.Adam, OneCycleLR]:

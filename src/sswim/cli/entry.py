@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from sswim.members.history import Step
+    from sswim.members.checkpoints import Step
 
 WORDS = {signal.SIGINT: "Interrupted.", signal.SIGTERM: "Terminated."}
 """The only line that a command prints when such a signal ends it."""

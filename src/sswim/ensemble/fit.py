@@ -25,17 +25,16 @@ from sswim.base.validation import RandomState, draw_generator
 from sswim.distributed.processes import ALONE, Processes, run_in_thread
 from sswim.ensemble.ensemble import HeldOutFolds, held_out_folds
 from sswim.ensemble.mixture import equal_weights
-from sswim.ensemble.noise_learning import learn_noise, with_noise_field
+from sswim.ensemble.noise_learning import learn_noise
 from sswim.ensemble.plan import FittedKind
 from sswim.ensemble.stacking import learn_shared_noise, learn_stacking
 from sswim.members import WAYS
-from sswim.members.checkpoints import Checkpoints
+from sswim.members.checkpoints import Checkpoints, MemberCallback, Step, Training
 from sswim.members.density import Correction
-from sswim.members.history import MemberCallback, Step, Training
 from sswim.members.kinds import Batch, Draw, Plan, TrainedKind, draw_folds, start_sample
 from sswim.members.linear_regression import Statistics, member_statistics
 from sswim.members.member import LeftOut, Member, NewStore
-from sswim.members.model import SSWIM, require_converged, unstack_models
+from sswim.members.model import SSWIM, require_converged, unstack_models, with_noise_field
 from sswim.members.start import StartingPoint, starting_points
 from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows

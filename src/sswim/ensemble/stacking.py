@@ -30,11 +30,11 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sswim.base.record import Record
-from sswim.ensemble.noise_learning import fit_noise_field, start_noise_field
 from sswim.members.density import Correction, OutOfFold
 from sswim.members.model import Architecture
+from sswim.members.start import start_noise_field
 from sswim.rows.rows import Measure
-from sswim.warps.noise_field import NoiseField, log_noise_ratio
+from sswim.warps.noise_field import NoiseField, fit_noise_field, log_noise_ratio
 
 STEPS = 100
 """Largest number of L-BFGS steps; there are few unknowns."""

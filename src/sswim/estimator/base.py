@@ -49,12 +49,18 @@ from sswim.estimator.inputs import (
     finite_algebra,
     finite_covariance,
 )
-from sswim.estimator.settings import Auto, DType, Rule, check_settings, refuse_unknown
+from sswim.estimator.settings import (
+    Auto,
+    DType,
+    Rule,
+    check_settings,
+    refuse_unknown,
+    stored_settings,
+)
 from sswim.insight.effect import Effect
 from sswim.insight.local_metric import LocalMetric
 from sswim.insight.relevance import Relevance
-from sswim.members.checkpoints import Checkpoints
-from sswim.members.history import MemberCallback
+from sswim.members.checkpoints import Checkpoints, MemberCallback
 from sswim.members.kinds import Plan
 from sswim.members.member import Member
 from sswim.rows.rows import Measure, Rows, as_rows, marginal_variance
@@ -152,7 +158,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         self._check_settings()
         deadline = find_deadline(time_limit)
-        settings = persistence.stored_settings(self)
+        settings = stored_settings(self)
         processes.require_same("settings", settings)
         held_bytes = as_bytes(memory)
         source = as_source(

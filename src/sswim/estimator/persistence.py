@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from sswim.estimator.model_file import (
     stored_members,
     unpack,
 )
+from sswim.estimator.settings import stored_settings
 from sswim.files.records import from_json, to_json
 from sswim.files.sealed_files import UNREADABLE
 
@@ -72,20 +72,6 @@ def from_bytes(stored: bytes, device: str) -> Fitted:
     tensors, read = MODEL.from_bytes(stored, name)
     with _consistent(name):
         return _unpack(tensors, from_json(ModelContent, read, "it"), device)
-
-
-def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
-    """Return the JSON-able settings that decide what is learnt."""
-    settings = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in regressor.get_params().items()
-        if name not in ("device", "verbose", "callback")
-    }
-    if settings.get("recipe") is not None:
-        settings["recipe"] = asdict(settings["recipe"])
-    if isinstance(regressor.random_state, np.random.RandomState):
-        settings["random_state"] = None  # its state cannot be stored
-    return settings
 
 
 def _estimator_class(name: str) -> type[BaseRegressor]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sswim.members.history import MemberCallback, Step
+from sswim.members.checkpoints import MemberCallback, Step
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from sswim.estimator.inputs import Coordinates
 from sswim.estimator.settings import ENSEMBLE, Auto, DType, Rule, n_frequencies
 from sswim.kernels.features import Kernel
 from sswim.members import WAYS
-from sswim.members.history import MemberCallback
+from sswim.members.checkpoints import MemberCallback
 from sswim.members.kinds import Kind, Plan
 from sswim.members.model import NoiseName, check_warp_matrix
 from sswim.rows.summary import Summary, has_ties

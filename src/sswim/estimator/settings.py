@@ -7,6 +7,12 @@ kernels and warps of the paper in :data:`SINGLE`, and those of a recipe in :data
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sswim.estimator.base import BaseRegressor
+
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -209,3 +215,17 @@ def refuse_unknown(kind: type[BaseRegressor], settings: Iterable[str]) -> None:
             raise TypeError(
                 f"{kind.__name__} has no setting {name!r}. It belongs to {places}{example}."
             )
+
+
+def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
+    """Return the JSON-able settings that decide what is learnt."""
+    settings = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in regressor.get_params().items()
+        if name not in ("device", "verbose", "callback")
+    }
+    if settings.get("recipe") is not None:
+        settings["recipe"] = asdict(settings["recipe"])
+    if isinstance(regressor.random_state, np.random.RandomState):
+        settings["random_state"] = None  # its state cannot be stored
+    return settings

@@ -18,7 +18,7 @@ from sswim.estimator.settings import (
     n_frequencies,
 )
 from sswim.kernels.features import Kernel
-from sswim.members.history import MemberCallback
+from sswim.members.checkpoints import MemberCallback
 from sswim.members.kinds import Kind, Plan, Precision
 from sswim.members.model import Architecture, InputsName, NoiseName, WarpsName, check_warp_matrix
 from sswim.members.neighbour_training import MiniBatches

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sswim.distributed.processes import ALONE, Processes
-from sswim.members.checkpoints import Checkpoints
+from sswim.members.checkpoints import Checkpoints, Step, Training
 from sswim.members.density import Correction, OutOfFold, out_of_fold
 from sswim.members.exact_members import ExactMembers, ExactRows
 from sswim.members.exact_model import ExactKind, ExactModels
 from sswim.members.exact_training import ExactTraining, refit_noise
 from sswim.members.feature_member import FeatureMember, MeanMember
-from sswim.members.history import Step, Training
 from sswim.members.kinds import Batch, Draw, Kind, Plan, outside
 from sswim.members.linear_regression import Prediction
 from sswim.members.member import LeftOut, Member

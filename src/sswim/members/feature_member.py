@@ -28,9 +28,8 @@ from sswim.base.record import chunks, concatenate, map_chunks, rows_at_once
 from sswim.base.validation import draw_generator
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.features import expected_features, expected_quadratic
-from sswim.members.checkpoints import CheckpointFile
+from sswim.members.checkpoints import CheckpointFile, MemberCallback, Training
 from sswim.members.density import OutOfFold, out_of_fold
-from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind, Plan, leave_out
 from sswim.members.linear_regression import (
     JointPrediction,

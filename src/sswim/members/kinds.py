@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sswim.base.record import stack_records
 from sswim.base.validation import draw_generator
-from sswim.members.history import Training
+from sswim.members.checkpoints import Training
 from sswim.members.model import SSWIM, Architecture
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import Objective

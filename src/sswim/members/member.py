@@ -29,9 +29,8 @@ from torch import Tensor
 
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.distributed.processes import ALONE, Processes
-from sswim.members.checkpoints import CheckpointFile
+from sswim.members.checkpoints import CheckpointFile, MemberCallback, Training
 from sswim.members.density import OutOfFold
-from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind
 from sswim.members.linear_regression import JointPrediction, Prediction, Statistics
 from sswim.members.model import SSWIM, Factors, warped_measures

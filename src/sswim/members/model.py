@@ -512,3 +512,12 @@ def observe(factors: Factors, rows: Rows) -> Observations:
         multiplicity=rows.weight,
         temper=None if factors.noise is None else factors.noise.temper,
     )
+
+
+def with_noise_field(model: SSWIM, field: NoiseField) -> SSWIM:
+    """Return a copy of a model with a noise field."""
+    architecture = replace(model.architecture, noise="input-dependent")
+    noisy = SSWIM(architecture, model.n_inputs, model.n_targets)
+    state = {f"noise_field.{name}": value for name, value in field.state_dict().items()}
+    noisy.load_state_dict({**model.state_dict(), **state})
+    return noisy.to(model.log_noise.device)

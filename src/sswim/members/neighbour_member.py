@@ -20,8 +20,8 @@ from sswim.base.record import Record, chunks, concatenate, map_chunks, map_in_th
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.features import Kernel
+from sswim.members.checkpoints import MemberCallback, Training
 from sswim.members.density import out_of_fold
-from sswim.members.history import MemberCallback, Training
 from sswim.members.kinds import Batch, Draw, Kind, outside
 from sswim.members.linear_regression import JointPrediction, Prediction, Statistics
 from sswim.members.member import LeftOut, Member, NewStore, append_rows, count_rows

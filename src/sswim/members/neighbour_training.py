@@ -45,7 +45,17 @@ from sswim.files.records import (
     to_tensors,
 )
 from sswim.files.sealed_files import require_that
-from sswim.members.history import MemberCallback, MemberSteps, Step, Training
+from sswim.members.checkpoints import (
+    MemberCallback,
+    MemberSteps,
+    StateStore,
+    Step,
+    Training,
+    TrainingState,
+    load_optimiser,
+    pack_optimiser,
+    resuming,
+)
 from sswim.members.model import SSWIM, Factors, check_parameters, kernel_points
 from sswim.members.neighbourhood import (
     MAP_INPUTS,
@@ -54,13 +64,6 @@ from sswim.members.neighbourhood import (
     neighbour_log_density,
     observe_neighbours,
     thinned,
-)
-from sswim.members.training_state import (
-    StateStore,
-    TrainingState,
-    load_optimiser,
-    pack_optimiser,
-    resuming,
 )
 from sswim.rows.rows import Rows
 from sswim.search import TREE_DIMENSIONS

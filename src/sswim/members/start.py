@@ -29,6 +29,7 @@ from torch import Tensor
 from sswim.kernels.features import Kernel, draw_frequencies, expected_features
 from sswim.members.model import SSWIM, Architecture
 from sswim.rows.rows import Measure, Rows
+from sswim.warps.noise_field import NoiseField
 from sswim.warps.normal_scores import learn_normal_scores
 from sswim.warps.projection import principal_directions
 from sswim.warps.warp import WarpLayer
@@ -331,3 +332,24 @@ def starting_points(
             if point is not None:
                 points[architecture.inputs] = point
     return points
+
+
+def start_noise_field(
+    architecture: Architecture,
+    n_targets: int,
+    sample: Float[Tensor, "S D"],
+    generator: torch.Generator,
+) -> NoiseField:
+    """Return a noise field that is constant, and under which all rows weigh the same (τ = 0).
+
+    Args:
+        architecture: Architecture of the models that will have the field.
+        n_targets: T.
+        sample: Some rows of the inputs, for the start of the length-scales.
+        generator: Generator on the CPU for the field's frequencies.
+    """
+    field = NoiseField(sample.shape[1], architecture.n_noise_frequencies, n_targets)
+    length_scales = start_length_scales(sample, None)
+    field.spectrum.start(architecture.kernel, length_scales, generator)
+    field.temper.zero_()
+    return field

@@ -25,16 +25,20 @@ from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes, resolve_device
 from sswim.files.records import from_json, to_json
 from sswim.files.sealed_files import require_tensors
-from sswim.members.history import Callback, MemberCallback, MemberSteps, Step, Training
-from sswim.members.model import SSWIM, check_parameters
-from sswim.members.objective import MAP, Objective, backward
-from sswim.members.training_state import (
+from sswim.members.checkpoints import (
+    Callback,
+    MemberCallback,
+    MemberSteps,
     StateStore,
+    Step,
+    Training,
     TrainingState,
     load_optimiser,
     pack_optimiser,
     resuming,
 )
+from sswim.members.model import SSWIM, check_parameters
+from sswim.members.objective import MAP, Objective, backward
 from sswim.rows.rows import Rows
 
 

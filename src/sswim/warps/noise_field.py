@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -84,3 +85,29 @@ class NoiseField(nn.Module):
             self.temper,
         )
         return factors, prior
+
+
+STEPS = 200
+"""Number of Adam steps."""
+
+LEARNING_RATE = 0.05
+"""Largest learning rate of the one-cycle schedule."""
+
+
+def fit_noise_field(field: NoiseField, backward: Callable[[], None]) -> None:
+    """Minimise a loss of the field's parameters by Adam with a one-cycle schedule.
+
+    Args:
+        field: The field, changed in place.
+        backward: Adds the gradient of the loss to the field's parameters.
+    """
+    optimiser = torch.optim.Adam(field.parameters(), lr=LEARNING_RATE)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, max_lr=LEARNING_RATE, total_steps=STEPS + 1
+    )
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        backward()
+        optimiser.step()
+        schedule.step()
+    optimiser.zero_grad()
