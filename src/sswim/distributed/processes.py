@@ -1,11 +1,9 @@
-"""The device on which tensors live: a CPU or a GPU.
-
-Several processes that train one model: each has some of the rows, all have all parameters.
+"""Several processes that train one model: each has some of the rows, all have all parameters.
 
 Statistics and gradients are sums over rows, so their sums over all processes are the sums of one
 process with all rows. Every process computes for itself what follows from these sums. Then all use
 the numbers of the first process, because the same computation may round differently on two
-machines.
+machines. Each process has a device of its own, a CPU or a GPU.
 
 Long work, which needs no messages, is interrupted regularly to check that all are still running.
 """

@@ -1,10 +1,9 @@
-"""Training of batches of members in parallel, on several cores or in several processes.
+"""Fitting an ensemble: its members are drawn, trained, weighted, and conditioned on all rows.
 
-Fitting an ensemble: its members are drawn, trained, weighted, and conditioned on all rows.
-
-Members that left rows out in training are cross-fitted: their predictions of these rows give the
-weights of their kinds, the corrections of their variances and the shape of the noise; then they are
-given all rows.
+Batches of members are trained in parallel, on several cores or in several processes. Members that
+left rows out in training are cross-fitted: their predictions of these rows give the weights of
+their kinds, the corrections of their variances and the shape of the noise; then they are given all
+rows.
 """
 
 from __future__ import annotations

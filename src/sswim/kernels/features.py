@@ -1,7 +1,4 @@
-"""Frequencies drawn from the spectral densities of stationary kernels.
-
-Fourier features of points, and expected Fourier features of Gaussian measures.
-"""
+"""Frequencies drawn from spectral densities, and Fourier features of points and measures."""
 
 from __future__ import annotations
 

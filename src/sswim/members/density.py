@@ -1,6 +1,4 @@
-"""Predictive densities in the units of the target.
-
-Predictions of rows that a member's hyper-parameters have not seen.
+"""Predictive densities in the units of the target, and predictions of rows that were left out.
 
 A member leaves a fold of rows out while its hyper-parameters are learnt. Conditioned on the rows
 outside the fold, its predictions of the fold are honest. Leave-one-out predictions are not: they

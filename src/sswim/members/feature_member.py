@@ -3,10 +3,8 @@
 Fourier features approximate the kernel. A model is trained on the evidence of all rows, a batch of
 members at a time, and conditioned on sums over the rows; it keeps these sums, and none of the rows.
 
-Members that predict the mean of all rows everywhere.
-
-On small tables of noise nothing is better. Such a member is a member by features whose function has
-no variance: the other kinds' corrections, noise and densities then apply to it as they are.
+A member that predicts the mean of all rows everywhere is one by features whose function has no
+variance: the other kinds' corrections, noise and densities then apply to it as they are.
 """
 
 from __future__ import annotations

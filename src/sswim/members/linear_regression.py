@@ -1,10 +1,4 @@
-"""Sufficient statistics of the regression: the sums over rows that it depends on.
-
-The notation is that of :mod:`sswim.members.linear_regression`. The products ΦᵀWΦ and ΦᵀWz over many
-rows, in which training spends most of its time, have gradients of their own. All tensors may have
-axes *B of members in front.
-
-Bayesian linear regression on features: predictions, posterior, evidence, leave-one-out.
+"""Bayesian linear regression on features: statistics, posterior, evidence, leave-one-out.
 
 The weights have the prior N(0, s²I), the features are Φ ∈ R^{N×F}, the targets z = T(y) ∈ R^{N×T},
 and the noise has variance σ²/w(x), with w = 1 if it is constant. A row may count c times, and
@@ -15,8 +9,9 @@ everything below follows from
     A = ΦᵀWΦ + λI = LLᵀ,    α = A⁻¹ΦᵀWz.
 
 The regression depends on the data only through sums over rows, the ``Statistics``. These are
-accumulated and factorised in float64, whatever the precision of the features. The part of the log
-evidence with a matrix factorisation has a closed-form gradient.
+accumulated and factorised in float64, whatever the precision of the features. The products ΦᵀWΦ and
+ΦᵀWz over many rows, in which training spends most of its time, have gradients of their own, and so
+has the part of the log evidence with a matrix factorisation.
 
 All tensors may have axes *B of members in front; rows without these axes are shared by all members.
 """

@@ -1,11 +1,10 @@
-"""The architecture of a model: the choices that fix the shapes of its parameters.
+"""The model: its architecture, its parameters, and rows as it sees them.
 
-The model: a stack of warps, a sparse spectrum GP on top of them, noise and an output warp.
-
-Members of the same architecture may be one model, a batch, trained by the same tensor operations.
-Parameters are checked before those of a file are used, and after training.
-
-Rows as the regression uses them: features of warped inputs, warped targets and noise.
+A model is a stack of warps, a sparse spectrum GP on top of them, noise and an output warp. The
+architecture has the choices that fix the shapes of its parameters. Members of the same architecture
+may be one model, a batch, trained by the same tensor operations. Parameters are checked before
+those of a file are used, and after training. At the end, rows become what the regression uses:
+features of warped inputs, warped targets and noise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""New models before training, and trained models with more frequencies.
+"""The start of a model, by screening, and more frequencies for a trained one.
 
-Screening: where training starts, by the evidence of stationary models, checked by rows left out.
-
-The stationary model with one length-scale for all inputs costs one eigendecomposition for every
-length-scale that is tried, whatever the signal and the noise: with ΦᵀΦ = UΛUᵀ, β = UᵀΦᵀz and
+Screening finds where training starts, by the evidence of stationary models, checked by rows left
+out. The stationary model with one length-scale for all inputs costs one eigendecomposition for
+every length-scale that is tried, whatever the signal and the noise: with ΦᵀΦ = UΛUᵀ, β = UᵀΦᵀz and
 λ = σ²/s²
 
     zᵀ(ΦΦᵀ + λI)⁻¹z = (zᵀz − Σ β²/(Λ + λ))/λ = q(λ),

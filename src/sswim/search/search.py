@@ -1,6 +1,4 @@
-"""The nearest points of queries: what every search can do, a k-d tree, and points of processes.
-
-The choice of an exact search, and a search by products of queries with all points.
+"""Exact searches for the nearest points of queries: by a k-d tree, or by products with all points.
 
 Where the points lie near a set of few dimensions, as the rows of most tables do, a k-d tree is
 fastest; elsewhere, and on GPUs, products are (``lab/benchmarks/neighbour_search.py``).
