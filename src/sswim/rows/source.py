@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from sswim.base.validation import UserError, require_restartable
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.rows.imputer import GaussianImputer
 from sswim.rows.rows import Measure, Rows, as_rows, merge_copies
-
-if TYPE_CHECKING:
-    from sswim.tables import Schema
 
 T = TypeVar("T")
 
@@ -90,8 +87,8 @@ class Source(ABC):
     columns: tuple[str, ...] | None = None
     """Names of the columns that the inputs were made of, if they differ from the inputs."""
 
-    schema: Schema | None = None
-    """How the columns of a table become numbers; None if the rows do not come from a table."""
+    schema: Any = None
+    """The ``sswim.tables.Schema`` by which a table became numbers; None for rows of no table."""
 
     imputer: GaussianImputer | None = None
     """Imputer of missing inputs; if it is None, ``fit`` learns one from a sample of the rows."""
