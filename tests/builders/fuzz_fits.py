@@ -116,7 +116,8 @@ def _made(settings: Settings) -> Settings:
     """Return settings that one estimator has: "auto" is its default, and 0 is no neighbours."""
     kept = {name: value for name, value in (_TINY | settings).items() if value != "auto"}
     if not kept.get("n_neighbors"):
-        kept.pop("n_neighbors", None)
+        for name in ("n_neighbors", "local_amplitude"):
+            kept.pop(name, None)
     else:
         kept.pop("growing", None)
         if kept.get("objective") == "leave-one-out":

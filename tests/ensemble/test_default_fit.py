@@ -123,7 +123,7 @@ def test_a_recipe_is_kept_with_the_model(rows: tuple[Array, Array], tmp_path: Pa
     recipe = Recipe(kinds=("neighbours-0-rough",), output_warp="none", pruning=False)
     regressor = small(recipe=recipe, n_members=1).fit(*rows)
     regressor.save(tmp_path / "model")
-    assert load(tmp_path / "model").recipe == recipe
+    assert load(tmp_path / "model").recipe == regressor.recipe
 
 
 def test_pickles_predict_the_same_rows_but_leave_none_out(
@@ -205,9 +205,9 @@ def test_unusual_tables(name: str, rows: tuple[Array, Array]) -> None:
     assert np.mean((lower <= y) & (y <= upper)) > 0.7
 
 
-@pytest.mark.parametrize("depth", ["auto", 1])
-def test_copies_of_one_row_are_fitted(depth: Any) -> None:
-    regressor = small(depth=depth, max_iter=2).fit(np.ones((10, 2)), np.full(10, 3.0))
+@pytest.mark.parametrize("settings", [{}, {"depth": 1}])
+def test_copies_of_one_row_are_fitted(settings: dict[str, int]) -> None:
+    regressor = small(**settings, max_iter=2).fit(np.ones((10, 2)), np.full(10, 3.0))
     assert regressor.n_samples_seen_ == 10
     assert np.allclose(regressor.predict(np.ones((1, 2))), 3.0)
 

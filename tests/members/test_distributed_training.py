@@ -35,7 +35,7 @@ ARRAYS: dict[str, dict[str, Any]] = {
     "leave-one-out": {"depth": 1, "objective": "leave-one-out"},
     "noise and output warp": {"depth": 1, **NOISY, "output_warp": "sinh-arcsinh"},
     "members": {"depth": 1, "n_members": 3, "max_iter": 5},
-    "projection": {"depth": 1, "warp_dim": 2, "max_iter": 5},
+    "projection": {"depth": 1, "warp_matrix": "projected", "warp_dim": 2, "max_iter": 5},
     "full matrix": {**NEIGHBOURS, "warp_matrix": "full"},
     "ensemble": ENSEMBLE,
     "neighbours": NEIGHBOURS,

@@ -155,7 +155,7 @@ def _column_groups(reader: InputReader) -> dict[str, tuple[int, ...]]:
 
 def _sample_inputs(
     fitted: Fitted, given: Float[Tensor, "n D"] | None, most: int
-) -> Float64[Tensor, "n D"]:
+) -> Float64[Tensor, "S D"]:
     """Return given rows or those that the model holds, at most so many, in units of the data.
 
     Missing values are filled in.
