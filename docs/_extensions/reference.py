@@ -40,7 +40,6 @@ RETURNED = (
     "sswim.estimator.permutation.Importance",
     "sswim.conformal.MonitorReport",
     "sswim.ensemble.plan.FittedKind",
-    "sswim.estimator.Member",
     "sswim.rows.scaling.Scaling",
 )
 """Classes that users get from methods and attributes, but do not import."""
