@@ -1,4 +1,4 @@
-"""What all estimators share: fitting, predictions, intervals, insight, posteriors and files.
+"""The base of all estimators: fitting, predictions, intervals, insight, posteriors and files.
 
 An estimator has settings and, once it is fitted, one record of all that it has learnt
 (:class:`~sswim.estimator.fitted.Fitted`). Its methods check their arguments and call functions on
