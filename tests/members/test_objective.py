@@ -1,3 +1,5 @@
+"""Objectives of training by features: values, gradients by chunks, and the size of chunks."""
+
 from __future__ import annotations
 
 import math
@@ -10,17 +12,40 @@ from builders.models import DENSITIES, gradients, relative_error, small_model, s
 from scipy.stats import multivariate_normal
 
 from sswim.base.record import chunks
-from sswim.members import EVIDENCE, LEAVE_ONE_OUT, MAP, SSWIM, Objective, condition
-from sswim.members.model import NoiseName, log_precision, row_features
-from sswim.members.objective import backward, one_pass, two_passes
+from sswim.members import EVIDENCE, LEAVE_ONE_OUT, MAP, SSWIM, Architecture, Objective, condition
+from sswim.members.model import row_features
+from sswim.members.objective import (
+    CPU_BATCH_BYTES,
+    CPU_CHUNK_BYTES,
+    CPU_GRAPH_BYTES,
+    MIN_CHUNK_ROWS,
+    backward,
+    chunk_size,
+    graph_bytes_per_row,
+    kept_rows,
+    members_together,
+    one_pass,
+    two_passes,
+)
 from sswim.rows import Measure, Rows
-from sswim.warps.output_warp import OutputWarpName
-from sswim.warps.pseudo_gp import PseudoPrior
-from sswim.warps.warp import WarpMatrix
+from sswim.warps import OutputWarpName, log_noise_ratio
 
 OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
-OUTPUT_WARPS: tuple[OutputWarpName, ...] = ("none", "sinh-arcsinh", "tanh")
-NOISES: tuple[NoiseName, ...] = ("constant", "input-dependent")
+of_every_objective = pytest.mark.parametrize(
+    "objective", OBJECTIVES.values(), ids=OBJECTIVES.keys()
+)
+of_every_density = pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+
+CASES: dict[str, dict[str, Any]] = {
+    "depth 0": {"depth": 0},
+    "depth 1": {"depth": 1, "pseudo_prior": "whitened"},
+    "depth 2": {"depth": 2, "pseudo_prior": "evidence"},
+    "depth 3": {"depth": 3, "pseudo_prior": "whitened"},
+    "projected": {"depth": 2, "warp_matrix": "projected", "warp_dim": 2},
+    "full": {"depth": 2, "warp_matrix": "full", "warp_dim": 4},
+    "noise": {"depth": 0, "noise": "input-dependent"},
+    **{name: {"depth": 1, **changes} for name, changes in DENSITIES.items() if changes},
+}
 
 
 def value_and_gradient(
@@ -31,96 +56,45 @@ def value_and_gradient(
     return value, gradients(model)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("depth", [0, 1, 2, 3])
-@pytest.mark.parametrize("prior", ["whitened", "evidence"])
-@pytest.mark.parametrize("extras", [False, True])
+@of_every_objective
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weighted and uncertain"])
 def test_chunks_give_the_one_pass_gradient(
-    objective: Objective,
-    depth: int,
-    prior: PseudoPrior,
-    extras: bool,
-    generator: torch.Generator,
+    objective: Objective, changes: dict[str, Any], extras: bool, generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n_targets=2 if extras else 1, weighted=extras, uncertain=extras)
-    model = small_model(rows, generator, depth=depth, pseudo_prior=prior)
-    n = len(rows)
-    value, expected = value_and_gradient(model, rows, objective, chunk_rows=n)
+    general = "warp_matrix" in changes
+    model = small_model(rows, generator, perturb=0.1 if general else 0.3, **changes)
+    value, expected = value_and_gradient(model, rows, objective, len(rows))
     assert set(expected) == {name for name, _ in model.named_parameters()}
-    for size, n_kept in ((1, 0), (1, 5), (7, 0), (7, 2), (7, 100), (n, 0)):
+    for size, n_kept in ((1, 5), (7, 0), (7, 2), (7, 100)):
         model.zero_grad()
         most_kept = partial(lambda most, _: most, n_kept * size)
-        chunked_value = two_passes(model, list(chunks(rows, size)), objective, most_kept)
-        assert chunked_value.item() == pytest.approx(value, rel=1e-12)
-        chunked = gradients(model)
-        for name, gradient in expected.items():
-            assert relative_error(chunked[name], gradient) < 1e-10, name
+        chunked = two_passes(model, list(chunks(rows, size)), objective, most_kept)
+        assert chunked.item() == pytest.approx(value, rel=1e-10)
+        for name, gradient in gradients(model).items():
+            assert relative_error(gradient, expected[name]) < (1e-9 if general else 1e-10), name
 
 
-@pytest.mark.parametrize("matrix", ["projected", "full"])
-@pytest.mark.parametrize("warp_dim", [2, 4])
-def test_chunks_give_the_one_pass_gradient_of_general_warps(
-    matrix: WarpMatrix, warp_dim: int, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, weighted=True, uncertain=True)
-    changes = {"depth": 2, "warp_matrix": matrix, "warp_dim": warp_dim}
-    model = small_model(rows, generator, perturb=0.1, **changes)
-    objective = OBJECTIVES["map"]
-    value, expected = value_and_gradient(model, rows, objective, chunk_rows=len(rows))
-    assert set(expected) == {name for name, _ in model.named_parameters()}
-    model.zero_grad()
-    chunked_value = two_passes(model, list(chunks(rows, 7)), objective, lambda _: 7)
-    assert chunked_value.item() == pytest.approx(value, rel=1e-12)
-    for name, gradient in gradients(model).items():
-        assert relative_error(gradient, expected[name]) < 1e-9, name
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("output_warp", OUTPUT_WARPS)
-@pytest.mark.parametrize("noise", NOISES)
-def test_chunks_give_the_one_pass_gradient_of_the_density_too(
+@of_every_objective
+@pytest.mark.parametrize(
+    ("changes", "of"),
+    [
+        ({"depth": 0}, ""),
+        ({"depth": 2}, ""),
+        (DENSITIES["sinh-arcsinh"], ("output_warp", "noise_field")),
+        (DENSITIES["tanh"], ("output_warp", "noise_field")),
+    ],
+    ids=["depth 0", "depth 2", "sinh-arcsinh", "tanh"],
+)
+def test_the_gradient_against_finite_differences(
     objective: Objective,
-    depth: int,
-    output_warp: OutputWarpName,
-    noise: NoiseName,
+    changes: dict[str, Any],
+    of: str | tuple[str, ...],
     generator: torch.Generator,
 ) -> None:
-    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
-    model = small_model(rows, generator, depth=depth, output_warp=output_warp, noise=noise)
-    value, expected = value_and_gradient(model, rows, objective, chunk_rows=len(rows))
-    assert set(expected) == {name for name, _ in model.named_parameters()}
-    for size in (1, 7):
-        chunked_value, chunked = value_and_gradient(model, rows, objective, chunk_rows=size)
-        assert chunked_value == pytest.approx(value, rel=1e-10)
-        for name, gradient in expected.items():
-            assert relative_error(chunked[name], gradient) < 1e-10, name
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("depth", [0, 2])
-def test_the_gradient_against_finite_differences(
-    objective: Objective, depth: int, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, weighted=True)
-    model = small_model(rows, generator, depth=depth)
-    assert_gradient_of_differences(model, rows, objective)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
-def test_the_gradient_of_the_density_against_finite_differences(
-    objective: Objective, output_warp: OutputWarpName, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
-    model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
-    assert_gradient_of_differences(model, rows, objective, ("output_warp", "noise_field"))
-
-
-def assert_gradient_of_differences(
-    model: SSWIM, rows: Rows, objective: Objective, of: tuple[str, ...] = ("",)
-) -> None:
-    """Return the gradients of the parameters whose names begin with a prefix."""
+    rows = small_rows(generator, 9, n_targets=2, weighted=True, uncertain=True)
+    model = small_model(rows, generator, **changes)
     _, gradient = value_and_gradient(model, rows, objective, len(rows))
     step = 1e-6
     with torch.no_grad():
@@ -140,52 +114,34 @@ def assert_gradient_of_differences(
             assert error < 1e-6 * max(1.0, numeric.abs().max().item()), name
 
 
+@of_every_density
 @torch.no_grad()
-def test_the_value_against_dense_formulas(generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    model = small_model(rows, generator)
-    factors, prior = model.factors()
-    features = row_features(factors, rows.inputs)
-    identity = torch.eye(len(rows), dtype=torch.float64)
-    covariance = model.signal() * features @ features.mT + model.noise() * identity
-    evidence = multivariate_normal.logpdf(rows.targets[:, 0].numpy(), cov=covariance.numpy())
-    n = len(rows)
-    assert one_pass(model, rows, EVIDENCE).item() == pytest.approx(-evidence / n, rel=1e-10)
-    assert one_pass(model, rows, MAP).item() == pytest.approx(
-        (prior.warps.item() - evidence) / n, rel=1e-10
-    )
-    left_out = condition(model, rows).leave_one_out(rows).log_density(rows.targets)
-    expected = -left_out.mean().item()
-    assert one_pass(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
-@torch.no_grad()
-def test_the_value_with_a_density_of_its_own_against_dense_formulas(
-    output_warp: OutputWarpName, generator: torch.Generator
+def test_the_value_against_dense_formulas(
+    density: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n_targets=2)
-    model = small_model(rows, generator, output_warp=output_warp, noise="input-dependent")
+    model = small_model(rows, generator, **density)
     factors, prior = model.factors()
     features = row_features(factors, rows.inputs)
     targets, log_slope = factors.output.forward(rows.targets)
-    precision = log_precision(factors, rows.inputs)
-    assert precision is not None
+    ratio = torch.zeros_like(targets)
+    if factors.noise is not None:
+        ratio = log_noise_ratio(factors.noise, rows.inputs)
     evidence = log_slope.sum().item()
     for t in range(2):
         covariance = model.signal()[t] * features @ features.mT
-        covariance = covariance + (model.noise()[t] * (-precision[:, t]).exp()).diag()
+        covariance = covariance + (model.noise()[t] * ratio[:, t].exp()).diag()
         evidence += float(multivariate_normal.logpdf(targets[:, t].numpy(), cov=covariance.numpy()))
-    n, density, warps = len(rows), prior.density.item(), prior.warps.item()
-    expected = (density - evidence) / n
+    n, prior_density, warps = len(rows), prior.density.item(), prior.warps.item()
+    expected = (prior_density - evidence) / n
     assert one_pass(model, rows, EVIDENCE).item() == pytest.approx(expected, rel=1e-10)
     assert one_pass(model, rows, MAP).item() == pytest.approx(expected + warps / n, rel=1e-10)
     left_out = condition(model, rows).leave_one_out(rows).log_density(targets) + log_slope
-    expected = (density - left_out.sum().item()) / n
+    expected = (prior_density - left_out.sum().item()) / n
     assert one_pass(model, rows, LEAVE_ONE_OUT).item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+@of_every_objective
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
 def test_a_density_that_is_not_warped_is_the_plain_one(
     objective: Objective, output_warp: OutputWarpName, generator: torch.Generator
@@ -213,8 +169,8 @@ def test_a_density_that_is_not_warped_is_the_plain_one(
         assert relative_error(gradient[name], expected[name]) < 1e-10, name
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+@of_every_objective
+@of_every_density
 def test_weighted_rows_count_as_repeated_ones(
     objective: Objective, density: dict[str, Any], generator: torch.Generator
 ) -> None:
@@ -265,8 +221,8 @@ def test_impossible_objectives_are_refused() -> None:
         Objective(prior_weight=-1.0)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
+@of_every_objective
+@of_every_density
 def test_float32_features_give_nearly_the_same_gradient(
     objective: Objective, density: dict[str, Any], generator: torch.Generator
 ) -> None:
@@ -280,3 +236,53 @@ def test_float32_features_give_nearly_the_same_gradient(
         for name in expected:
             assert gradient[name].dtype == torch.float64
             assert relative_error(gradient[name], expected[name]) < 1e-3, name
+
+
+# The size of chunks, and what is kept of them.
+
+
+def test_chunks_stay_in_cache_on_a_cpu(generator: torch.Generator) -> None:
+    architecture = Architecture()
+    most = CPU_CHUNK_BYTES // (512 * 8)  # rows of 512 features in double precision
+    for n, n_members, expected in (
+        (most, 1, most),
+        (most + 1, 1, most // 2 + 1),
+        (4 * most, 4, most // 4),
+        (4 * MIN_CHUNK_ROWS, 100, MIN_CHUNK_ROWS),
+    ):
+        assert chunk_size(architecture, small_rows(generator, n=n), n_members) == expected
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_graphs_are_kept_within_a_fixed_amount_of_memory(
+    n_members: int, generator: torch.Generator
+) -> None:
+    architecture = Architecture()
+    for n in (100, 10_000):
+        rows = small_rows(generator, n=n)
+        row = n_members * graph_bytes_per_row(architecture, rows.inputs)
+        kept = kept_rows(architecture, rows, n_members)
+        assert kept * row <= CPU_GRAPH_BYTES < (kept + 1) * row
+
+
+def test_a_row_takes_memory_by_its_features_and_precision(generator: torch.Generator) -> None:
+    inputs = small_rows(generator, uncertain=True).inputs
+    architectures = (
+        Architecture(n_warp_frequencies=64),
+        Architecture(),
+        Architecture(noise="input-dependent"),
+        Architecture(noise="input-dependent", n_noise_frequencies=64),
+    )
+    sizes = [graph_bytes_per_row(architecture, inputs) for architecture in architectures]
+    assert sizes[0] < sizes[1] < sizes[2] < sizes[3]
+    single = inputs.to(dtype=torch.float32)
+    halves = [graph_bytes_per_row(architecture, single) for architecture in architectures]
+    assert [2 * half for half in halves] == sizes
+
+
+def test_members_are_trained_together_where_they_are_small(generator: torch.Generator) -> None:
+    architecture, rows = Architecture(), small_rows(generator, n=100)
+    most = CPU_BATCH_BYTES // (100 * graph_bytes_per_row(architecture, rows.inputs))
+    assert members_together(architecture, rows.inputs, 100, most) == most > 1
+    assert members_together(architecture, rows.inputs, 100, most + 1) == most
+    assert members_together(architecture, rows.inputs, 10_000, 4) == 1
