@@ -1,3 +1,5 @@
+"""Predictions of z, and the densities of y that follow from them."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 from builders.models import OUTPUT_WARPS, normal, random_warp, target_scaling
+from builders.neighbours import spaced
 from scipy.special import roots_legendre
+from scipy.stats import norm, t
 from torch import Tensor
 
 from sswim.members import Prediction
@@ -15,6 +19,7 @@ from sswim.members.density import Density
 from sswim.warps.output_warp import OutputMap, OutputWarpName
 
 SCALING = target_scaling([-5.0, 0.0, 300.0], [0.1, 1.0, 20.0])
+of_every_warp = pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
 
 
 def random_prediction(generator: torch.Generator, n: int, widest: float = 1.0) -> Prediction:
@@ -58,7 +63,7 @@ def panel_integrals(density: Density, function: Callable[[Tensor], Tensor]) -> T
     return half * (values.view_as(y) * weights[:, None]).sum(1)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_every_warp
 def test_the_density_integrates_to_its_cumulative_and_to_one(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
@@ -70,27 +75,20 @@ def test_the_density_integrates_to_its_cumulative_and_to_one(
     assert torch.allclose(below, cumulative, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-def test_the_log_density_is_that_of_the_cumulatives_slope(
+@of_every_warp
+def test_the_log_density_is_that_of_the_cumulatives_slope_and_quantiles_invert_it(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
     density = random_density(kind, n_terms, generator, n=50)
     y = density.quantile(0.3).requires_grad_()
     (slope,) = torch.autograd.grad(density.cdf(y).sum(), y)
     assert torch.allclose(density.log_density(y), slope.log(), rtol=1e-9, atol=1e-9)
+    for probability in (1e-6, 0.05, 0.5, 0.95, 1 - 1e-6):
+        reached = density.cdf(density.quantile(probability))
+        assert (reached - probability).abs().max() < 1e-8 * min(probability, 1 - probability)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@pytest.mark.parametrize("probability", [1e-6, 0.05, 0.5, 0.95, 1 - 1e-6])
-def test_quantiles_invert_the_cumulative(
-    kind: OutputWarpName, n_terms: int, probability: float, generator: torch.Generator
-) -> None:
-    density = random_density(kind, n_terms, generator, n=50)
-    reached = density.cdf(density.quantile(probability))
-    assert (reached - probability).abs().max() < 1e-8 * min(probability, 1 - probability)
-
-
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_every_warp
 @pytest.mark.parametrize(
     ("spread", "widest", "tolerance"),
     [(0.3, 0.3, 1e-6), (1.0, 0.1, 1e-5), (0.5, 1.0, 1e-2)],
@@ -116,7 +114,7 @@ def test_moments_against_integrals(
     assert torch.allclose(density.observation_variance[0], variance, rtol=tolerance)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_every_warp
 def test_variances_of_the_function_and_of_the_noise_are_those_of_its_own_gaussian(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
@@ -151,21 +149,8 @@ def test_the_identity_is_the_plain_gaussian(generator: torch.Generator) -> None:
     for probability in (0.01, 0.5, 0.9):
         expected = normal_of_y.icdf(torch.tensor(probability, dtype=torch.float64))
         assert torch.allclose(density.quantile(probability), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-def test_a_map_at_zero_is_the_identity(
-    kind: OutputWarpName, n_terms: int, generator: torch.Generator
-) -> None:
-    ours = random_density(kind, n_terms, generator, n=7, spread=0.0)
-    theirs = replace(ours, output=OutputMap())
-    assert torch.allclose(ours.mean, theirs.mean, rtol=1e-12)
-    assert torch.allclose(ours.observation_variance, theirs.observation_variance, rtol=1e-10)
-    y = theirs.quantile(0.3)
-    assert torch.allclose(ours.quantile(0.3), y, rtol=1e-12)
-    assert torch.allclose(ours.log_density(y), theirs.log_density(y), rtol=1e-12, atol=1e-12)
-    joint = random_covariance(ours, generator)
-    assert torch.allclose(ours.covariance(joint), theirs.covariance(joint), rtol=1e-9, atol=1e-12)
+    joint = random_covariance(density, generator)
+    assert torch.allclose(density.covariance(joint), joint * squared[:, None, None], rtol=1e-12)
 
 
 def random_covariance(density: Density, generator: torch.Generator) -> Tensor:
@@ -177,7 +162,7 @@ def random_covariance(density: Density, generator: torch.Generator) -> Tensor:
     return joint * scale[:, :, None] * scale[:, None, :]
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_every_warp
 def test_the_joint_covariance_against_draws(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
@@ -195,34 +180,20 @@ def test_the_joint_covariance_against_draws(
     assert torch.allclose(ours, ours.mT, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_every_warp
 @pytest.mark.parametrize("spread", [0.3, 1.0])
 def test_the_joint_covariance_is_positive_with_the_variances_on_its_diagonal(
     kind: OutputWarpName, n_terms: int, spread: float, generator: torch.Generator
 ) -> None:
     density = random_density(kind, n_terms, generator, n=9, spread=spread)
-    ours = density.covariance(random_covariance(density, generator))
+    joint = random_covariance(density, generator)
+    ours = density.covariance(joint)
     variance = density.observation_variance.mT
     assert torch.allclose(ours.diagonal(dim1=-2, dim2=-1), variance, rtol=1e-8)
     deviation = variance.sqrt()
     correlation = ours / deviation[:, :, None] / deviation[:, None, :]
     assert torch.linalg.eigvalsh(correlation).min() > -1e-10
-
-
-def test_the_joint_covariance_of_the_identity_is_scaled(generator: torch.Generator) -> None:
-    density = Density(random_prediction(generator, 5), OutputMap(), SCALING)
-    joint = random_covariance(density, generator)
-    expected = joint * SCALING.target_spread.square()[:, None, None]
-    assert torch.allclose(density.covariance(joint), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-def test_values_without_variance_have_no_covariance(
-    kind: OutputWarpName, n_terms: int, generator: torch.Generator
-) -> None:
-    density = random_density(kind, n_terms, generator, n=3, spread=0.3)
-    joint = torch.zeros(3, 3, 3, dtype=torch.float64)
-    joint[:, 1:, 1:] = random_covariance(density, generator)[:, 1:, 1:]
+    joint[:, 0] = joint[:, :, 0] = 0  # the first row is known
     ours = density.covariance(joint)
     assert (ours[:, 0].abs() < 1e-10 * SCALING.target_spread[:, None].square()).all()
     assert (ours[:, 1:, 1:].diagonal(dim1=-2, dim2=-1) > 0).all()
@@ -296,3 +267,46 @@ def test_moments_of_a_warped_student_t_against_draws(
     deviation = density.observation_variance.sqrt()
     assert ((y.mean(0) - density.mean).abs() < 0.008 * deviation).all()
     assert torch.allclose(y.std(0), deviation[0], rtol=tolerance)
+
+
+@pytest.fixture
+def student(generator: torch.Generator) -> Prediction:
+    """Student-t predictions of two targets, with few and with many degrees of freedom."""
+    latent = normal(generator, 15, 2).square()
+    degrees = torch.stack((spaced(2.1, 5, 15), spaced(6, 60, 15)), dim=-1)
+    return Prediction(normal(generator, 15, 2), latent, latent + 0.3, degrees)
+
+
+def test_student_t_predictions_are_those_of_scipy(
+    student: Prediction, generator: torch.Generator
+) -> None:
+    """They have the variance that they say, whatever their degrees of freedom."""
+    targets = 3 * normal(generator, 15, 2)
+    assert student.degrees is not None
+    degrees = student.degrees.numpy()
+    scale = np.sqrt(student.observation_variance.numpy() * (degrees - 2) / degrees)
+    theirs = t(degrees, student.mean.numpy(), scale)
+    assert np.allclose(theirs.var(), student.observation_variance)
+    assert np.allclose(student.log_density(targets), theirs.logpdf(targets.numpy()), rtol=1e-10)
+    assert np.allclose(student.cdf(targets), theirs.cdf(targets.numpy()), rtol=1e-9)
+    levels = torch.tensor([-6.0, -1.0, 0.0, 0.3, 2.0, 6.0], dtype=torch.float64)
+    for level, stretch in zip(levels.tolist(), student.stretch(levels), strict=True):
+        value = student.mean + stretch * student.observation_variance.sqrt()
+        below = norm.cdf(-abs(level))
+        ours = theirs.cdf(value.numpy()) if level < 0 else theirs.sf(value.numpy())
+        assert np.allclose(ours, below, rtol=1e-6)
+
+
+def test_gaussian_predictions_are_those_of_scipy_and_of_many_degrees(
+    student: Prediction, generator: torch.Generator
+) -> None:
+    targets = normal(generator, 15, 2)
+    gaussian = replace(student, degrees=None)
+    theirs = norm(gaussian.mean.numpy(), gaussian.observation_variance.sqrt().numpy())
+    assert np.allclose(gaussian.log_density(targets), theirs.logpdf(targets.numpy()))
+    assert np.allclose(gaussian.cdf(targets), theirs.cdf(targets.numpy()))
+    levels = torch.tensor([1.7, -0.2], dtype=torch.float64)
+    assert torch.equal(gaussian.stretch(levels), levels[:, None, None])
+    many = replace(student, degrees=torch.full((15, 2), 1e7, dtype=torch.float64))
+    assert torch.allclose(many.log_density(targets), gaussian.log_density(targets), atol=1e-5)
+    assert torch.allclose(many.cdf(targets), gaussian.cdf(targets), atol=1e-6)
