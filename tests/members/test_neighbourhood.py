@@ -1,3 +1,5 @@
+"""Neighbours of points, and the density of a row given its neighbours."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,14 +12,81 @@ from builders.neighbours import KERNELS, SCIKIT_LEARN, row_of, spaced
 from scipy import stats
 from torch import Tensor
 
-from sswim.kernels.exact_kernel import kernel_matrix
-from sswim.kernels.features import Kernel
-from sswim.members.neighbourhood import Neighbourhoods, neighbour_log_density
+from sswim.base.cholesky import FactorisationError
+from sswim.kernels import Kernel
+from sswim.members.neighbourhood import (
+    Neighbourhoods,
+    NeighbourIndex,
+    local_numbers,
+    neighbour_log_density,
+    thinned,
+)
 
 SIGNAL = torch.tensor([2.0, 0.5], dtype=torch.float64)
 DEGREES = torch.tensor([2.5, 7.0], dtype=torch.float64)
 NO_ROUNDING = torch.zeros(2, dtype=torch.float64)
-AMPLITUDES = pytest.mark.parametrize("degrees", [None, DEGREES], ids=["global", "local"])
+of_both_amplitudes = pytest.mark.parametrize("degrees", [None, DEGREES], ids=["global", "local"])
+
+
+def nearest(points: Tensor, queries: Tensor, k: int) -> Tensor:
+    return torch.cdist(queries, points).topk(k, largest=False).indices
+
+
+def neighbours(points: Tensor, queries: Tensor, k: int) -> Tensor:
+    return NeighbourIndex(points, thinned(points, 16)).neighbours(queries, k)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 3])
+def test_near_and_far_neighbours_of_a_map_against_all_distances(
+    n_inputs: int, generator: torch.Generator
+) -> None:
+    points, queries = normal(generator, 400, n_inputs), normal(generator, 30, n_inputs)
+    found = neighbours(points, queries, 20)
+    far = thinned(points, 16).nonzero()[:, 0]
+    near = nearest(points, queries, 10)
+    beyond = far[nearest(points[far], queries, 10)]
+    assert found.shape == (30, 20)
+    assert torch.equal(found[:, ::2], near)  # in turn, the nearest first
+    again = (beyond[:, :, None] == near[:, None]).any(-1)
+    assert torch.equal(found[:, 1::2], torch.where(again, -1, beyond))
+
+
+@pytest.mark.parametrize("n_inputs", [2, 20], ids=["map", "many inputs"])
+def test_neighbours_are_the_nearest_where_inputs_are_many_or_rows_are_few(
+    n_inputs: int, generator: torch.Generator
+) -> None:
+    points, queries = normal(generator, 400, n_inputs), normal(generator, 30, n_inputs)
+    if n_inputs == 20:
+        assert torch.equal(neighbours(points, queries, 20), nearest(points, queries, 20))
+    for k in (9, 10, 1000):
+        assert torch.equal(neighbours(points[:9], queries, k), nearest(points[:9], queries, 9))
+    for k in (1, 8):  # of which none or one can be far
+        found = neighbours(points[:12], points[:5], k)
+        assert found.shape == (5, k)
+        assert torch.equal(found[:, 0], torch.arange(5))
+
+
+def test_far_rows_are_one_in_n_whatever_the_order_of_rows(generator: torch.Generator) -> None:
+    many = normal(generator, 100_000, 1)
+    for divisor in (1, 2, 16):
+        share = thinned(many, divisor).double().mean().item()
+        assert share == pytest.approx(1 / divisor, abs=4 / 100_000**0.5)
+    points = normal(generator, 400, 2)
+    order = torch.randperm(400, generator=generator)
+    assert torch.equal(thinned(points[order], 16), thinned(points, 16)[order])
+    shuffled = neighbours(points[order], points[:20], 12)
+    found = torch.where(shuffled < 0, -1, order[shuffled])
+    assert torch.equal(found, neighbours(points, points[:20], 12))
+
+
+def test_far_neighbours_lie_around_a_gap(generator: torch.Generator) -> None:
+    """The nearest rows of a point in a gap lie at its edge; far ones on all sides."""
+    x = normal(generator, 4000, 2)
+    x = x[(x.norm(dim=1) > 1.0)]
+    centre = torch.tensor([[0.5, 0.0]], dtype=torch.float64)
+    [found], [near] = neighbours(x, centre, 64), nearest(x, centre, 64)
+    ours, theirs = (torch.atan2(*x[some].T).std() for some in (found[found >= 0], near))
+    assert ours > 1.2 * theirs
 
 
 @pytest.fixture
@@ -52,28 +121,30 @@ def joint_log_density(
     return float(stats.multivariate_t(mean, scale, df=degrees).logpdf(seen) + factor)  # type: ignore[arg-type]
 
 
-@AMPLITUDES
+@of_both_amplitudes
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("missing", [[], [1, 4, 6]], ids=["all", "some missing"])
 def test_the_density_against_that_of_all_targets_together(
-    kernel: Kernel, degrees: Tensor | None, rows: Neighbourhoods
+    kernel: Kernel, degrees: Tensor | None, missing: list[int], rows: Neighbourhoods
 ) -> None:
     """A density of a row given its neighbours is that of all over that of the neighbours.
 
     The amplitude of a multivariate Student-t has an inverse-gamma prior of ν degrees of freedom.
     """
+    rows.present[:, missing] = 0
+    there = rows.present[0].nonzero()[:, 0]
     ours = neighbour_log_density(rows, kernel, SIGNAL, degrees, NO_ROUNDING)
-    for row in range(4):
-        for target in range(2):
-            covariance = SCIKIT_LEARN[kernel](1.0)(rows.points[row].numpy())
-            covariance = covariance + np.diag(rows.ridge[row, :, target].numpy())
-            z, signal = rows.targets[row, :, target].numpy(), SIGNAL[target].item()
-            nu = None if degrees is None else degrees[target].item()
-            expected = joint_log_density(covariance, z, signal, nu)
-            expected -= joint_log_density(covariance[:-1, :-1], z[:-1], signal, nu)
-            assert ours[row, target].item() == pytest.approx(expected, rel=1e-8)
+    for row, target in np.ndindex(4, 2):
+        covariance = SCIKIT_LEARN[kernel](1.0)(rows.points[row, there].numpy())
+        covariance = covariance + np.diag(rows.ridge[row, there, target].numpy())
+        z, signal = rows.targets[row, there, target].numpy(), SIGNAL[target].item()
+        nu = None if degrees is None else degrees[target].item()
+        expected = joint_log_density(covariance, z, signal, nu)
+        expected -= joint_log_density(covariance[:-1, :-1], z[:-1], signal, nu)
+        assert ours[row, target].item() == pytest.approx(expected, rel=1e-8)
 
 
-@AMPLITUDES
+@of_both_amplitudes
 def test_the_density_integrates_to_one(degrees: Tensor | None, rows: Neighbourhoods) -> None:
     rounding = torch.tensor([0.3, 0.0], dtype=torch.float64)
     values = 3 + torch.tan(spaced(-1.57, 1.57, 4001))  # dense in the middle, far in the tails
@@ -86,33 +157,13 @@ def test_the_density_integrates_to_one(degrees: Tensor | None, rows: Neighbourho
         assert torch.allclose(total, torch.ones(2, dtype=torch.float64), atol=2e-3)
 
 
-@AMPLITUDES
-def test_missing_neighbours_are_as_if_they_were_not_there(
-    degrees: Tensor | None, rows: Neighbourhoods
-) -> None:
-    there = [0, 2, 3, 5, 7]
-    fewer = rows.map(lambda tensor: tensor[:, there])
-    expected = neighbour_log_density(fewer, "matern52", SIGNAL, degrees, NO_ROUNDING)
-    present = torch.zeros_like(rows.present)
-    present[:, there] = 1
-    found = neighbour_log_density(
-        replace(rows, present=present), "matern52", SIGNAL, degrees, NO_ROUNDING
-    )
-    assert torch.allclose(found, expected, rtol=1e-12)
-
-
-@AMPLITUDES
+@of_both_amplitudes
 def test_a_row_without_neighbours_has_no_density_and_finite_gradients(
     degrees: Tensor | None, rows: Neighbourhoods
 ) -> None:
-    present = rows.present.clone()
-    present[1, :-1] = 0
-    leaves = [rows.points, rows.targets, rows.ridge]
-    for leaf in leaves:
-        leaf.requires_grad_()
-    density = neighbour_log_density(
-        replace(rows, present=present), "matern32", SIGNAL, degrees, NO_ROUNDING
-    )
+    rows.present[1, :-1] = 0
+    leaves = [leaf.requires_grad_() for leaf in (rows.points, rows.targets, rows.ridge)]
+    density = neighbour_log_density(rows, "matern32", SIGNAL, degrees, NO_ROUNDING)
     assert (density[1] == 0).all()
     assert (density[[0, 2, 3]] != 0).all()
     for gradient in torch.autograd.grad(density.sum(), leaves):
@@ -127,9 +178,8 @@ def test_rounding_bounds_the_density_of_equal_targets(signal: float, rows: Neigh
     step = 0.1
     equal = replace(rows, targets=torch.full_like(rows.targets, 3.0).requires_grad_())
     rounding = torch.full((2,), step**2 / 12, dtype=torch.float64)
-    density = neighbour_log_density(
-        equal, "matern32", torch.full_like(SIGNAL, signal), DEGREES, rounding
-    )
+    signals = torch.full_like(SIGNAL, signal)
+    density = neighbour_log_density(equal, "matern32", signals, DEGREES, rounding)
     assert density.isfinite().all()
     highest = stats.t.logpdf(0, 1e9) - 0.5 * np.log(step**2 / 12)
     assert (density <= highest + 1e-6).all()
@@ -148,39 +198,28 @@ def test_degrees_bound_the_density_of_equal_targets(rows: Neighbourhoods) -> Non
     assert (unrounded <= without + most + 1e-12).all()
 
 
-@AMPLITUDES
+@of_both_amplitudes
 @pytest.mark.parametrize("uncertain", [False, True], ids=["exact", "uncertain"])
-def test_gradients(
+def test_gradients_are_those_of_differences(
     degrees: Tensor | None, uncertain: bool, rows: Neighbourhoods, generator: torch.Generator
 ) -> None:
     few = rows.map(lambda tensor: tensor[:2, -4:])
     variance = normal(generator, 2, 4, 3).square() if uncertain else None
 
-    def density(points: Tensor, targets: Tensor, ridge: Tensor, signal: Tensor) -> Tensor:
+    def density(
+        points: Tensor, targets: Tensor, ridge: Tensor, signal: Tensor, freedom: Tensor
+    ) -> Tensor:
         moved = Neighbourhoods(points, variance, targets, ridge, few.present)
-        return neighbour_log_density(moved, "matern32", signal, degrees, 0.01 + NO_ROUNDING)
+        own = None if degrees is None else freedom
+        return neighbour_log_density(moved, "matern32", signal, own, 0.01 + NO_ROUNDING)
 
-    leaves = (few.points, few.targets, few.ridge, SIGNAL.clone())
+    leaves = (few.points, few.targets, few.ridge, SIGNAL, DEGREES)
     assert torch.autograd.gradcheck(
-        density, tuple(leaf.detach().requires_grad_() for leaf in leaves), atol=1e-6
+        density, tuple(leaf.clone().requires_grad_() for leaf in leaves), atol=1e-6
     )
 
 
-def test_gradients_of_degrees(rows: Neighbourhoods) -> None:
-    assert torch.autograd.gradcheck(
-        lambda degrees: neighbour_log_density(rows, "rbf", SIGNAL, degrees, NO_ROUNDING),
-        DEGREES.clone().requires_grad_(),
-    )
-
-
-def test_the_covariance_of_a_neighbourhood(rows: Neighbourhoods) -> None:
-    rows.present[0, 2] = 0
-    covariance = rows.covariance("matern12")
-    kernel = kernel_matrix(rows.points, None, "matern12")
-    for target in range(2):
-        expected = kernel[1] + rows.ridge[1, :, target].diag()
-        assert torch.allclose(covariance[1, target], expected, rtol=1e-14)
-    others = [0, 1, 3, 4, 5, 6, 7]  # a missing neighbour is independent of them
-    assert (covariance[0, :, 2, others] == 0).all()
-    assert (covariance[0, :, others, 2] == 0).all()
-    assert (covariance[0, :, 2, 2] > 0).all()
+def test_a_covariance_that_is_not_one_is_refused(rows: Neighbourhoods) -> None:
+    covariance = -torch.eye(8, dtype=torch.float64).expand(4, 2, 8, 8)
+    with pytest.raises(FactorisationError, match="covariance of a neighbourhood"):
+        local_numbers(covariance, rows.targets.mT, torch.ones_like(rows.targets.mT))
