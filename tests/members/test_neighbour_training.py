@@ -1,21 +1,53 @@
+"""Training by neighbours: its objective, its steps, its checkpoints, and what it recovers from."""
+
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from builders.models import small_rows
-from builders.neighbours import neighbour_model
+from builders.models import gradients, normal, small_rows
+from builders.neighbours import exact_prediction, neighbour_model, row_of, without
+from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError
-from sswim.members import SSWIM, Checkpoints, NeighbourMember, Step, Training, neighbour_training
-from sswim.members.neighbour_training import MiniBatches, neighbour_objective, train_by_neighbours
-from sswim.rows import Rows
+from sswim.distributed.processes import ALONE, Processes
+from sswim.members import (
+    SSWIM,
+    Batch,
+    Checkpoints,
+    Kind,
+    NeighbourMember,
+    Objective,
+    Step,
+    Training,
+    condition,
+    neighbour_training,
+)
+from sswim.members.neighbour_training import (
+    MAP_SPACINGS,
+    MiniBatches,
+    PoolSource,
+    neighbour_objective,
+)
+from sswim.rows import Rows, as_rows
 
-SETTINGS = MiniBatches(steps=23, batch_rows=16, pool_steps=5)
+STEPS = MiniBatches(steps=13, batch_rows=16, pool_steps=5)
+
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "one amplitude": {"local_amplitude": False, "kernel": "matern12"},
+    "joint warps": {"depth": 2, "warps": "joint", "kernel": "rbf"},
+    "separate warps": {"depth": 1, "warps": "separate", "pseudo_prior": "whitened"},
+    "densities": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
+    "normal scores": {"inputs": "normal-scores", "kernel": "matern52", "output_warp": "tanh"},
+}
+of_every_case = pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
 
 
 @pytest.fixture
@@ -28,17 +60,225 @@ def model(rows: Rows, generator: torch.Generator) -> SSWIM:
     return neighbour_model(rows, generator, n_neighbors=6, depth=1, warps="joint")
 
 
-def state(model: SSWIM) -> list[torch.Tensor]:
-    return [tensor.clone() for tensor in model.state_dict().values()]
+def train(
+    model: SSWIM,
+    rows: Rows,
+    settings: MiniBatches = STEPS,
+    callback: Callable[[Step], object] = lambda step: None,
+    *,
+    seed: int = 0,
+    prior_weight: float = 1.0,
+    checkpoints: Checkpoints | None = None,
+) -> Training:
+    objective = Objective(prior_weight=prior_weight)
+    kind = Kind("one", "neighbours", model.architecture, objective, settings)
+    batch = Batch(NeighbourMember, 0, model, rows, kind, seed)
+    [training] = NeighbourMember.train(
+        batch,
+        lambda member, step: callback(step),
+        ALONE,
+        lambda name: None if checkpoints is None else checkpoints.file(f"member{name}"),
+    )
+    return training
 
 
-def assert_equal(ours: SSWIM, theirs: SSWIM) -> None:
-    for mine, other in zip(state(ours), state(theirs), strict=True):
-        assert torch.equal(mine, other)
+def objective(
+    model: SSWIM, rows: Rows, prior_weight: float = 1.0
+) -> tuple[float, dict[str, Tensor]]:
+    """Return the value and the gradient of the first step, which uses all rows."""
+    found: list[dict[str, Tensor]] = []
+    settings = MiniBatches(steps=0, batch_rows=len(rows), largest_gradient=torch.inf)
+    training = train(
+        model,
+        rows,
+        settings,
+        lambda step: found.append(gradients(model)),
+        prior_weight=prior_weight,
+    )
+    return training.best.value, found[0]
 
 
 def values(training: Training) -> list[float]:
     return [step.value for step in training.history]
+
+
+def state(model: SSWIM) -> list[Tensor]:
+    return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def assert_equal(ours: SSWIM, theirs: SSWIM) -> None:
+    assert all(map(torch.equal, state(ours), state(theirs)))
+
+
+# The objective.
+
+
+@of_every_case
+@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weighted and uncertain"])
+def test_the_gradient_against_differences(
+    changes: dict[str, Any], extras: bool, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, 14, 2, weighted=extras, uncertain=extras)
+    model = neighbour_model(rows, generator, **changes)
+    # The variance of rounding follows the output warp, but pulls at nothing.
+    model.resolution.copy_(torch.tensor([0.1 if model.output_warp is None else 0.0, 0.0]))
+    _, found = objective(model, rows, prior_weight=0.7)
+    assert found.keys() == {name for name, _ in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        direction = normal(generator, *parameter.shape)
+        ends = []
+        for sign in (1, -2, 1):
+            with torch.no_grad():
+                parameter.add_(sign * 1e-5 * direction)
+            ends.append(0 if len(ends) == 2 else objective(model, rows, prior_weight=0.7)[0])
+        slope = (ends[0] - ends[1]) / 2e-5
+        ours = (found[name] * direction).sum().item()
+        assert ours == pytest.approx(slope, rel=2e-4, abs=1e-6), name
+
+
+@of_every_case
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@torch.no_grad()
+def test_it_is_the_leave_one_out_density_of_exact_gps(
+    changes: dict[str, Any], weighted: bool, generator: torch.Generator
+) -> None:
+    """Each row is predicted as one observation, and counts as often as its weight says.
+
+    The noise of the objective is tempered at the row itself too, so it is not here.
+    """
+    rows = small_rows(generator, 14, 2, weighted=weighted)
+    model = neighbour_model(rows, generator, **changes)
+    model.resolution.copy_(torch.tensor([0.1, 0.0]))
+    if model.noise_field is not None:
+        model.noise_field.temper.fill_(1.0)
+    factors, prior = model.factors()
+    weight = torch.ones(14, dtype=torch.float64) if rows.weight is None else rows.weight
+    total = 0.5 * prior.warps + prior.density
+    z, log_slope = factors.output.forward(rows.targets)
+    for row in range(14):
+        prediction = exact_prediction(model, without(rows, row), row_of(rows.inputs, row))
+        # Rounding at the target, not at the prediction.
+        inflation: Tensor | float = 1.0
+        if prediction.degrees is not None:
+            inflation = prediction.degrees / (prediction.degrees - 2)
+        slopes = (
+            log_slope.exp()[row],
+            factors.output.forward(factors.output.inverse(prediction.mean))[1].exp(),
+        )
+        change = model.resolution.square() / 12 * (slopes[0].square() - slopes[1].square())
+        moved = replace(
+            prediction, observation_variance=prediction.observation_variance + change * inflation
+        )
+        density = moved.log_density(z[row : row + 1]) + log_slope[row]
+        total = total - weight[row] * density.sum()
+    expected = (total / weight.sum()).item()
+    with torch.enable_grad():
+        ours, _ = objective(model, rows, prior_weight=0.5)
+    assert ours == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_each_row_is_predicted_from_its_nearest_others_in_the_warped_space(
+    depth: int, generator: torch.Generator
+) -> None:
+    """With many inputs these are the nearest of all rows; there are at most 32 of them."""
+    rows = as_rows(normal(generator, 60, 6), normal(generator, 60))
+    model = neighbour_model(rows, generator, n_neighbors=4, depth=depth)
+    density = condition(model, rows).leave_one_out(rows).log_density(rows.targets)
+    ours, _ = objective(model, rows, prior_weight=0.0)
+    assert ours == pytest.approx(-density.mean().item(), rel=1e-9)
+    found = []
+    for n_neighbors in (32, 64):
+        model.architecture = replace(model.architecture, n_neighbors=n_neighbors)
+        found.append(objective(model, rows)[0])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["global", "local"])
+def test_a_row_of_weight_two_is_the_row_twice(local: bool, generator: torch.Generator) -> None:
+    """It is, in the mean over all rows, as a row's own copies are no neighbours of it.
+
+    With amplitudes of their own it is not, because these count rows and not weights.
+    """
+    rows = small_rows(generator, 8, 2)
+    weight = torch.tensor([1.0, 2.0, 1.0, 3.0] * 2, dtype=torch.float64)
+    repeated = rows.take(torch.arange(8).repeat_interleave(weight.long()))
+    model = neighbour_model(rows, generator, n_neighbors=14, depth=1, local_amplitude=local)
+    ours, _ = objective(model, replace(rows, weight=weight))
+    theirs, _ = objective(model, repeated)
+    assert (ours == pytest.approx(theirs, rel=1e-10)) == (not local)
+    assert ours == pytest.approx(theirs, abs=0.3)
+
+
+@pytest.mark.parametrize(("n_distinct", "n_inputs"), [(1, 3), (8, 6)])
+def test_rows_that_are_nothing_but_copies_teach_the_prior_alone(
+    n_distinct: int, n_inputs: int, generator: torch.Generator
+) -> None:
+    """More copies than are looked up leave a row without neighbours."""
+    distinct = as_rows(normal(generator, n_distinct, n_inputs), normal(generator, n_distinct))
+    rows = distinct.take(torch.arange(n_distinct).repeat(60))
+    rows.targets.add_(normal(generator, *rows.targets.shape))
+    model = neighbour_model(distinct, generator, n_neighbors=6, depth=1)
+    value, gradient = objective(model, rows)
+    assert value == pytest.approx(model.factors()[1].warps.item() / len(rows), rel=1e-12)
+    assert all(tensor.isfinite().all() for tensor in gradient.values())
+
+
+def test_the_noise_of_equal_targets_does_not_vanish(generator: torch.Generator) -> None:
+    """Where all targets are equal, rounding bounds the objective."""
+    rows = small_rows(generator, 14, 1)
+    rows.targets.fill_(0.5)
+    model = neighbour_model(rows, generator)
+    model.resolution.fill_(0.01)
+    found = []
+    for log_signal in (-40.0, -80.0):
+        with torch.no_grad():
+            model.log_signal.fill_(log_signal)
+        found.append(objective(model, rows))
+    assert found[1][0] == pytest.approx(found[0][0], abs=1e-3)
+    assert all(gradient.isfinite().all() for gradient in found[1][1].values())
+
+
+def test_steps_see_every_row_once_and_are_unbiased(generator: torch.Generator) -> None:
+    rows = small_rows(generator, 14, 2)
+    model = neighbour_model(rows, generator)
+    expected, _ = objective(model, rows)
+    settings = MiniBatches(steps=1, batch_rows=7, learning_rate=1e-12)
+    assert sum(values(train(model, rows, settings))) / 2 == pytest.approx(expected, rel=1e-9)
+
+
+def test_parts_of_processes_add_up(generator: torch.Generator) -> None:
+    rows = small_rows(generator, 14, 2, weighted=True)
+    model = neighbour_model(rows, generator, depth=1)
+    pool = PoolSource(rows, 0).draw(model, 0, 14)
+    whole = neighbour_objective(model, rows, pool)
+    for size in (3, 20):  # some of twenty have no row
+        parts = [
+            neighbour_objective(model, rows, pool, processes=Processes(rank, size))
+            for rank in range(size)
+        ]
+        assert torch.allclose(torch.stack(parts).sum(), whole, rtol=1e-10)
+
+
+def test_some_rows_of_a_map_have_far_neighbours_among_a_limited_number_of_rows(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = as_rows(normal(generator, 8000, 2), normal(generator, 8000))
+    model = neighbour_model(rows, generator, n_neighbors=8)
+    x = rows.inputs.mean
+    pool = PoolSource(rows, 0).draw(model, 0, 500)
+    distances = torch.cdist(x[pool.own], x)
+    distances[torch.arange(500), pool.own] = torch.inf
+    nearest = (pool.neighbours == distances.argmin(-1)[:, None]).any(-1).double()
+    assert abs(nearest.mean() - MAP_SPACINGS[0][1]) < 0.05
+    for part in nearest.split(100):  # every step has rows of both kinds
+        assert 0.8 < part.mean() < 1
+    monkeypatch.setitem(neighbour_training.MAX_CANDIDATES, "few inputs", 30)
+    pool = PoolSource(rows, 0).draw(model, 0, 100)
+    assert len(pool.neighbours[pool.present].unique()) <= 2 * 30  # of each kind
+
+
+# Steps.
 
 
 def test_training_makes_predictions_of_other_rows_better(generator: torch.Generator) -> None:
@@ -47,9 +287,9 @@ def test_training_makes_predictions_of_other_rows_better(generator: torch.Genera
     model = neighbour_model(known, generator, n_neighbors=16, depth=1, perturb=0.0)
     scores = []
     for _ in range(2):
-        prediction = NeighbourMember.condition_on(model, known).predict(other.inputs)
+        prediction = condition(model, known).predict(other.inputs)
         scores.append(prediction.log_density(other.targets).mean().item())
-        result = train_by_neighbours(model, known, MiniBatches(steps=40, batch_rows=32))
+        result = train(model, known, MiniBatches(steps=40, batch_rows=32))
     assert scores[1] > scores[0] + 0.2
     assert [step.index for step in result.history] == list(range(41))
     assert result.ended == "steps"
@@ -59,238 +299,138 @@ def test_training_makes_predictions_of_other_rows_better(generator: torch.Genera
 def test_same_seed_same_result_bit_for_bit(model: SSWIM, rows: Rows) -> None:
     models = [copy.deepcopy(model) for _ in range(3)]
     results = [
-        train_by_neighbours(each, rows, SETTINGS, seed=seed)
-        for each, seed in zip(models, (4, 4, 5), strict=True)
+        values(train(each, rows, seed=seed)) for each, seed in zip(models, (4, 4, 5), strict=True)
     ]
     assert_equal(models[0], models[1])
-    assert values(results[0]) == values(results[1])
-    assert values(results[0]) != values(results[2])
+    assert results[0] == results[1] != results[2]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 5, 6])
-def test_any_number_of_steps_is_taken(steps: int, model: SSWIM, rows: Rows) -> None:
+@pytest.mark.parametrize("steps", [0, 1, 4, 5])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 60])
+def test_any_number_of_steps_is_taken_on_any_number_of_rows(
+    n_rows: int, steps: int, generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, n=n_rows)
+    model = neighbour_model(rows, generator, n_neighbors=5, depth=1)
     before = copy.deepcopy(model)
-    result = train_by_neighbours(model, rows, MiniBatches(steps=steps, batch_rows=8))
+    result = train(model, rows, MiniBatches(steps=steps, batch_rows=8))
     assert len(result.history) == steps + 1
-    if steps == 0:
-        assert_equal(model, before)
-    else:
-        assert not torch.equal(model.log_noise, before.log_noise)
+    assert torch.equal(model.log_noise, before.log_noise) == (steps == 0 or n_rows == 1)
+    assert all(tensor.isfinite().all() for tensor in state(model))
 
 
-def test_every_parameter_is_trained(rows: Rows, generator: torch.Generator) -> None:
-    changes: dict[str, Any] = {"output_warp": "sinh-arcsinh", "noise": "input-dependent"}
-    model = neighbour_model(rows, generator, n_neighbors=6, depth=2, **changes)
-    before = copy.deepcopy(model)
-    train_by_neighbours(model, rows, MiniBatches(steps=3))
-    for (name, ours), theirs in zip(model.named_parameters(), before.parameters(), strict=True):
-        assert not torch.equal(ours, theirs), name
-    assert model.noise_correction.equal(before.noise_correction)
-
-
-def test_the_prior_of_the_warps_counts_as_often_as_it_is_told(model: SSWIM, rows: Rows) -> None:
-    models = [copy.deepcopy(model) for _ in range(2)]
-    norms = []
-    for each, weight in zip(models, (0.0, 30.0), strict=True):
-        train_by_neighbours(each, rows, MiniBatches(steps=40), prior_weight=weight)
-        norms.append(each.factors()[1].warps.item())
-    assert norms[1] < norms[0]
-
-
-@pytest.mark.parametrize("after", [0, 4, 14])
+@pytest.mark.parametrize("after", [0, 7])
 def test_a_callback_sees_every_step_and_may_end_the_training(
     after: int, model: SSWIM, rows: Rows
 ) -> None:
     seen: list[Step] = []
 
-    def callback(member: int, step: Step) -> bool:
-        assert member == 0
+    def callback(step: Step) -> bool:
         seen.append(step)
         return step.index == after
 
-    result = train_by_neighbours(model, rows, SETTINGS, callback=callback)
+    result = train(model, rows, callback=callback)
     assert result.ended == "callback"
     assert tuple(seen) == result.history
     assert len(seen) == after + 1
+
+
+def test_impossible_settings_are_refused() -> None:
+    for wrong in ({"steps": -1}, {"learning_rate": 0.0}):
+        with pytest.raises(UserError, match="steps must not be negative, and learning_rate"):
+            MiniBatches(**wrong)  # type: ignore[arg-type]
+
+
+# Failures and checkpoints.
 
 
 class _Killed(Exception):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize(("after", "every"), [(0, 1), (4, 1), (13, 4), (23, 4)])
-def test_a_training_that_was_cut_off_ends_as_if_it_had_not_been(
-    after: int, every: int, model: SSWIM, rows: Rows, tmp_path: Path
-) -> None:
-    models = [copy.deepcopy(model) for _ in range(3)]
-    expected = train_by_neighbours(models[0], rows, SETTINGS, seed=2)
+def spoiling(
+    model: SSWIM, steps: set[int], value: float = torch.inf, killed: int = -1
+) -> Callable[[Step], None]:
+    """Return a callback that spoils a parameter after some steps, and may end the process."""
 
-    def cut_off(member: int, step: Step) -> None:
-        if step.index == after:
+    def callback(step: Step) -> None:
+        if step.index == killed:
             raise _Killed
-
-    def train(each: SSWIM, callback: Any = None) -> Training:
-        file = Checkpoints(tmp_path, every=every).file("member")
-        return train_by_neighbours(each, rows, SETTINGS, seed=2, callback=callback, checkpoint=file)
-
-    with pytest.raises(_Killed):
-        train(models[1], cut_off)
-    resumed = train(models[2])
-    assert_equal(models[2], models[0])
-    assert values(resumed) == values(expected)
-    # A training that has ended takes no more steps; the callback is called with its last one.
-    steps: list[int] = []
-    finished = train(model, lambda member, step: steps.append(step.index))
-    assert_equal(model, models[0])
-    assert steps == [23]
-    assert values(finished) == values(expected)
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, calls: set[int]) -> list[int]:
-    """Let some evaluations of the objective fail; return a list that counts them all."""
-    count: list[int] = []
-
-    def objective(*arguments: Any) -> torch.Tensor:
-        count.append(len(count))
-        if count[-1] in calls:
-            raise FactorisationError("injected")
-        return neighbour_objective(*arguments)
-
-    monkeypatch.setattr(neighbour_training, "neighbour_objective", objective)
-    return count
-
-
-@pytest.mark.parametrize("call", [0, 4, 5, 13])
-def test_a_step_that_fails_goes_back_to_shorter_steps(
-    call: int, model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    count = failing(monkeypatch, {call})
-    result = train_by_neighbours(model, rows, SETTINGS)
-    assert len(result.history) == 24
-    assert len(count) > 24  # every step, and checks between them
-    assert result.ended == "steps"
-
-
-def test_parameters_that_become_worse_are_given_up(model: SSWIM, rows: Rows) -> None:
-    """The check before the next pool finds that the objective rose, and goes back."""
-
-    def spoil(member: int, step: Step) -> None:
-        if step.index == 3:
+        if step.index in steps:
             with torch.no_grad():
-                model.log_signal.fill_(12.0)
+                model.log_signal.fill_(value)
 
-    kept = copy.deepcopy(model)
-    train_by_neighbours(kept, rows, SETTINGS)
-    train_by_neighbours(model, rows, SETTINGS, callback=spoil)
+    return callback
+
+
+@pytest.mark.parametrize("after", [0, 4, 5])
+@pytest.mark.parametrize("value", [torch.inf, 12.0], ids=["lost", "worse"])
+def test_parameters_that_are_lost_or_become_worse_are_given_up(
+    value: float, after: int, model: SSWIM, rows: Rows
+) -> None:
+    """The step, or the check before the next pool, goes back to the best parameters."""
+    result = train(model, rows, callback=spoiling(model, {after}, value))
+    assert len(result.history) == 14
+    assert result.ended == "steps"
+    assert all(tensor.isfinite().all() for tensor in state(model))
     assert model.log_signal.item() < 6
 
 
 def test_going_back_restores_the_parameters_and_shortens_the_steps(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    model: SSWIM, rows: Rows
 ) -> None:
-    seen: list[torch.Tensor] = []
+    seen: list[Tensor] = []
+    spoil = spoiling(model, {3})
 
-    def objective(*arguments: Any) -> torch.Tensor:
+    def callback(step: Step) -> None:
         seen.append(model.log_noise.detach().clone())
-        if len(seen) == 4:
-            raise FactorisationError("injected")
-        return neighbour_objective(*arguments)
+        spoil(step)
 
-    monkeypatch.setattr(neighbour_training, "neighbour_objective", objective)
-    settings = MiniBatches(steps=6, batch_rows=16, pool_steps=10)
-    train_by_neighbours(model, rows, settings)
+    train(model, rows, MiniBatches(steps=6, batch_rows=16, pool_steps=10), callback)
     assert not torch.equal(seen[3], seen[0])
     assert torch.equal(seen[4], seen[0])  # where the pool began
     assert (seen[5] - seen[4]).abs() < (seen[3] - seen[2]).abs()
 
 
-def test_training_gives_up_after_too_many_failures(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+def test_training_gives_up_after_too_many_failures(model: SSWIM, rows: Rows) -> None:
+    seen: list[int] = []
+    spoil = spoiling(model, set(range(100)))
+
+    def callback(step: Step) -> None:
+        seen.append(step.index)
+        spoil(step)
+
+    with pytest.raises(FactorisationError):
+        train(model, rows, callback=callback)
+    assert len(seen) == STEPS.retries + 1
+
+
+@pytest.mark.parametrize(("after", "every"), [(0, 1), (8, 3), (13, 4)])
+@pytest.mark.parametrize("failures", [set(), {6}], ids=["no failure", "a failure"])
+def test_a_training_that_was_cut_off_ends_as_if_it_had_not_been(
+    failures: set[int], after: int, every: int, model: SSWIM, rows: Rows, tmp_path: Path
 ) -> None:
-    before = copy.deepcopy(model)
-    count = failing(monkeypatch, set(range(100)))
-    with pytest.raises(FactorisationError, match="injected"):
-        train_by_neighbours(model, rows, SETTINGS)
-    assert len(count) == SETTINGS.retries + 1
-    assert_equal(model, before)
+    whole, cut, resumed = (copy.deepcopy(model) for _ in range(3))
+    expected = train(whole, rows, callback=spoiling(whole, failures), seed=2)
+    checkpoints = Checkpoints(tmp_path, every=every)
+    spoil = spoiling(cut, failures, killed=after)
+    with pytest.raises(_Killed):
+        train(cut, rows, callback=spoil, seed=2, checkpoints=checkpoints)
+    steps: list[int] = []
 
+    def callback(step: Step) -> None:
+        steps.append(step.index)
+        spoiling(resumed, failures)(step)
 
-def test_a_failure_is_remembered_by_checkpoints(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    models = [copy.deepcopy(model) for _ in range(3)]
-    with monkeypatch.context() as patch:
-        failing(patch, {7})
-        train_by_neighbours(models[0], rows, SETTINGS)
-
-    def stop(member: int, step: Step) -> None:
-        if step.index == 11:
-            raise _Killed
-
-    file = Checkpoints(tmp_path, every=2).file("member")
-    with monkeypatch.context() as patch:
-        failing(patch, {7})
-        with pytest.raises(_Killed):
-            train_by_neighbours(models[1], rows, SETTINGS, callback=stop, checkpoint=file)
-    train_by_neighbours(models[2], rows, SETTINGS, checkpoint=file)
-    assert_equal(models[2], models[0])
-
-
-def test_parameters_that_are_lost_are_found_again(model: SSWIM, rows: Rows) -> None:
-    """They are, wherever in a pool they are lost: here just before a new one is drawn."""
-
-    def lose(member: int, step: Step) -> None:
-        if step.index == 4 and not lost:
-            lost.append(step.index)
-            with torch.no_grad():
-                model.log_noise.fill_(torch.inf)
-
-    lost: list[int] = []
-    result = train_by_neighbours(model, rows, SETTINGS, callback=lose)
-    assert lost
-    assert len(result.history) == 24
-    assert all(tensor.isfinite().all() for tensor in state(model))
-
-
-def test_duplicates_do_not_make_the_noise_vanish(generator: torch.Generator) -> None:
-    """Copies of inputs with equal targets say nothing of the noise, as they are no neighbours."""
-    rows = small_rows(generator, n=40)
-    noisy = Rows(rows.inputs, rows.targets + 0.5 * torch.randn(40, 1, generator=generator).double())
-    twice = noisy.take(torch.arange(40).repeat(2))
-    noises = []
-    for each in (noisy, twice):
-        model = neighbour_model(rows, torch.Generator().manual_seed(0), n_neighbors=10)
-        train_by_neighbours(model, each, MiniBatches(steps=80, batch_rows=40))
-        noises.append((model.noise() / model.signal()).item())
-    assert noises[1] > 0.3 * noises[0]
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_very_few_rows_are_trained_on(n: int, generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=n)
-    model = neighbour_model(rows, generator, n_neighbors=5)
-    result = train_by_neighbours(model, rows, MiniBatches(steps=10))
-    assert len(result.history) == 11
-    assert all(tensor.isfinite().all() for tensor in state(model))
-
-
-def test_rows_with_equal_inputs_are_trained_on(generator: torch.Generator) -> None:
-    """They have no neighbours, and nothing but the prior is learnt."""
-    rows = small_rows(generator, n=12)
-    rows.inputs.mean.copy_(rows.inputs.mean[:1].clone())
-    model = neighbour_model(rows, generator, n_neighbors=5, depth=1)
-    train_by_neighbours(model, rows, MiniBatches(steps=10))
-    assert all(tensor.isfinite().all() for tensor in state(model))
-
-
-def test_weights_and_uncertain_inputs_are_trained_on(generator: torch.Generator) -> None:
-    rows = small_rows(generator, 40, 2, weighted=True, uncertain=True)
-    model = neighbour_model(rows, generator, n_neighbors=8, depth=1)
-    result = train_by_neighbours(model, rows, MiniBatches(steps=20, batch_rows=16))
-    assert sum(values(result)[-5:]) < sum(values(result)[:5])
-
-
-def test_settings_are_checked() -> None:
-    for wrong in ({"steps": -1}, {"learning_rate": 0.0}):
-        with pytest.raises(UserError, match="steps must not be negative, and learning_rate"):
-            MiniBatches(**wrong)
+    again = train(resumed, rows, callback=callback, seed=2, checkpoints=checkpoints)
+    assert_equal(resumed, whole)
+    assert values(again) == values(expected)
+    assert steps[0] == every * (after // every)
+    # A training that has ended takes no more steps; the callback is called with its last one.
+    steps.clear()
+    finished = train(
+        model, rows, callback=lambda s: steps.append(s.index), seed=2, checkpoints=checkpoints
+    )
+    assert_equal(model, whole)
+    assert steps == [13]
+    assert values(finished) == values(expected)
