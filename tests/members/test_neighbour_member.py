@@ -136,8 +136,7 @@ def test_a_prediction_is_the_exact_gp_of_its_neighbours(
     x = normal(generator, 150, n_inputs)
     rows = as_rows(x, (x @ normal(generator, n_inputs, 2)).sin())
     inputs = Measure(normal(generator, 11, n_inputs))
-    changes = {"n_neighbors": n_neighbors, "depth": 1, "local_amplitude": local}
-    model, _ = make(rows, generator, **changes)
+    model, _ = make(rows, generator, n_neighbors=n_neighbors, depth=1, local_amplitude=local)
     member = on(model, rows)
     scales = model.spectrum.length_scales().detach()
     known, points = (member.warp(each)[-1].mean / scales for each in (rows.inputs, inputs))
