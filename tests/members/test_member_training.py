@@ -1,3 +1,5 @@
+"""Members that are trained side by side."""
+
 from __future__ import annotations
 
 import copy
@@ -10,10 +12,10 @@ from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
 from builders.training import kind_of
 
+from sswim.distributed.processes import ALONE
 from sswim.ensemble.fit import MemberTrainer, deepest_first
 from sswim.members import SSWIM, WAYS, Batch, Step
 from sswim.members.model import stack_models
-from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.rows import Rows
 
 
@@ -37,11 +39,15 @@ def with_steps(batches: list[Batch], steps: int) -> list[Batch]:
     return [batch_of(b.first, b.model, b.rows, steps) for b in batches if isinstance(b.rows, Rows)]
 
 
+def use_workers(patch: pytest.MonkeyPatch, n: int) -> None:
+    patch.setattr(torch, "get_num_threads", lambda: n)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_step_of_every_member_is_told_one_at_a_time(
+def test_the_callback_gets_every_step_of_every_member_one_at_a_time(
     workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    use_workers(monkeypatch, workers)
     seen: list[tuple[int, int]] = []
     inside = threading.Lock()
 
@@ -55,43 +61,22 @@ def test_every_step_of_every_member_is_told_one_at_a_time(
     assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
 
 
-def test_members_are_the_same_side_by_side_or_in_turn(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = small_rows(generator, n=40)
-    states = [small_model(rows, generator, depth=depth) for depth in (1, 2, 1)]
-    values = []
-    for workers in (1, 3):
-        monkeypatch.setattr(torch, "get_num_threads", lambda workers=workers: workers)
-        copies = [stack_models([model]) for model in states]
-        results = MemberTrainer().train(
-            [batch_of(number, m, rows) for number, m in enumerate(copies)],
-            lambda member, step: None,
-        )
-        values.append([result[0].best.value for result in results])
-    assert values[0] == pytest.approx(values[1], rel=1e-12)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_callback_ends_all(
+def test_a_callback_or_an_error_in_one_ends_all(
     workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    use_workers(monkeypatch, workers)
     results = MemberTrainer().train(with_steps(batches, 1000), lambda member, step: step.index == 2)
     lengths = [len(training.history) for result in results for training in result]
     assert lengths
     assert max(lengths) < 100
 
-
-def test_an_error_in_one_ends_all(batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-
-    def callback(member: int, step: Step) -> None:
+    def fail(member: int, step: Step) -> None:
         if member == 3:
             raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        MemberTrainer().train(with_steps(batches, 100_000), callback)
+        MemberTrainer().train(with_steps(batches, 100_000), fail)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -99,21 +84,21 @@ def test_every_batch_has_its_own_optimiser(
     workers: int, batches: list[Batch], generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Members by features and by neighbours are trained together, each as if alone."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: workers)
+    use_workers(monkeypatch, workers)
     rows = batches[0].rows
     assert isinstance(rows, Rows)
-    model = neighbour_model(rows, generator, 8)
-    alone = copy.deepcopy(model)
     mixed = [
-        batch_of(0, model, rows, 7, seed=3),
+        batch_of(0, neighbour_model(rows, generator, 8), rows, 7, seed=3),
         replace(batches[1], first=1),
         replace(with_steps(batches, 2)[2], first=2),
     ]
+    alone = copy.deepcopy(mixed)
     results = MemberTrainer().train(mixed, lambda member, step: None)
     assert [len(result[0].history) for result in results] == [8, 6, 3]
-    train_by_neighbours(alone, rows, MiniBatches(steps=7), seed=3)
-    for name, tensor in alone.state_dict().items():
-        assert torch.allclose(model.state_dict()[name], tensor, rtol=1e-10), name
+    for batch, other in zip(mixed, alone, strict=True):
+        other.member.train(other, lambda member, step: None, ALONE, lambda name: None)
+        for name, tensor in other.model.state_dict().items():
+            assert torch.allclose(batch.model.state_dict()[name], tensor, rtol=1e-10), name
 
 
 def test_members_that_take_longest_come_first(
@@ -131,7 +116,7 @@ def test_members_that_take_longest_come_first(
 def test_an_early_end_leaves_the_longest_or_the_shortest_out(
     shortest_first: bool, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    use_workers(monkeypatch, 1)
     trainer = MemberTrainer(shortest_first=shortest_first)
     results = trainer.train(batches, lambda member, step: member == 2)  # in the middle
     assert [bool(result) for result in results] == [shortest_first, True, not shortest_first]
