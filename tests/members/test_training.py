@@ -1,3 +1,5 @@
+"""Training by features: Adam, its stopping, its checkpoints, and the rows of each step."""
+
 from __future__ import annotations
 
 import copy
@@ -7,7 +9,8 @@ import torch
 from builders.models import SMALL, small_rows
 
 from sswim.base.cholesky import FactorisationError
-from sswim.base.record import stack_records
+from sswim.base.record import chunks, stack_records
+from sswim.base.validation import UserError
 from sswim.members import (
     EVIDENCE,
     LEAVE_ONE_OUT,
@@ -20,13 +23,15 @@ from sswim.members import (
     condition,
     start,
     train,
+    training,
 )
+from sswim.members.checkpoints import MemberSteps, TrainingState
 from sswim.members.model import stack_models, unstack_models
 from sswim.members.objective import one_pass
-from sswim.members.training import train_batch
+from sswim.members.training import TrainingRun, growing, train_batch
 from sswim.rows import Rows
 
-ADAM = Adam(steps=25)
+ADAM = Adam(steps=8, learning_rate=0.1)
 
 
 @pytest.fixture
@@ -39,8 +44,22 @@ def model(rows: Rows, generator: torch.Generator) -> SSWIM:
     return start(SMALL, rows.inputs.mean, 1, generator)
 
 
+def members(rows: Rows, n: int = 3) -> list[SSWIM]:
+    seeds = (torch.Generator().manual_seed(seed) for seed in range(n))
+    return [start(SMALL, rows.inputs.mean, 1, seed) for seed in seeds]
+
+
 def state(model: SSWIM) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in model.state_dict().values()]
+
+
+def values(result: Training) -> list[float]:
+    return [step.value for step in result.history]
+
+
+def set_patience(patch: pytest.MonkeyPatch, steps: int, tolerance: float) -> None:
+    patch.setattr("sswim.members.checkpoints.PATIENCE", steps)
+    patch.setattr("sswim.members.checkpoints.TOLERANCE", tolerance)
 
 
 @pytest.mark.parametrize("objective", [MAP, EVIDENCE, LEAVE_ONE_OUT], ids=["map", "ml", "loo"])
@@ -51,9 +70,10 @@ def test_training_lowers_the_objective_and_keeps_the_best(
     result = train(model, rows, objective, ADAM, device="cpu")
     after = one_pass(model, rows, objective).item()
     assert result.history[0].value == pytest.approx(before)
-    assert after == result.best.value == min(step.value for step in result.history)
+    assert after == result.best.value == min(values(result))
     assert after < before - 0.1
-    assert [step.index for step in result.history] == list(range(len(result.history)))
+    assert [step.index for step in result.history] == list(range(9))
+    assert result.ended == "steps"
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -62,17 +82,17 @@ def test_same_seed_same_result_bit_for_bit(dtype: torch.dtype, generator: torch.
     rows = small_rows(generator, n=60, dtype=dtype)
 
     def run() -> list[torch.Tensor]:
-        model = start(SMALL, rows.inputs.mean, 1, torch.Generator().manual_seed(7))
+        [model] = members(rows, 1)
         train(model, rows, MAP, ADAM, device="cpu", chunk_rows=16)
         return [*state(model), condition(model, rows).predict(rows.inputs).mean]
 
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(run(), run(), strict=True))
+    assert all(map(torch.equal, run(), run()))
 
 
 def test_chunked_training_is_the_same_training(model: SSWIM, rows: Rows) -> None:
     other = copy.deepcopy(model)
-    train(model, rows, MAP, Adam(steps=20), device="cpu", chunk_rows=len(rows))
-    train(other, rows, MAP, Adam(steps=20), device="cpu", chunk_rows=7)
+    train(model, rows, MAP, ADAM, device="cpu", chunk_rows=len(rows))
+    train(other, rows, MAP, ADAM, device="cpu", chunk_rows=7)
     for ours, theirs in zip(state(other), state(model), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-9)
 
@@ -82,65 +102,92 @@ def test_float32_features_train_to_nearly_the_same_predictions(
 ) -> None:
     """They differ by less than 1 % of the predictions' spread after a whole training."""
     rows = small_rows(generator, n=200)
-    model = start(SMALL, rows.inputs.mean, 1, generator)
-    single_model = copy.deepcopy(model)
     single = Rows(rows.inputs.to(dtype=torch.float32), rows.targets)
-    train(model, rows, device="cpu")
-    train(single_model, single, device="cpu")
-    expected = condition(model, rows).predict(rows.inputs)
-    ours = condition(single_model, single).predict(single.inputs)
+    predictions = []
+    for each in (rows, single):
+        [model] = members(rows, 1)
+        train(model, each, device="cpu")
+        predictions.append(condition(model, each).predict(each.inputs))
+    expected, ours = predictions
     assert (ours.mean - expected.mean).abs().max() < 0.01 * expected.mean.std()
     ratio = ours.observation_variance / expected.observation_variance
     assert (ratio - 1).abs().max() < 0.01
 
 
-def test_a_callback_sees_every_step_and_may_end_the_training(model: SSWIM, rows: Rows) -> None:
-    seen: list[Step] = []
+def test_the_noise_has_a_rate_of_its_own(model: SSWIM, rows: Rows) -> None:
+    """Adam's first step is as long as the learning rate, in every parameter."""
+    before = dict(copy.deepcopy(model).named_parameters())
+    moved = []
+    for rate in (1.0, 0.1):
+        other = copy.deepcopy(model)
+        train(other, rows, MAP, Adam(steps=1, noise_rate=rate), device="cpu")
+        after = dict(other.named_parameters())
+        moved.append({name: (after[name] - before[name]).detach() for name in before})
+    for name, step in moved[0].items():
+        expected = 0.1 * step if name == "log_noise" else step
+        assert torch.allclose(moved[1][name], expected, rtol=1e-9, atol=0), name
+    assert moved[0]["log_noise"].abs().min() > 0
 
-    def callback(step: Step) -> bool:
-        seen.append(step)
-        return step.index == 4
 
-    result = train(model, rows, MAP, ADAM, callback=callback, device="cpu")
-    assert result.ended == "callback"
-    assert tuple(seen) == result.history
-    assert len(seen) == 5
+@pytest.mark.parametrize(
+    "settings",
+    [{"steps": -1}, {"learning_rate": 0.0}, {"noise_rate": 0.0}, {"noise_rate": -1.0}],
+    ids=str,
+)
+def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
+    message = "steps must not be negative, learning_rate and noise_rate positive"
+    with pytest.raises(UserError, match=message):
+        Adam(**settings)  # type: ignore[arg-type]
 
 
-def test_training_that_no_longer_improves_ends(
-    model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("steps", [0, 1])
+def test_few_steps_are_taken(model: SSWIM, rows: Rows, steps: int) -> None:
+    assert len(train(model, rows, MAP, Adam(steps=steps), device="cpu").history) == steps + 1
+
+
+@pytest.mark.parametrize(
+    ("objectives", "ended"),
+    [
+        ([3.0, 2.0, 1.0, 0.0], None),
+        ([3.0, 2.99, 2.98], "converged"),
+        ([3.0, 2.99, 2.5], None),
+        ([3.0, 2.0, 2.0], None),
+        ([3.0, 2.0, 2.0, 2.0], "converged"),
+    ],
+)
+def test_a_member_ends_when_it_no_longer_improves(
+    objectives: list[float], ended: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 3)
-    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 10.0)  # nothing improves by this
-    result = train(model, rows, MAP, ADAM, device="cpu")
-    assert result.ended == "converged"
-    assert len(result.history) == 4
+    set_patience(monkeypatch, 2, 0.1)
+    for may_end in (True, False):
+        steps = MemberSteps()
+        for index, value in enumerate(objectives):
+            steps.finish_step(Step(index, value, 0.1, float(index)), may_end=may_end)
+        assert steps.ended == (ended if may_end else None)
 
 
 def test_an_interruption_loses_nothing(model: SSWIM, rows: Rows) -> None:
-    values: list[float] = []
+    seen: list[float] = []
 
     def interrupt(step: Step) -> None:
-        values.append(step.value)
+        seen.append(step.value)
         if step.index == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         train(model, rows, MAP, ADAM, callback=interrupt, device="cpu")
-    assert one_pass(model, rows, MAP).item() == min(values)
+    assert one_pass(model, rows, MAP).item() == min(seen)
 
 
-def test_divergence_is_named_and_the_best_parameters_are_kept(model: SSWIM, rows: Rows) -> None:
-    before = one_pass(model, rows, MAP).item()
-    with pytest.raises(FactorisationError, match=r"[lL]ower the learning rate"):
-        train(model, rows, MAP, Adam(steps=50, learning_rate=1e4), device="cpu")
-    assert one_pass(model, rows, MAP).item() <= before
+def test_an_objective_that_is_not_finite_is_an_error(model: SSWIM, rows: Rows) -> None:
+    rows.targets.fill_(1e200)
+    with pytest.raises(
+        FactorisationError, match=r"it is (inf|nan) at step 0.*Lower the learning rate"
+    ):
+        train(model, rows, MAP, ADAM, device="cpu")
 
 
-def members(rows: Rows) -> list[SSWIM]:
-    return [
-        start(SMALL, rows.inputs.mean, 1, torch.Generator().manual_seed(seed)) for seed in range(3)
-    ]
+# Members that are trained together.
 
 
 def assert_trained_alike(
@@ -152,10 +199,9 @@ def assert_trained_alike(
     for own, alone in zip(together, trainings, strict=True):
         assert own.ended == alone.ended
         assert own.best.index == alone.best.index
-        for step, expected in zip(own.history, alone.history, strict=True):
-            assert step.index == expected.index
-            assert step.value == pytest.approx(expected.value, rel=1e-10)
-            assert step.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-8)
+        assert values(own) == pytest.approx(values(alone), rel=1e-10)
+        norms = [[step.gradient_norm for step in each.history] for each in (own, alone)]
+        assert norms[0] == pytest.approx(norms[1], rel=1e-8)
 
 
 @pytest.mark.parametrize("chunk_rows", [60, 31])
@@ -174,6 +220,8 @@ def test_members_trained_together_are_as_if_alone(
     given = stack_records(each) if own else rows
     together = train_batch(batch, given, MAP, adam, device="cpu", chunk_rows=chunk_rows)
     assert_trained_alike(models, trainings, batch, together)
+    with pytest.raises(ValueError, match="train_batch"):
+        train(batch, rows, device="cpu")
 
 
 def test_a_member_that_no_longer_improves_waits_for_the_others(
@@ -183,8 +231,7 @@ def test_a_member_that_no_longer_improves_waits_for_the_others(
     models = members(rows)
     train(models[1], rows, MAP, Adam(steps=60, learning_rate=0.1), device="cpu")
     batch = stack_models(models)
-    monkeypatch.setattr("sswim.members.checkpoints.PATIENCE", 2)
-    monkeypatch.setattr("sswim.members.checkpoints.TOLERANCE", 0.01)
+    set_patience(monkeypatch, 2, 0.01)
     adam = Adam(steps=15, learning_rate=0.05)
     trainings = [train(model, rows, MAP, adam, device="cpu") for model in models]
     together = train_batch(batch, rows, MAP, adam, device="cpu")
@@ -202,8 +249,8 @@ def test_a_callback_sees_every_member_and_ends_the_training_of_all(rows: Rows) -
 
     trainings = train_batch(stack_models(members(rows)), rows, callback=callback, device="cpu")
     assert seen == [(member, step) for step in range(3) for member in range(3)]
-    assert [training.ended for training in trainings] == ["callback"] * 3
-    assert [len(training.history) for training in trainings] == [3] * 3
+    assert [result.ended for result in trainings] == ["callback"] * 3
+    assert [len(result.history) for result in trainings] == [3] * 3
 
 
 def test_the_divergence_of_one_member_is_named_and_all_keep_their_best(rows: Rows) -> None:
@@ -219,12 +266,137 @@ def test_the_divergence_of_one_member_is_named_and_all_keep_their_best(rows: Row
     assert (one_pass(batch, rows, MAP) <= before).all()
 
 
-def test_what_takes_a_single_model_refuses_a_batch(rows: Rows) -> None:
-    batch = stack_models(members(rows))
-    with pytest.raises(ValueError, match="train_batch"):
-        train(batch, rows, device="cpu")
+# Checkpoints and recorded steps.
 
 
-@pytest.mark.parametrize("steps", [0, 1])
-def test_few_steps(model: SSWIM, rows: Rows, steps: int) -> None:
-    assert len(train(model, rows, MAP, Adam(steps=steps), device="cpu").history) == steps + 1
+class Memory:
+    """A store that keeps every saved state in memory."""
+
+    every = 3
+
+    def __init__(self) -> None:
+        self.states: list[TrainingState] = []
+
+    def load(self) -> TrainingState | None:
+        return self.states[-1] if self.states else None
+
+    def save(self, state: TrainingState) -> None:
+        self.states.append(copy.deepcopy(state))
+
+
+def test_training_continues_from_a_saved_state_as_if_it_had_not_stopped(
+    model: SSWIM, rows: Rows
+) -> None:
+    whole, store = copy.deepcopy(model), Memory()
+    expected = train(whole, rows, MAP, Adam(steps=10), device="cpu")
+    seen: list[int] = []
+
+    def callback(step: Step) -> None:
+        seen.append(step.index)
+        if seen[-1] == 7 and seen[0] == 0:
+            raise KeyboardInterrupt
+
+    def run() -> Training:
+        seen.clear()
+        settings = Adam(steps=10)
+        return train(model, rows, MAP, settings, device="cpu", callback=callback, checkpoint=store)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert [state.content["run"]["steps"] for state in store.states] == [3, 6]
+    for steps in ([6, 7, 8, 9, 10], [10]):  # once more, the training has ended
+        assert values(run()) == values(expected)
+        assert seen == steps
+        assert all(map(torch.equal, state(model), state(whole)))
+
+
+class Failing:
+    """A recorded step that cannot be replayed."""
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def replay(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize("can_record", [False, True])
+def test_steps_that_cannot_be_recorded_or_replayed_are_computed(
+    can_record: bool, model: SSWIM, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def record(*arguments: object) -> Failing:
+        tries.append(arguments)
+        if not can_record:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return Failing()
+
+    other = copy.deepcopy(model)
+    expected = train(model, rows, MAP, Adam(steps=5), device="cpu")
+    monkeypatch.setattr(TrainingRun, "can_record", True)
+    monkeypatch.setattr(training, "RecordedStep", record)
+    assert values(train(other, rows, MAP, Adam(steps=5), device="cpu")) == values(expected)
+    assert len(tries) == 1
+
+
+# Rows of each step that grow in number.
+
+
+def test_rows_grow_until_all_are_seen(generator: torch.Generator) -> None:
+    rows = small_rows(generator, n=40_000)
+    seen = list(growing(rows, 100))
+    sizes = [len(each) for each in seen]
+    assert sizes == [2500] * 20 + [10_000] * 30 + [40_000] * 50
+    assert seen[-1] is rows
+    assert seen[0] is seen[19]  # so that it is known to be the same
+    # A random choice, each a part of the next, with targets that belong to the inputs.
+    pairs = [
+        set(map(tuple, torch.cat((each.inputs.mean, each.targets), 1).tolist()))
+        for each in (seen[0], seen[20], rows)
+    ]
+    assert pairs[0] < pairs[1] < pairs[2]
+    assert not torch.equal(seen[0].inputs.mean, rows.inputs.mean[:2500])
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 81])
+@pytest.mark.parametrize("n_rows", [9000, training.MIN_ROWS])
+def test_every_step_sees_rows(n_steps: int, n_rows: int, generator: torch.Generator) -> None:
+    rows = small_rows(generator, n=n_rows)
+    seen = list(growing(rows, n_steps))
+    assert len(seen) == n_steps
+    assert seen[-1] is rows
+    assert all(len(each) >= training.MIN_ROWS for each in seen)
+
+
+@pytest.mark.parametrize("converging", [False, True])
+def test_only_steps_on_all_rows_are_compared(
+    converging: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best of them is kept, and training converges among them."""
+    monkeypatch.setattr(training, "MIN_ROWS", 10)
+    if converging:
+        set_patience(monkeypatch, 2, 1e9)  # nothing is an improvement
+    rows = small_rows(generator, n=200)
+    [model] = members(rows, 1)
+    result = train(model, rows, MAP, Adam(steps=10, growing=True), device="cpu")
+    assert result.ended == ("converged" if converging else "steps")
+    assert len(result.history) == (6 + 3 if converging else 11)
+    assert result.best.value == min(values(result)[6:])
+    assert one_pass(model, rows, MAP).item() == pytest.approx(result.best.value, rel=1e-12)
+
+
+def test_members_with_rows_of_their_own_grow_together(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "MIN_ROWS", 10)
+    each = [small_rows(generator, n=100) for _ in range(2)]
+    models = members(each[0], 2)
+    together = stack_models(models)
+    optimiser = Adam(steps=8, growing=True)
+    results = train_batch(together, stack_records(each), MAP, optimiser, device="cpu")
+    for model, rows, result in zip(models, each, results, strict=True):
+        alone = train(model, rows, MAP, optimiser, device="cpu")
+        assert values(result) == pytest.approx(values(alone), rel=1e-9)
+    with pytest.raises(ValueError, match="rows in the memory of one process"):
+        train(models[0], list(chunks(each[0], 10)), MAP, optimiser, device="cpu")
