@@ -1,3 +1,5 @@
+"""Members by features, against the regression on expected features and against draws."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
+from builders.neighbours import row_of, without
 
-from sswim.base import record as record_module
-from sswim.members import FeatureMember
-from sswim.members import feature_member as predictor_module
+from sswim.base import record
+from sswim.base.record import Record
+from sswim.members import FeatureMember, feature_member
 from sswim.members.linear_regression import leave_one_out, posterior, statistics
 from sswim.members.model import Observations, log_precision, row_features
 from sswim.rows import Measure, Rows
@@ -36,6 +39,11 @@ def inputs(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 11, 3), 0.1 * normal(generator, 11, 3).square())
 
 
+def assert_close(ours: Record, theirs: Record, rtol: float, atol: float = 1e-12) -> None:
+    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.allclose(mine, expected, rtol=rtol, atol=atol)
+
+
 @torch.no_grad()
 def test_predictions_are_those_of_the_regression_on_expected_features(
     rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
@@ -53,12 +61,11 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     fitted = posterior(statistics(observed), model.noise(), model.signal())
     predictor = condition(model, rows)
     predicted = fitted.predict(row_features(factors, inputs), log_precision(factors, inputs))
-    for ours, theirs in (
-        (predictor.predict(inputs), predicted),
-        (predictor.leave_one_out(rows), leave_one_out(observed, fitted)),
-    ):
-        for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-            assert torch.allclose(mine, expected, rtol=1e-12)
+    assert_close(predictor.predict(inputs), predicted, 1e-12, 0)
+    assert_close(predictor.leave_one_out(rows), leave_one_out(observed, fitted), 1e-12, 0)
+    diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
+    assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
+    assert [measure.mean.shape for measure in predictor.warp(inputs)] == [(11, 3)] * 3
 
 
 @pytest.mark.parametrize(
@@ -88,21 +95,38 @@ def test_chunks_change_nothing(
         ]
 
     at_once = everything()
-    monkeypatch.setattr(record_module, "CPU_ROWS", 4)
-    monkeypatch.setattr(predictor_module, "PAIRS", 4 * 6**2)
+    monkeypatch.setattr(record, "CPU_ROWS", 4)
+    monkeypatch.setattr(feature_member, "PAIRS", 4 * 6**2)
     for ours, theirs in zip(everything(), at_once, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
 def test_updating_equals_conditioning_on_all_rows(
-    rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
+    predictor: FeatureMember, rows: Rows, inputs: Measure
 ) -> None:
-    model = small_model(rows, generator, **density)
     first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = condition(model, first).update(second).predict(inputs)
-    expected = condition(model, rows).predict(inputs)
-    for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-10)
+    updated = condition(predictor.model, first).update(second)
+    assert_close(updated.predict(inputs), predictor.predict(inputs), 1e-10)
+    again = updated.on_held_rows(rows)
+    for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_statistics_are_stored_unless_they_follow_from_the_rows(
+    predictor: FeatureMember, rows: Rows, inputs: Measure
+) -> None:
+    assert predictor.stored(rows) == {}
+    assert predictor.bytes_spared_by(rows) > 0
+    fewer = rows.map(lambda tensor: tensor[:-1])
+    many = rows.map(lambda tensor: tensor.repeat(99, *(1,) * (tensor.ndim - 1)))
+    for member, held in (
+        (predictor, rows),
+        (predictor, fewer),
+        (condition(predictor.model, many), many),
+    ):
+        restored = FeatureMember.restore(member.model, member.stored(held), held)
+        assert_close(restored.predict(inputs), member.predict(inputs), 1e-12)
+        assert (held is rows) == (member.stored(held) == {})
 
 
 def test_leaving_one_out_equals_conditioning_on_the_others(
@@ -112,34 +136,22 @@ def test_leaving_one_out_equals_conditioning_on_the_others(
     once = Rows(rows.inputs, rows.targets)
     left_out = condition(model, once).leave_one_out(once)
     for row in (0, 5, 22):
-        others = once.map(lambda t, row=row: torch.cat((t[:row], t[row + 1 :])))  # type: ignore[misc]
-        refitted = condition(model, others)
-        features = row_features(refitted.factors, once.inputs)
-        precision = log_precision(refitted.factors, once.inputs)
-        expected = refitted.posterior.predict(features, precision)
-        for ours, theirs in zip(left_out.tensors(), expected.tensors(), strict=True):
-            assert torch.allclose(ours[row], theirs[row], rtol=1e-8)
+        refitted, at = condition(model, without(once, row)), row_of(once.inputs, row)
+        precision = log_precision(refitted.factors, at)
+        expected = refitted.posterior.predict(row_features(refitted.factors, at), precision)
+        assert_close(row_of(left_out, row), expected, 1e-8, 1e-8)
 
 
-def test_drawn_observations_have_the_predicted_moments(
-    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
+@pytest.mark.parametrize("include_noise", [False, True], ids=["functions", "observations"])
+def test_draws_have_the_predicted_moments(
+    include_noise: bool, predictor: FeatureMember, inputs: Measure, generator: torch.Generator
 ) -> None:
     n = 50_000
-    draws = predictor.sample(n, generator, include_noise=True)(inputs)
+    draws = predictor.sample(n, generator, include_noise=include_noise)(inputs)
     prediction = predictor.predict(inputs)
-    standard_error = (prediction.observation_variance / n).sqrt()
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
-    assert torch.allclose(draws.var(0), prediction.observation_variance, rtol=0.05)
-
-
-def test_noise_differs_between_inputs_only_where_it_may(
-    predictor: FeatureMember, inputs: Measure, density: dict[str, Any]
-) -> None:
-    for measure in (inputs, Measure(inputs.mean, input_variance=inputs.variance)):
-        prediction = predictor.predict(measure)
-        noise = prediction.observation_variance - prediction.latent_variance
-        ratio = noise.amax(0) / noise.amin(0)
-        assert (ratio > 1.1).all() if density else torch.allclose(ratio, torch.ones_like(ratio))
+    variance = prediction.observation_variance if include_noise else prediction.latent_variance
+    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * (variance / n).sqrt()).all()
+    assert torch.allclose(draws.var(0), variance, rtol=0.05)
 
 
 def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
@@ -148,31 +160,8 @@ def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
     functions = predictor.sample(5, generator)
     together = functions(inputs)
     assert together.shape == (5, 11, 2)
-    apart = [functions(inputs.map(lambda t, i=i: t[i : i + 1])) for i in range(11)]  # type: ignore[misc]
+    apart = [functions(row_of(inputs, row)) for row in range(11)]
     assert torch.allclose(torch.cat(apart, dim=1), together, rtol=1e-12)
-
-
-def test_drawn_functions_have_the_predicted_moments(
-    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
-) -> None:
-    n = 50_000
-    draws = predictor.sample(n, generator)(inputs)
-    prediction = predictor.predict(inputs)
-    standard_error = (prediction.latent_variance / n).sqrt()
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
-    assert torch.allclose(draws.var(0), prediction.latent_variance, rtol=0.05)
-
-
-def test_the_joint_covariance_has_the_latent_variances(
-    predictor: FeatureMember, inputs: Measure
-) -> None:
-    diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
-    assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
-
-
-def test_warp_gives_the_measure_after_each_layer(predictor: FeatureMember, inputs: Measure) -> None:
-    measures = predictor.warp(inputs)
-    assert [measure.mean.shape for measure in measures] == [(11, 3)] * 3
 
 
 def test_a_model_may_change_after_conditioning(
@@ -185,8 +174,7 @@ def test_a_model_may_change_after_conditioning(
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.add_(1)
     after = predictor.predict(inputs), predictor.factors.output.forward(rows.targets)[0]
-    for ours, theirs in zip(after[0].tensors(), before[0].tensors(), strict=True):
-        assert torch.equal(ours, theirs)
+    assert_close(after[0], before[0], 0, 0)
     assert torch.equal(after[1], before[1])
 
 
@@ -215,9 +203,8 @@ def test_exact_inputs_with_no_variance_predict_as_points(
     predictor: FeatureMember, inputs: Measure
 ) -> None:
     zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
-    ours, theirs = predictor.predict(zero), predictor.predict(Measure(inputs.mean))
-    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine, expected, rtol=1e-6, atol=1e-9)
+    expected = predictor.predict(Measure(inputs.mean))
+    assert_close(predictor.predict(zero), expected, 1e-6, 1e-9)
 
 
 def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(
@@ -234,25 +221,3 @@ def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(
     weights = predictor.posterior.sample_weights(n, generator)[:, :, 0]
     draws = (features.unflatten(0, (n, 3)) @ weights[:, :, None])[..., 0]
     assert torch.allclose(draws.mT.cov(), ours, atol=0.03 * ours.max().item())
-
-
-def test_statistics_follow_from_the_same_few_rows(predictor: FeatureMember, rows: Rows) -> None:
-    assert predictor._follows_from(rows)
-    assert not predictor._follows_from(rows.map(lambda tensor: tensor[:-1]))  # other rows
-    n_features = len(predictor.posterior.mean)
-    many = rows.map(lambda tensor: tensor.repeat(n_features, *(1,) * (tensor.ndim - 1)))
-    assert not predictor._condition_again(many)._follows_from(many)
-
-
-def test_conditioning_again_is_conditioning(
-    predictor: FeatureMember, rows: Rows, inputs: Measure
-) -> None:
-    first, second = rows.map(lambda tensor: tensor[:8]), rows.map(lambda tensor: tensor[8:])
-    updated = predictor._condition_again(first).update(second)
-    for ours, theirs in zip(
-        updated.predict(inputs).tensors(), predictor.predict(inputs).tensors(), strict=True
-    ):
-        assert torch.allclose(ours, theirs, rtol=1e-9)
-    again = updated._condition_again(rows)
-    for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
