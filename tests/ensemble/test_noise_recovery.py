@@ -75,11 +75,11 @@ def coverage_errors(
 ) -> tuple[float, ...]:
     """Return errors of the coverage of central intervals, in binomial standard errors."""
     random = np.random.default_rng(seed)
-    n, m = 2000, 1000
+    n, m = 4000, 1000
     x = random.uniform(-3, 3, (n + m, 1))
     y = noise(random, np.sin(2 * x[:, 0]))
     # Larger and more steps than by default, which suffice for real data but not for such tails.
-    settings: dict[str, Any] = {"max_iter": 200, "learning_rate": 0.1, "n_output_terms": 3}
+    settings: dict[str, Any] = {"max_iter": 400, "learning_rate": 0.1, "n_output_terms": 3}
     settings |= {"output_warp": output_warp}
     regressor = make_estimator(**SMALL, **settings).fit(x[:n], y[:n])
     position = np.abs(regressor.cdf(x[n:], y[n:]) - 0.5)
