@@ -77,8 +77,9 @@ def by_hand(kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]) -> Stacki
             held = rows.take(fold)
             member = condition(kind.models[number % len(kind.models)], outside(rows, held))
             prediction = member.predict(held.inputs)
-            by_neighbours = isinstance(member, NeighbourMember)
-            rounding = member.rounding_variance(prediction) if by_neighbours else None
+            rounding = None
+            if isinstance(member, NeighbourMember):
+                rounding = member.rounding_variance(prediction)
             parts.append(out_of_fold(prediction, member.factors.output, held, rounding))
         predictions.append(concatenate(parts).map(torch.detach))
     weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])

@@ -126,8 +126,8 @@ def test_a_row_of_weight_two_is_the_row_twice(generator: torch.Generator) -> Non
     times = torch.randint(0, 3, (40,), generator=generator)
     weighted = Rows(rows.inputs, rows.targets, times.double())
     repeated = rows.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
-    states = (learn_one(model, each, rows.inputs.mean) for each in (weighted, repeated))
-    assert_same_state(*states, tolerance=1e-6)
+    ours, theirs = (learn_one(model, each, rows.inputs.mean) for each in (weighted, repeated))
+    assert_same_state(ours, theirs, tolerance=1e-6)
 
 
 def test_chunks_and_single_precision_do_not_matter(
