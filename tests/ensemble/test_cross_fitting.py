@@ -13,7 +13,6 @@ from builders.training import kind_of, training_rows
 from torch import Tensor
 
 from sswim.base.record import concatenate
-from sswim.ensemble import fit as cross_fitting
 from sswim.ensemble.fit import NoiseStart, combine_kinds
 from sswim.ensemble.stacking import Stacking, learn_stacking
 from sswim.members import (
@@ -25,15 +24,18 @@ from sswim.members import (
     Step,
     Training,
     condition,
+    out_of_fold,
+    outside,
 )
-from sswim.members.density import Density
 from sswim.members.kinds import TrainedKind, draw_folds
-from sswim.rows import Rows, no_scaling
+from sswim.rows import Rows
+
+WEIGHTED = pytest.mark.parametrize("rows", [False, True], indirect=True, ids=["once", "weighted"])
 
 
-@pytest.fixture(params=[False, True], ids=["counted once", "weighted"])
+@pytest.fixture
 def rows(request: pytest.FixtureRequest, generator: torch.Generator) -> Rows:
-    return small_rows(generator, n=60, n_targets=2, weighted=request.param)
+    return small_rows(generator, n=60, n_targets=2, weighted=getattr(request, "param", True))
 
 
 @pytest.fixture
@@ -66,45 +68,29 @@ def kinds(rows: Rows, generator: torch.Generator) -> list[TrainedKind]:
     return [trained(number, each) for number, each in enumerate(models)]
 
 
-def by_hand(kind: TrainedKind, rows: Rows, folds: list[Tensor]) -> OutOfFold:
-    """Predict each fold by a model that is conditioned only on the rows outside it."""
-    parts = []
-    for number, fold in enumerate(folds):
-        outside = torch.tensor([i for i in range(len(rows)) if i not in fold.tolist()])
-        predictor = condition(kind.models[number % len(kind.models)], rows.take(outside))
-        held = rows.take(fold)
-        prediction = predictor.predict(held.inputs)
-        output = predictor.factors.output
-        targets, log_slope = output.forward(held.targets)
-        noise = prediction.observation_variance - prediction.latent_variance
-        rounding = None
-        if isinstance(predictor, NeighbourMember):
-            rounding = predictor.rounding_variance(prediction)
-            noise = noise - rounding
-        parts.append(
-            OutOfFold(
-                targets - prediction.mean,
-                prediction.latent_variance,
-                noise,
-                log_slope,
-                Density(prediction, output, no_scaling(rows)).mean - held.targets,
-                rounding,
-                prediction.degrees,
-            )
-        )
-    return concatenate(parts).map(torch.detach)
-
-
-@pytest.fixture
-def expected(kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]) -> Stacking:
-    """Learn the stacking from predictions by hand."""
+def by_hand(kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]) -> Stacking:
+    """Learn the stacking from predictions of each fold by models conditioned on the other rows."""
+    predictions = []
+    for kind in kinds:
+        parts: list[OutOfFold] = []
+        for number, fold in enumerate(folds):
+            held = rows.take(fold)
+            member = condition(kind.models[number % len(kind.models)], outside(rows, held))
+            prediction = member.predict(held.inputs)
+            rounding = None
+            if isinstance(member, NeighbourMember):
+                rounding = member.rounding_variance(prediction)
+            parts.append(out_of_fold(prediction, member.factors.output, held, rounding))
+        predictions.append(concatenate(parts).map(torch.detach))
     weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])
-    return learn_stacking([by_hand(kind, rows, folds) for kind in kinds], weight)
+    return learn_stacking(predictions, weight)
 
 
+@WEIGHTED
 def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
-    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], expected: Stacking
+    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
 ) -> None:
+    expected = by_hand(kinds, rows, folds)
     combined = combine_kinds(kinds, training_rows(rows), folds)
     counts = torch.tensor([2, 2, 1, 2])
     weights = (expected.weights / counts).repeat_interleave(counts)
@@ -115,44 +101,14 @@ def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
         for model in kind.models:
             assert torch.allclose(model.noise_correction, correction.noise, atol=1e-3)
             assert torch.allclose(model.latent_correction, correction.latent, atol=1e-3)
-
-
-@pytest.mark.parametrize("place", [2, 3], ids=["one member", "two members"])
-def test_neighbours_of_a_fold_are_the_rows_outside(
-    place: int,
-    kinds: list[TrainedKind],
-    rows: Rows,
-    folds: list[Tensor],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[OutOfFold] = []
-
-    def record(
-        predictions: list[OutOfFold], weight: Tensor | None, mean: int | None, **options: bool
-    ) -> Stacking:
-        seen.extend(predictions)
-        return learn_stacking(predictions, weight, mean, **options)
-
-    monkeypatch.setattr(cross_fitting, "learn_stacking", record)
-    expected = by_hand(kinds[place], rows, folds)
-    combine_kinds(kinds, training_rows(rows), folds)
-    for ours, theirs in zip(seen[place].tensors(), expected.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-8, atol=1e-10)
-
-
-def test_members_are_conditioned_on_all_rows(
-    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
-) -> None:
-    combined = combine_kinds(kinds, training_rows(rows), folds)
     assert [training.best.value for training in combined.trainings] == [0, 0, 1, 1, 2, 3, 3]
-    for ours in combined.members:
-        expected = condition(ours.model, rows)
-        for mine, theirs in zip(ours.tensors(), expected.tensors(), strict=True):
-            assert torch.allclose(mine, theirs, rtol=1e-8, atol=1e-10)
+    for ours in combined.members:  # are conditioned on all rows
+        theirs = condition(ours.model, rows)
+        for mine, tensor in zip(ours.tensors(), theirs.tensors(), strict=True):
+            assert torch.allclose(mine, tensor, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("place", [0, 2])
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize(("place", "value"), [(0, torch.nan), (2, torch.inf)])
 def test_a_kind_whose_predictions_are_not_finite_is_left_out(
     place: int,
     value: float,
@@ -246,6 +202,7 @@ def test_noise_that_varies_leaves_the_means_as_they_were(
         assert torch.allclose(more.mean, before.update(rows).predict(rows.inputs).mean)
 
 
+@WEIGHTED
 def test_rows_outside_the_sample_are_conditioned_on(
     kinds: list[TrainedKind], rows: Rows, folds: list[Tensor], generator: torch.Generator
 ) -> None:
@@ -255,11 +212,10 @@ def test_rows_outside_the_sample_are_conditioned_on(
     data = replace(training_rows(rows), everything=everything, kept=everything, n_rows=90)
     assert not data.complete
     combined = combine_kinds(kinds, data, folds)
-    weight = None if rows.weight is None else torch.cat([rows.weight[fold] for fold in folds])
     for model in (model for kind in kinds for model in kind.models):
         model.noise_correction.zero_()
         model.latent_correction.zero_()
-    expected = learn_stacking([by_hand(kind, everything, folds) for kind in kinds], weight)
+    expected = by_hand(kinds, everything, folds)
     assert list(combined.kind_weights.values()) == pytest.approx(
         expected.weights.tolist(), rel=1e-3
     )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,9 @@ from builders.neighbours import neighbour_model
 from scipy.stats import multivariate_normal
 
 from sswim.base import record as record_module
-from sswim.base.record import Record, map_chunks
 from sswim.ensemble import Ensemble, make_ensemble
-from sswim.ensemble import ensemble as ensemble_module
 from sswim.ensemble.mixture import equal_weights
 from sswim.members import SSWIM, FeatureMember, NeighbourMember, condition
-from sswim.members import feature_member as feature_module
-from sswim.members import member as predictor_module
 from sswim.members.model import log_precision, row_features
 from sswim.rows import Measure, Rows, as_rows, learn_scaling
 
@@ -56,20 +51,16 @@ def inputs(generator: torch.Generator) -> Measure:
     return Measure(100 + 10 * normal(generator, 7, 3))
 
 
-def test_one_member_alone(ensemble: Ensemble, inputs: Measure) -> None:
-    mixture = ensemble.predict(inputs)
-    for number, member in enumerate(members_of(mixture)):
-        alone = ensemble.alone(number).predict(inputs)
-        assert torch.allclose(alone.mean, member.mean)
-        assert alone.weights.tolist() == [1.0]
-
-
 def test_predictions_are_those_of_the_members_in_the_units_of_the_data(
     ensemble: Ensemble, inputs: Measure
 ) -> None:
     mixture = ensemble.predict(inputs)
     scaling = ensemble.scaling
-    for member, ours in zip(ensemble.members, members_of(mixture), strict=True):
+    for number, ours in enumerate(members_of(mixture)):
+        alone = ensemble.alone(number).predict(inputs)
+        assert torch.allclose(alone.mean, ours.mean)
+        assert alone.weights.tolist() == [1.0]
+        member = ensemble.members[number]
         standardised = member.predict(scaling.inputs(inputs))
         # A Gaussian's quantiles under any monotone map; the median is the image of the mean.
         median = member.factors.output.inverse(standardised.mean)
@@ -81,62 +72,31 @@ def test_predictions_are_those_of_the_members_in_the_units_of_the_data(
 
 
 @pytest.mark.parametrize("uncertain", [False, True])
-def test_means_alone_are_the_means(
+def test_chunks_of_inputs_change_nothing(
     uncertain: bool, ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A member predicts the same, to the last bit, by the ensemble or directly."""
     if uncertain:
         inputs = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 3.0))
-    expected = ensemble.predict(inputs).mean
+    expected = ensemble.predict(inputs)
     monkeypatch.setattr(record_module, "CPU_ROWS", 3)
-    assert torch.allclose(ensemble.predict_mean(inputs), expected, rtol=1e-11)
-
-
-def test_inputs_are_cut_into_chunks_once(
-    ensemble: Ensemble, inputs: Measure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A member predicts the same, to the last bit, by the ensemble or directly."""
-    seen: list[tuple[str, int]] = []
-
-    def counted(place: str) -> Callable[..., Any]:
-        def call(function: Callable[..., Any], record: Record, size: int, **options: Any) -> Any:
-            seen.append((place, len(record.tensors()[0])))
-            return map_chunks(function, record, size, **options)
-
-        return call
-
-    monkeypatch.setattr(record_module, "CPU_ROWS", 3)
-    monkeypatch.setattr(ensemble_module, "map_chunks", counted("ensemble"))
-    monkeypatch.setattr(predictor_module, "map_chunks", counted("member"))
-    monkeypatch.setattr(feature_module, "map_chunks", counted("member"))
-    mixture = ensemble.predict(inputs)
-    assert seen == [("ensemble", 7)] * 3
-    standardised = ensemble.scaling.inputs(inputs)
+    assert torch.allclose(ensemble.predict_mean(inputs), expected.mean, rtol=1e-11)
+    mixture, standardised = ensemble.predict(inputs), ensemble.scaling.inputs(inputs)
+    assert torch.allclose(mixture.mean, expected.mean, rtol=1e-11)
     for member, density in zip(ensemble.members, members_of(mixture), strict=True):
-        seen.clear()
-        directly = member.predict(standardised)
-        assert seen == [("member", 7)]
-        for ours, theirs in zip(directly.tensors(), density.warped.tensors(), strict=True):
-            assert torch.equal(ours, theirs)
-    seen.clear()
-    ensemble.predict_mean(inputs)
-    assert seen in ([("ensemble", 7)], [("ensemble", 7)] * 3)
-    seen.clear()
-    ensemble.leave_one_out(Rows(inputs, torch.zeros(7, 2, dtype=torch.float64)))
-    assert seen == [("member", 7)] * 3
+        pairs = zip(member.predict(standardised).tensors(), density.warped.tensors(), strict=True)
+        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
-@pytest.mark.parametrize("uncertain", [False, True])
-def test_the_joint_covariance_has_the_mixtures_variances(
-    ensemble: Ensemble, inputs: Measure, include_noise: bool, uncertain: bool
+def test_the_joint_covariance_of_uncertain_inputs_has_the_mixtures_variances(
+    ensemble: Ensemble, inputs: Measure, include_noise: bool
 ) -> None:
-    if uncertain:
-        inputs = Measure(inputs.mean, input_variance=torch.ones_like(inputs.mean))
+    inputs = Measure(inputs.mean, input_variance=torch.ones_like(inputs.mean))
     covariance = ensemble.covariance(inputs, include_noise=include_noise)
-    diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
     mixture = ensemble.predict(inputs)
-    if not include_noise:
-        mixture = mixture.without_noise()
+    mixture = mixture if include_noise else mixture.without_noise()
+    diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
     assert torch.allclose(diagonal, mixture.observation_variance)
     assert torch.linalg.eigvalsh(covariance).min() > -1e-8
 
@@ -168,31 +128,22 @@ def test_each_function_comes_from_one_member_in_the_order_drawn(
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
-def test_drawn_functions_and_observations_are_those_of_the_mixture(
+def test_draws_have_the_moments_and_quantiles_of_the_mixture(
     ensemble: Ensemble, inputs: Measure, include_noise: bool, generator: torch.Generator
 ) -> None:
     n = 40_000
-    draws = ensemble.sample(n, generator, include_noise=include_noise)(inputs)
-    mixture = ensemble.predict(inputs)
-    if not include_noise:
-        mixture = mixture.without_noise()
+    near = Measure(inputs.mean[:1] + torch.tensor([[0.0], [0.5]], dtype=torch.float64))
+    draws = ensemble.sample(n, generator, include_noise=include_noise)(near)
+    mixture = ensemble.predict(near)
+    mixture = mixture if include_noise else mixture.without_noise()
     standard_error = (mixture.observation_variance / n).sqrt()
     assert ((draws.mean(0) - mixture.mean).abs() < 4.5 * standard_error).all()
     for probability in (0.05, 0.5, 0.95):
         below = (draws < mixture.quantile(probability)).double().mean(0)
         slack = 4.5 * (probability * (1 - probability) / n) ** 0.5
         assert (below - probability).abs().max() < slack
-
-
-@pytest.mark.parametrize("include_noise", [False, True])
-def test_the_joint_covariance_is_that_of_drawn_functions_or_observations(
-    ensemble: Ensemble, inputs: Measure, include_noise: bool, generator: torch.Generator
-) -> None:
-    n = 100_000
-    two = Measure(inputs.mean[:1] + torch.tensor([[0.0], [0.5]], dtype=torch.float64))
-    draws = ensemble.sample(n, generator, include_noise=include_noise)(two)
     products = (draws - draws.mean(0)).prod(1)  # of the two inputs
-    expected = ensemble.covariance(two, include_noise=include_noise)[:, 0, 1]
+    expected = ensemble.covariance(near, include_noise=include_noise)[:, 0, 1]
     assert ((products.mean(0) - expected).abs() < 4.5 * products.std(0) / n**0.5).all()
 
 
@@ -272,28 +223,29 @@ def mixed(rows: Rows, generator: torch.Generator, scaled_by: Rows) -> Ensemble:
 
 
 def test_rows_are_kept_where_they_are_smaller_than_statistics(
-    rows: Rows, generator: torch.Generator
+    rows: Rows, inputs: Measure, generator: torch.Generator
 ) -> None:
-    standardised = learn_scaling(rows).rows(rows)
-    for n_frequencies, is_kept in ((3, False), (20, True)):
+    scaling = learn_scaling(rows)
+    standardised = scaling.rows(rows)
+    for n_frequencies, is_kept in ((3, False), (10, True)):
         model = small_model(standardised, generator, n_frequencies=n_frequencies)
         members = [condition(model, standardised)]
-        made = make_ensemble(learn_scaling(rows), members, equal_weights(1), standardised)
+        made = make_ensemble(scaling, members, equal_weights(1), standardised)
         assert (made.rows is not None) == is_kept
-        assert make_ensemble(made.scaling, members, made.weights, None).rows is None
+        assert make_ensemble(scaling, members, made.weights, None).rows is None
         others = standardised.map(lambda tensor: tensor[:-1])
-        assert make_ensemble(made.scaling, members, made.weights, others).rows is None
+        assert make_ensemble(scaling, members, made.weights, others).rows is None
+    more = small_rows(generator, 40, n_targets=2)
+    updated = made.update(more)
+    assert updated.rows is None  # there are many
+    unkept = Ensemble(scaling, tuple(members), equal_weights(1)).update(more)
+    pairs = (each.predict(inputs).tensors() for each in (updated, unkept))
+    for ours, theirs in zip(*pairs, strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-8)
 
 
-def test_rows_are_kept_for_neighbours_and_shared(rows: Rows, generator: torch.Generator) -> None:
-    ensemble = mixed(rows, generator, rows)
-    by_neighbours = [each for each in ensemble.members if isinstance(each, NeighbourMember)]
-    assert len(by_neighbours) == 2
-    assert all(each.rows is ensemble.rows for each in by_neighbours)
-
-
-def test_updating_keeps_the_rows_up_to_date(
-    rows: Rows, inputs: Measure, generator: torch.Generator
+def test_neighbours_share_the_rows_which_updates_keep(
+    rows: Rows, generator: torch.Generator
 ) -> None:
     first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
     state = generator.get_state()
@@ -301,26 +253,8 @@ def test_updating_keeps_the_rows_up_to_date(
     updated = mixed(first, generator.set_state(state), rows).update(second)
     for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
         assert torch.equal(ours, theirs)  # joined rows are conditioned on as if at once
-    assert updated.rows is not None
-    assert all(
-        each.rows is updated.rows for each in updated.members if isinstance(each, NeighbourMember)
-    )
-
-
-def test_rows_are_no_longer_kept_when_there_are_many(
-    rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    scaling = learn_scaling(rows)
-    standardised = scaling.rows(rows)
-    model = small_model(standardised, generator, n_frequencies=10)
-    members = [condition(model, standardised)]
-    ensemble = make_ensemble(scaling, members, equal_weights(1), standardised)
-    assert ensemble.rows is not None
-    more = small_rows(generator, 40, n_targets=2)
-    updated = ensemble.update(more)
-    assert updated.rows is None
-    unkept = Ensemble(scaling, tuple(members), equal_weights(1)).update(more)
-    for ours, theirs in zip(
-        updated.predict(inputs).tensors(), unkept.predict(inputs).tensors(), strict=True
-    ):
-        assert torch.allclose(ours, theirs, rtol=1e-8)
+    for ensemble in (expected, updated):
+        assert ensemble.rows is not None
+        shared = [each for each in ensemble.members if isinstance(each, NeighbourMember)]
+        assert len(shared) == 2
+        assert all(each.rows is ensemble.rows for each in shared)

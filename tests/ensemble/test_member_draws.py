@@ -1,3 +1,5 @@
+"""Folds of rows, and members before training."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,31 +10,134 @@ import pytest
 import torch
 from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
+from torch import Tensor
 
 from sswim.distributed.processes import Processes
-from sswim.ensemble.fit import draw_members
-from sswim.members import EVIDENCE, MAP, Adam, Kind, Plan
-from sswim.members.kinds import START_SAMPLE_ROWS, Precision, start_sample
+from sswim.ensemble.fit import DrawnMembers, draw_members
+from sswim.members import EVIDENCE, MAP, Adam, Kind, Plan, kinds, outside
+from sswim.members.kinds import (
+    FEW_ROWS,
+    MIN_ROWS,
+    PARTS,
+    PARTS_OF_FEW,
+    START_SAMPLE_ROWS,
+    Precision,
+    draw_folds,
+    leave_out,
+    start_sample,
+)
 from sswim.members.neighbour_training import MiniBatches
-from sswim.rows import Rows, as_rows
+from sswim.rows import Rows, TrainingRows, as_rows
+
+
+def folds_of(rows: Rows, n_folds: int = 3) -> list[Tensor]:
+    folds = draw_folds(rows, n_folds, torch.Generator().manual_seed(0))
+    assert folds is not None
+    return folds
+
+
+def twice(rows: Rows) -> Rows:
+    return rows.map(lambda tensor: torch.cat((tensor, tensor)))
+
+
+@pytest.mark.parametrize(
+    ("n", "n_folds", "most", "size"),
+    [
+        (83, 3, 5000, 83 // PARTS_OF_FEW),
+        (FEW_ROWS - 1, 3, 5000, (FEW_ROWS - 1) // PARTS_OF_FEW),
+        (FEW_ROWS, 3, 5000, FEW_ROWS // PARTS),
+        (900, 3, 30, 30),
+        (100, 20, 5000, 5),
+    ],
+)
+def test_folds_are_disjoint_and_of_one_size(
+    n: int,
+    n_folds: int,
+    most: int,
+    size: int,
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kinds, "MAX_FOLD_ROWS", most)
+    folds = folds_of(small_rows(generator, n=n), n_folds)
+    assert [len(fold) for fold in folds] == [size] * n_folds
+    assert len(torch.cat(folds).unique()) == n_folds * size
+
+
+def test_copies_of_a_row_stay_together_and_count_as_one(generator: torch.Generator) -> None:
+    few = small_rows(generator, n=MIN_ROWS - 1)
+    assert draw_folds(few, 3, generator) is None
+    assert draw_folds(twice(few), 3, generator) is None
+    rows = small_rows(generator, n=FEW_ROWS - 1)
+    order = torch.randperm(2 * len(rows), generator=generator)
+    copies = twice(rows).take(order)
+    for alone, both in zip(folds_of(rows), folds_of(copies), strict=True):
+        assert len(both) == 2 * len(alone)
+        once = rows.take(alone).inputs.mean
+        assert torch.equal(copies.take(both).inputs.mean.unique(dim=0), once.unique(dim=0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_outside_a_fold_have_other_inputs(
+    dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    x = torch.randint(0, 5, (60, 2), generator=generator).to(torch.float64)  # many are equal
+    rows = as_rows(x, torch.arange(60.0), torch.ones(60), dtype=dtype)
+    indices = torch.randperm(60, generator=generator)[:4]
+    fold = rows.take(indices)
+    inside = (x[:, None] == x[indices]).all(-1).any(-1)
+    assert inside.sum() > len(indices)
+    found = outside(rows, fold)
+    assert torch.equal(found.targets, rows.targets[~inside])
+    assert torch.equal(found.inputs.mean, rows.inputs.mean[~inside])
+    assert len(outside(rows, rows)) == 0
+    assert torch.equal(outside(rows, rows.no_rows()).targets, rows.targets)
+
+
+def test_each_member_sees_the_rows_outside_its_fold(
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = small_rows(generator, n=40, weighted=True)
+    folds = folds_of(rows)
+    seen = leave_out(rows, folds, generator)
+    assert seen.targets.shape == (3, 30, 1)
+    assert seen.weight is not None
+    for number, fold in enumerate(folds):
+        everything = torch.cat((seen.targets[number], rows.targets[fold])).sort(0).values
+        assert torch.equal(everything, rows.targets.sort(0).values)
+    monkeypatch.setattr(kinds, "MAX_TRAINING_ROWS", 20)
+    some = leave_out(rows, folds, generator)
+    assert some.targets.shape == (3, 20, 1)
+    for number, fold in enumerate(folds):
+        assert len(some.targets[number].unique()) == 20
+        assert not torch.isin(some.targets[number], rows.targets[fold]).any()
+
+
+def test_folds_of_different_sizes_are_filled_with_rows_that_do_not_count(
+    generator: torch.Generator,
+) -> None:
+    times = torch.randint(1, 4, (60,), generator=generator)
+    repeated = small_rows(generator, n=60).take(torch.arange(60).repeat_interleave(times))
+    folds = folds_of(repeated)
+    seen = leave_out(repeated, folds, generator)
+    assert seen.weight is not None
+    for number, fold in enumerate(folds):
+        kept = len(repeated) - len(fold)
+        assert seen.weight[number].sum() == kept
+        assert (seen.weight[number, :kept] == 1).all()
 
 
 def test_the_start_looks_at_distinct_rows_that_count(generator: torch.Generator) -> None:
     rows = small_rows(generator)
     times = torch.randint(0, 3, (len(rows),), generator=generator)
     weighted = Rows(rows.inputs, rows.targets, times.double())
-    repeated = rows.map(lambda t: t.repeat_interleave(times, dim=0))
-    order = torch.randperm(len(repeated), generator=generator)
-    shuffled = repeated.map(lambda t: t[order])
+    repeated = rows.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
+    shuffled = repeated.take(torch.randperm(len(repeated), generator=generator))
     expected = start_sample(weighted, generator)
     assert torch.equal(start_sample(shuffled, generator), expected)
     assert len(expected) == int((times > 0).sum())
-
-
-def test_the_start_uses_some_of_many_rows(generator: torch.Generator) -> None:
-    n = START_SAMPLE_ROWS + 100
-    x = normal(generator, n, 1)
-    assert len(start_sample(as_rows(x, x), generator)) == START_SAMPLE_ROWS
+    many = normal(generator, START_SAMPLE_ROWS + 100, 1)
+    assert len(start_sample(as_rows(many, many), generator)) == START_SAMPLE_ROWS
 
 
 def plan_of(n_members: int, **changes: Any) -> Plan:
@@ -45,112 +150,83 @@ def by_neighbours(n_members: int, depth: int = 0) -> Kind:
     return kind_of(replace(SMALL, depth=depth, n_neighbors=8), n_members)
 
 
+def draw(plan: Plan, rows: TrainingRows) -> DrawnMembers:
+    return draw_members(plan, rows, np.random.RandomState(0))
+
+
+def targets_of(drawn: DrawnMembers) -> list[Tensor]:
+    """Return the targets that each batch is trained on."""
+    rows = [batch.rows for batch in drawn.batches]
+    assert all(isinstance(each, Rows) for each in rows)
+    return [each.targets for each in rows if isinstance(each, Rows)]
+
+
 def test_members_are_drawn_in_batches_of_their_kind(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
     rows = training_rows(small_rows(generator))
-    drawn = draw_members(plan_of(3), rows, np.random.RandomState(0))
+    drawn, again = (draw(plan_of(3), rows) for _ in range(2))
     assert drawn.folds is None
     assert [batch.model.batch for batch in drawn.batches] == [(2,), (), (2,), ()]
     assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 1, 2, 2]
     assert [batch.kind.objective for batch in drawn.batches] == [MAP, MAP, EVIDENCE, EVIDENCE]
     assert [batch.kind.optimiser.steps for batch in drawn.batches] == [5, 5, 7, 7]
     assert [batch.first for batch in drawn.batches] == [0, 2, 3, 5]
-    for batch in drawn.batches:
-        assert isinstance(batch.rows, Rows)
-        assert torch.equal(batch.rows.targets, rows.sample.targets)
-    again = draw_members(plan_of(3), rows, np.random.RandomState(0))
+    for targets in targets_of(drawn):
+        assert torch.equal(targets, rows.sample.targets)
     for ours, theirs in zip(again.batches, drawn.batches, strict=True):
         for name, tensor in theirs.model.state_dict().items():
             assert torch.equal(ours.model.state_dict()[name], tensor), name
-
-
-def test_members_that_are_cross_fitted_leave_their_folds_out(
-    generator: torch.Generator,
-) -> None:
-    rows = small_rows(generator, n=60)
-    plan = plan_of(3, cross_fitting=True)
-    drawn = draw_members(plan, training_rows(rows), np.random.RandomState(0))
-    assert drawn.folds is not None
-    assert [len(fold) for fold in drawn.folds] == [15, 15, 15]
-    batch = drawn.batches[0]
-    assert isinstance(batch.rows, Rows)
-    assert batch.rows.targets.shape == (3, 45, 1)
-    for fold, targets in zip(drawn.folds, batch.rows.targets, strict=True):
-        others = [row for row in range(60) if row not in fold.tolist()]
-        assert torch.equal(targets.sort(0).values, rows.targets[others].sort(0).values)
-
-
-def outside_of(rows: Rows, folds: list[torch.Tensor]) -> torch.Tensor:
-    left_out = torch.cat(folds).tolist()
-    return rows.targets[[row for row in range(len(rows)) if row not in left_out]]
 
 
 def test_kinds_by_features_and_by_neighbours_are_drawn_side_by_side(
     generator: torch.Generator,
 ) -> None:
     rows = small_rows(generator, n=60)
-    kinds = (kind_of(SMALL, 2), by_neighbours(1), by_neighbours(2, depth=1))
-    drawn = draw_members(Plan(kinds), training_rows(rows), np.random.RandomState(0))
+    plan = Plan((kind_of(SMALL, 2), by_neighbours(1), by_neighbours(2, depth=1)))
+    drawn = draw(plan, training_rows(rows))
     assert [batch.first for batch in drawn.batches] == [0, 2, 3, 4]
     assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 0, 1, 1]
     assert [type(batch.kind.optimiser) for batch in drawn.batches] == [Adam] + [MiniBatches] * 3
     assert len({batch.seed for batch in drawn.batches}) == 4
-    for batch in drawn.batches[1:]:
-        assert isinstance(batch.rows, Rows)
-        assert torch.equal(batch.rows.targets, rows.targets)
+    for targets in targets_of(drawn)[1:]:
+        assert torch.equal(targets, rows.targets)
 
 
-@pytest.mark.parametrize(("n_members", "expected"), [(1, [[0, 1, 2]]), (3, [[0], [1], [2]])])
-def test_members_by_neighbours_leave_out_their_folds(
-    n_members: int, expected: list[list[int]], generator: torch.Generator
+@pytest.mark.parametrize(("n_folds", "n_members"), [(3, 1), (3, 3), (5, 3)])
+@pytest.mark.parametrize("complete", [True, False])
+def test_members_that_are_cross_fitted_leave_their_folds_out(
+    n_folds: int, n_members: int, complete: bool, generator: torch.Generator
 ) -> None:
-    """A kind with one member leaves out all folds, and one with several a fold each."""
-    rows = small_rows(generator, n=60)
-    plan = Plan((kind_of(SMALL, 3), by_neighbours(n_members)), cross_fitting=True)
-    drawn = draw_members(plan, training_rows(rows), np.random.RandomState(0))
+    """With fewer members than folds, members leave out folds in turn; one alone all of them."""
+    everything = small_rows(generator, n=60 if complete else 90)
+    sample = everything.take(torch.arange(60))  # others are kept, and seen by neighbours
+    rows = replace(training_rows(sample), kept=everything, n_rows=len(everything))
+    plan = Plan((kind_of(SMALL, n_folds), by_neighbours(n_members)), cross_fitting=True)
+    drawn = draw(plan, rows)
     assert drawn.folds is not None
-    assert len(drawn.folds) == 3
-    batches = drawn.batches[1:]
-    for batch, left_out in zip(batches, expected, strict=True):
-        assert isinstance(batch.rows, Rows)
-        others = outside_of(rows, [drawn.folds[fold] for fold in left_out])
-        assert torch.equal(batch.rows.targets, others)
+    assert [len(fold) for fold in drawn.folds] == [60 // max(4, n_folds)] * n_folds
 
+    def without(rows: Rows, folds: list[Tensor]) -> Tensor:
+        left_out = torch.cat(folds).tolist()
+        return rows.targets[[row for row in range(len(rows)) if row not in left_out]]
 
-def test_fewer_members_than_folds_leave_out_several(generator: torch.Generator) -> None:
-    """The member that predicts a fold, in turn, has not seen it."""
-    rows = small_rows(generator, n=60)
-    plan = Plan((kind_of(SMALL, 5), by_neighbours(3)), cross_fitting=True)
-    drawn = draw_members(plan, training_rows(rows), np.random.RandomState(0))
-    assert drawn.folds is not None
-    for number, fold in enumerate(drawn.folds):
-        seen = drawn.batches[1 + number % 3].rows
-        assert isinstance(seen, Rows)
-        assert not torch.isin(rows.targets[fold], seen.targets).any()
-
-
-def test_rows_that_are_kept_but_not_in_the_sample_are_seen(generator: torch.Generator) -> None:
-    everything = small_rows(generator, n=90)
-    sample = everything.take(torch.arange(60))
-    rows = replace(training_rows(sample), kept=everything, n_rows=90)
-    plan = Plan((by_neighbours(1),), cross_fitting=True)
-    drawn = draw_members(plan, rows, np.random.RandomState(0))
-    assert drawn.folds is not None
-    [batch] = drawn.batches
-    assert isinstance(batch.rows, Rows)
-    assert torch.equal(batch.rows.targets, outside_of(everything, drawn.folds))
+    features, *neighbours = targets_of(drawn)
+    for fold, targets in zip(drawn.folds, features, strict=True):
+        assert torch.equal(targets.sort(0).values, without(sample, [fold]).sort(0).values)
+    for number, targets in enumerate(neighbours):
+        assert torch.equal(targets, without(everything, drawn.folds[number::n_members]))
 
 
 def test_members_by_neighbours_know_how_targets_are_rounded(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     rounded = replace(rows, targets=(4 * rows.targets).round() / 4)
     plan = Plan((by_neighbours(1), kind_of(SMALL)))
-    drawn = draw_members(plan, training_rows(rounded), np.random.RandomState(0))
-    assert drawn.batches[0].model.resolution.item() == pytest.approx(0.25)
-    exact = draw_members(plan, training_rows(rows), np.random.RandomState(0))
-    assert exact.batches[0].model.resolution.item() == 0
+    steps = [
+        draw(plan, training_rows(each)).batches[0].model.resolution for each in (rounded, rows)
+    ]
+    assert [step.item() for step in steps] == pytest.approx([0.25, 0])
 
 
 @pytest.mark.parametrize(
@@ -160,8 +236,7 @@ def test_a_precision_is_that_of_all_members(
     precision: Precision, expected: torch.dtype, generator: torch.Generator
 ) -> None:
     plan = Plan((by_neighbours(1), kind_of(SMALL, 2)), precision=precision)
-    drawn = draw_members(plan, training_rows(small_rows(generator)), np.random.RandomState(0))
-    for batch in drawn.batches:
+    for batch in draw(plan, training_rows(small_rows(generator))).batches:
         assert isinstance(batch.rows, Rows)
         assert batch.rows.inputs.mean.dtype == expected
         assert batch.rows.targets.dtype == torch.float64
@@ -172,7 +247,7 @@ def test_members_by_features_start_where_screening_says(generator: torch.Generat
     y = (60 * x).sin() + 0.1 * normal(generator, 500, 1)
     x = (x - x.mean()) / x.std()
     plan = Plan((kind_of(replace(SMALL, depth=0)), by_neighbours(1)), screening=True)
-    drawn = draw_members(plan, training_rows(as_rows(x, y)), np.random.RandomState(0))
+    drawn = draw(plan, training_rows(as_rows(x, y)))
     features, neighbours = (batch.model for batch in drawn.batches)
     assert features.spectrum.length_scales().item() < 0.3
     assert features.noise().item() < 0.05
@@ -180,24 +255,19 @@ def test_members_by_features_start_where_screening_says(generator: torch.Generat
 
 
 @pytest.mark.parametrize(
-    ("size", "n_members", "cross_fitting", "complete", "dealt"),
+    ("size", "cross_fitting", "complete", "dealt"),
     [
-        (1, 3, True, True, False),
-        (4, 3, True, False, True),
-        (4, 3, False, True, True),
-        (4, 3, False, False, False),
+        (1, True, True, False),
+        (4, True, False, True),
+        (4, False, True, True),
+        (4, False, False, False),
     ],
 )
 def test_members_are_dealt_to_processes_that_all_have_their_rows(
-    size: int,
-    n_members: int,
-    cross_fitting: bool,
-    complete: bool,
-    dealt: bool,
-    generator: torch.Generator,
+    size: int, cross_fitting: bool, complete: bool, dealt: bool, generator: torch.Generator
 ) -> None:
     rows = training_rows(small_rows(generator))
     rows = replace(rows, n_rows=len(rows.sample) + (not complete), processes=Processes(0, size))
-    plan = plan_of(n_members, cross_fitting=cross_fitting)
+    plan = plan_of(3, cross_fitting=cross_fitting)
     assert plan.deals_members(rows) == dealt
     assert plan.members_per_process(rows) == (2 if dealt else 6)

@@ -12,11 +12,18 @@ from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
 
 from sswim.base.validation import draw_generator
-from sswim.ensemble import fit_members
-from sswim.members import MAP, Adam, Kind, NeighbourMember, Plan, Step, start, train
+from sswim.ensemble import Combined, FittedKind, fit_members
+from sswim.members import MAP, Adam, Kind, NeighbourMember, Plan, start, train
+from sswim.members.checkpoints import MemberCallback
 from sswim.members.kinds import draw_folds, start_sample
 from sswim.members.model import NoiseName
 from sswim.rows import Rows, as_rows
+
+
+def fit(
+    plan: Plan, rows: Rows, callback: MemberCallback = lambda *_: None, seed: int = 0
+) -> tuple[Combined, tuple[FittedKind, ...]]:
+    return fit_members(plan, training_rows(rows), seed, callback)
 
 
 def plan_of(n_members: int, steps: int, **changes: Any) -> Plan:
@@ -30,11 +37,7 @@ def test_members_are_trained_as_one_by_one(
     monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: together)
     rows, plan = small_rows(generator, n=60), plan_of(n_members, 10)
     seen: list[tuple[int, int]] = []
-
-    def callback(member: int, step: Step) -> None:
-        seen.append((member, step.index))
-
-    combined, _ = fit_members(plan, training_rows(rows), 5, callback)
+    combined, _ = fit(plan, rows, lambda member, step: seen.append((member, step.index)), 5)
     batches = [range(n_members)[i : i + together] for i in range(0, n_members, together)]
     expected_calls = [(m, step) for batch in batches for step in range(11) for m in batch]
     assert sorted(seen) == sorted(expected_calls)
@@ -51,26 +54,22 @@ def test_members_are_trained_as_one_by_one(
         assert training.best.value == pytest.approx(alone.best.value, rel=1e-10)
 
 
-@pytest.mark.parametrize("together", [1, 2, 3])
 def test_cross_fitted_members_do_not_see_their_fold(
-    together: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The targets of a member's fold have no influence on its hyper-parameters."""
-    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: together)
+    monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
     rows = small_rows(generator, n=60)
-    plan = plan_of(3, 5, cross_fitting=True)
-    folds = draw_folds(rows, 3, draw_generator(np.random.RandomState(5)))
+    plan = plan_of(3, 3, cross_fitting=True)
+    folds = draw_folds(rows, 3, draw_generator(np.random.RandomState(0)))
     assert folds is not None
-    expected, _ = fit_members(plan, training_rows(rows), 5, lambda member, step: None)
+    expected, _ = fit(plan, rows)
     for number, fold in enumerate(folds):
         other = rows.targets.clone()
         other[fold] += 1
-        changed, _ = fit_members(
-            plan, training_rows(Rows(rows.inputs, other)), 5, lambda member, step: None
-        )
-        for member, (ours, theirs) in enumerate(
-            zip(changed.members, expected.members, strict=True)
-        ):
+        changed, _ = fit(plan, Rows(rows.inputs, other))
+        pairs = zip(changed.members, expected.members, strict=True)
+        for member, (ours, theirs) in enumerate(pairs):
             same = torch.equal(ours.model.log_noise, theirs.model.log_noise)
             assert same == (member == number)
 
@@ -81,9 +80,7 @@ def test_no_member_is_begun_after_a_callback_ends_the_training(
     monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    combined, _ = fit_members(
-        plan_of(6, 5), training_rows(rows), 0, lambda member, step: member == 3
-    )
+    combined, _ = fit(plan_of(6, 5), rows, lambda member, step: member == 3)
     assert len(combined.members) == 4
     assert [len(training.history) for training in combined.trainings] == [6, 6, 1, 1]
 
@@ -95,7 +92,7 @@ def test_kinds_that_were_not_begun_are_left_out(
     rows = small_rows(generator, n=60)
     kinds = [kind_of(replace(SMALL, depth=depth), 2, steps=3) for depth in (1, 2)]
     plan = Plan(tuple(kinds), cross_fitting=True, shortest_first=True)
-    combined, _ = fit_members(plan, training_rows(rows), 0, lambda member, step: member == 1)
+    combined, _ = fit(plan, rows, lambda member, step: member == 1)
     assert [member.model.architecture.depth for member in combined.members] == [1, 1]
     assert combined.weights.sum() == pytest.approx(1)
 
@@ -110,7 +107,7 @@ def test_kinds_by_features_and_by_neighbours_are_fitted_together(
         kind_of(replace(SMALL, n_neighbors=8), 3, steps=6),
     )
     plan = Plan(planned, cross_fitting=True, stacking=True, correction=True)
-    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    combined, kinds = fit(plan, rows)
     neighbours = [isinstance(each, NeighbourMember) for each in combined.members]
     assert neighbours == [False] * 3 + [True] * 4
     assert [len(training.history) for training in combined.trainings] == [5] * 3 + [7] * 4
@@ -127,7 +124,7 @@ def test_too_few_rows_for_folds_give_members_of_equal_weight(generator: torch.Ge
     rows = small_rows(generator, n=12)
     planned = (kind_of(SMALL, 2), kind_of(replace(SMALL, depth=0, n_neighbors=8)))
     plan = Plan(planned, cross_fitting=True, stacking=True, correction=True)
-    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    combined, kinds = fit(plan, rows)
     assert combined.weights.tolist() == pytest.approx([1 / 3] * 3)
     assert [kind.weight for kind in kinds] == pytest.approx([2 / 3, 1 / 3])
     prediction = combined.members[2].predict(rows.inputs)
@@ -137,7 +134,7 @@ def test_too_few_rows_for_folds_give_members_of_equal_weight(generator: torch.Ge
 def test_screened_and_enriched(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     plan = Plan((replace(kind_of(SMALL, 2, steps=0), n_more=4),), screening=True)
-    combined, _ = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    combined, _ = fit(plan, rows)
     for member in combined.members:
         model = member.model
         assert model.architecture.n_frequencies == SMALL.n_frequencies + 4
@@ -155,7 +152,7 @@ def test_the_mean_of_all_rows_is_a_kind(generator: torch.Generator) -> None:
     y = normal(generator, 60, 2)
     rows = as_rows(x, (y - y.mean(0)) / y.std(0, correction=0))
     plan = Plan((mean_kind(), kind_of(SMALL, 2)), cross_fitting=True, stacking=True)
-    combined, kinds = fit_members(plan, training_rows(rows), 0, lambda member, step: None)
+    combined, kinds = fit(plan, rows)
     prediction = combined.members[0].predict(rows.inputs)
     assert prediction.mean.abs().max() < 1e-6
     assert prediction.latent_variance.max() < 1e-8
@@ -168,8 +165,8 @@ def test_the_mean_of_all_rows_is_a_kind(generator: torch.Generator) -> None:
 def test_the_noise_is_that_of_the_kinds_that_are_trained(
     noise: NoiseName, of_mean: NoiseName, generator: torch.Generator
 ) -> None:
-    rows = training_rows(small_rows(generator, n=60))
+    rows = small_rows(generator, n=60)
     kinds = (mean_kind(of_mean), kind_of(replace(SMALL, noise=noise), 2))
     plan = Plan(kinds, cross_fitting=True, stacking=True)
-    combined, _ = fit_members(plan, rows, 0, lambda member, step: None)
+    combined, _ = fit(plan, rows)
     assert {member.model.architecture.noise for member in combined.members} == {noise}

@@ -49,18 +49,13 @@ def gain(seed: int, growth: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("seed", few(10))
-def test_noise_that_grows_is_found(seed: int) -> None:
-    density, error = gain(seed, growth=0.6)
-    print(f"noise that grows, seed {seed}: MNLP gains {density:.3f}, RMSE is {error:.4f} times")
-    assert density > 0.2
-    assert error < 1.005
-
-
-@pytest.mark.parametrize("seed", few(10))
-def test_little_is_lost_where_noise_is_constant(seed: int) -> None:
-    density, error = gain(seed, growth=0.0)
-    print(f"constant noise, seed {seed}: MNLP gains {density:.4f}, RMSE is {error:.4f} times")
-    assert density > -0.01
+@pytest.mark.parametrize(("growth", "least"), [(0.6, 0.2), (0.0, -0.01)])
+def test_noise_that_grows_is_found_and_little_is_lost_where_it_is_constant(
+    growth: float, least: float, seed: int
+) -> None:
+    density, error = gain(seed, growth)
+    print(f"growth {growth}, seed {seed}: MNLP gains {density:.4f}, RMSE is {error:.4f} times")
+    assert density > least
     assert error < 1.005
 
 
@@ -84,7 +79,7 @@ def coverage_errors(
     x = random.uniform(-3, 3, (n + m, 1))
     y = noise(random, np.sin(2 * x[:, 0]))
     # Larger and more steps than by default, which suffice for real data but not for such tails.
-    settings: dict[str, Any] = {"max_iter": 600, "learning_rate": 0.1, "n_output_terms": 3}
+    settings: dict[str, Any] = {"max_iter": 400, "learning_rate": 0.1, "n_output_terms": 3}
     settings |= {"output_warp": output_warp}
     regressor = make_estimator(**SMALL, **settings).fit(x[:n], y[:n])
     position = np.abs(regressor.cdf(x[n:], y[n:]) - 0.5)
@@ -118,12 +113,15 @@ ODD_TARGETS: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("noise", [pytest.param("constant", marks=slow), "input-dependent"])
 @pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
 @pytest.mark.parametrize("name", ODD_TARGETS)
-def test_odd_targets_give_finite_densities(name: str, output_warp: str, noise: str) -> None:
+def test_odd_targets_give_finite_densities(
+    name: str, output_warp: str, noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sswim.warps.noise_field.STEPS", 20)
     random = np.random.default_rng(0)
     x = random.uniform(-2, 2, (150, 2))
     f = np.sin(2 * x[:, 0]) + 0.1 * random.normal(size=150)
     y = ODD_TARGETS[name](f)
-    settings: dict[str, Any] = {"depth": 1, "n_components": 32, "n_pseudo": 8, "max_iter": 60}
+    settings: dict[str, Any] = {"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 30}
     settings |= {"learning_rate": 0.1, "random_state": 0}
     settings |= {"output_warp": output_warp, "noise": noise}
     regressor = make_estimator(**settings)

@@ -1,3 +1,5 @@
+"""Members predict the rows that they left out."""
+
 from __future__ import annotations
 
 from dataclasses import fields, replace
@@ -17,68 +19,14 @@ from sswim.members import (
     FeatureMember,
     NeighbourMember,
     OutOfFold,
-    Prediction,
     condition,
+    outside,
 )
 from sswim.members.density import Density
 from sswim.members.model import with_noise_field
 from sswim.members.start import start_noise_field
 from sswim.rows import Rows, no_scaling
-from sswim.warps.noise_field import log_noise_ratio
-
-
-def predictions(
-    generator: torch.Generator, n: int = 7, n_targets: int = 2, *, student_t: bool, rounded: bool
-) -> OutOfFold:
-    """Draw predictions of rows at random."""
-    shape = n, n_targets
-    return OutOfFold(
-        residual=normal(generator, *shape),
-        latent_variance=normal(generator, *shape).square(),
-        noise=normal(generator, *shape).square(),
-        log_slope=normal(generator, *shape),
-        error=normal(generator, *shape),
-        rounding=normal(generator, *shape).square() if rounded else None,
-        degrees=2.5 + normal(generator, *shape).square() if student_t else None,
-    )
-
-
-def draw_correction(generator: torch.Generator, n_targets: int = 2) -> Correction:
-    return Correction(normal(generator, n_targets), normal(generator, n_targets))
-
-
-@pytest.mark.parametrize("student_t", [False, True])
-@pytest.mark.parametrize("rounded", [False, True])
-@pytest.mark.parametrize("varying", [False, True])
-def test_densities_are_those_of_predictions_with_corrected_variances(
-    student_t: bool, rounded: bool, varying: bool, generator: torch.Generator
-) -> None:
-    rows = predictions(generator, student_t=student_t, rounded=rounded)
-    correction = draw_correction(generator)
-    ratio = normal(generator, 7, 2) if varying else None
-    latent = rows.latent_variance * correction.latent.exp()
-    observation = latent + rows.noise * correction.noise.exp() * (
-        1 if ratio is None else ratio.exp()
-    )
-    if rows.rounding is not None:
-        observation = observation + rows.rounding
-    mean = normal(generator, 7, 2)
-    prediction = Prediction(mean, latent, observation, rows.degrees)
-    expected = prediction.log_density(mean + rows.residual) + rows.log_slope
-    assert torch.allclose(rows.log_density(correction, ratio), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("name", [field.name for field in fields(OutOfFold)])
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_one_value_that_is_not_finite_is_found(
-    name: str, value: float, generator: torch.Generator
-) -> None:
-    rows = predictions(generator, student_t=True, rounded=True)
-    assert rows.is_finite
-    broken = getattr(rows, name).clone()
-    broken[3, 1] = value
-    assert not replace(rows, **{name: broken}).is_finite
-
+from sswim.warps import log_noise_ratio
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "features": {},
@@ -109,10 +57,6 @@ def model(request: pytest.FixtureRequest, rows: Rows, generator: torch.Generator
     return made
 
 
-def others(rows: Rows, fold: Tensor) -> Rows:
-    return rows.take(torch.tensor([row for row in range(len(rows)) if row not in fold.tolist()]))
-
-
 @torch.no_grad()
 def predict(model: SSWIM, rows: Rows, fold: Tensor) -> OutOfFold:
     """Predict a fold in the way of the model."""
@@ -122,18 +66,17 @@ def predict(model: SSWIM, rows: Rows, fold: Tensor) -> OutOfFold:
 
 def by_hand(model: SSWIM, rows: Rows, fold: Tensor) -> Density:
     """Predict a fold by a model that is conditioned on the other rows."""
-    predictor = condition(model, others(rows, fold))
     inside = rows.take(fold)
+    predictor = condition(model, outside(rows, inside))
     return Density(predictor.predict(inside.inputs), predictor.factors.output, no_scaling(rows))
 
 
 def test_predictions_are_those_from_the_rows_outside(
-    model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
+    model: SSWIM, rows: Rows, fold: Tensor
 ) -> None:
     found, expected = predict(model, rows, fold), by_hand(model, rows, fold)
     targets = rows.targets[fold]
     warped, log_slope = expected.output.forward(targets)
-    assert found.is_finite
     assert torch.allclose(found.residual, warped - expected.warped.mean, rtol=1e-8)
     assert torch.allclose(found.latent_variance, expected.warped.latent_variance, rtol=1e-8)
     assert torch.allclose(found.log_slope, log_slope)
@@ -143,32 +86,36 @@ def test_predictions_are_those_from_the_rows_outside(
     assert torch.allclose(density, expected.log_density(targets), rtol=1e-7)
 
 
-def test_corrections_mean_the_same_for_predictors(
-    model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
+@pytest.mark.parametrize("varying", [False, True])
+@torch.no_grad()
+def test_corrections_and_noise_fields_mean_the_same_for_members(
+    varying: bool, model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
 ) -> None:
     """The density that stacking maximises is that of the corrected member."""
-    found, correction = predict(model, rows, fold), draw_correction(generator)
+    found, correction = predict(model, rows, fold), Correction(*normal(generator, 2, 2))
     model.noise_correction.copy_(correction.noise)
     model.latent_correction.copy_(correction.latent)
+    ratio = None
+    if varying:
+        field = start_noise_field(model.architecture, 2, rows.inputs.mean, generator)
+        for parameter in field.parameters():
+            parameter.add_(0.3 * normal(generator, *parameter.shape))
+        ratio = log_noise_ratio(field.factors()[0], rows.take(fold).inputs)
+        assert ratio.std() > 0.01
+        model = with_noise_field(model, field)
     expected = by_hand(model, rows, fold).log_density(rows.targets[fold])
-    assert torch.allclose(found.log_density(correction), expected, rtol=1e-7)
-
-
-@torch.no_grad()
-def test_a_noise_field_means_the_same_for_predictors(
-    model: SSWIM, rows: Rows, fold: Tensor, generator: torch.Generator
-) -> None:
-    found, correction = predict(model, rows, fold), draw_correction(generator)
-    model.noise_correction.copy_(correction.noise)
-    model.latent_correction.copy_(correction.latent)
-    field = start_noise_field(model.architecture, 2, rows.inputs.mean, generator)
-    for parameter in field.parameters():
-        parameter.add_(0.3 * normal(generator, *parameter.shape))
-    ratio = log_noise_ratio(field.factors()[0], rows.take(fold).inputs)
-    noisy = with_noise_field(model, field)
-    expected = by_hand(noisy, rows, fold).log_density(rows.targets[fold])
-    assert ratio.std() > 0.01
     assert torch.allclose(found.log_density(correction, ratio), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_one_value_that_is_not_finite_is_found(value: float, generator: torch.Generator) -> None:
+    names = [field.name for field in fields(OutOfFold)]
+    rows = OutOfFold(*normal(generator, len(names), 7, 2))
+    assert rows.is_finite
+    for name in names:
+        broken = getattr(rows, name).clone()
+        broken[3, 1] = value
+        assert not replace(rows, **{name: broken}).is_finite
 
 
 def test_folds_are_predicted_each_by_its_model(rows: Rows, generator: torch.Generator) -> None:
@@ -189,17 +136,14 @@ def test_neighbours_may_be_rows_that_are_kept_but_not_in_the_sample(
     rows: Rows, fold: Tensor, generator: torch.Generator
 ) -> None:
     model = neighbour_model(rows, generator, 9)
-    places = torch.randperm(40, generator=generator)
-    sample = rows.take(torch.cat((fold, others_of(fold)[:5])))  # the fold first
-    data = replace(training_rows(sample), kept=rows.take(places), n_rows=len(rows))
+    inside = rows.take(fold)
+    others = outside(rows, inside).map(lambda tensor: tensor[:5])
+    kept = rows.take(torch.randperm(40, generator=generator))
+    data = replace(training_rows(record.concatenate([inside, others])), kept=kept, n_rows=40)
     found = NeighbourMember.leave_out([model], data, [torch.arange(11)], []).prediction
     expected = predict(model, rows, fold)
     assert torch.allclose(found.residual, expected.residual)
     assert torch.allclose(found.latent_variance, expected.latent_variance)
-
-
-def others_of(fold: Tensor) -> Tensor:
-    return torch.tensor([row for row in range(40) if row not in fold.tolist()])
 
 
 def test_chunks_of_a_fold_change_nothing(

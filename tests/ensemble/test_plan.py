@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from sswim.ensemble import Recipe, choose_size, make_plan
 from sswim.ensemble.plan import KINDS
+from sswim.files.records import from_json, to_json
 from sswim.members import Adam, Kind
+from sswim.members.kinds import FEW_ROWS
 from sswim.members.neighbour_training import MiniBatches
 
 
@@ -19,34 +23,18 @@ def test_kinds_are_what_their_names_say() -> None:
     for name, kind in kinds.items():
         assert kind.way == name.split("-")[0]
         assert kind.architecture.depth == int(name.split("-")[1] if "-" in name else 0)
+        assert isinstance(kind.optimiser, MiniBatches if kind.way == "neighbours" else Adam)
     kernels = [kind.architecture.kernel for kind in kinds.values() if kind.way != "mean"]
     assert kernels == ["rbf", "matern32", "rbf", "matern12", "matern32"]
-
-
-def test_the_mean_of_all_rows_is_not_trained() -> None:
-    kind = kinds_of(Recipe())["mean"]
-    assert kind.optimiser.steps == 0
-    assert kind.n_members == 1
-    assert kind.n_more == 0
-    assert kind.architecture.output_warp == "none"
-
-
-def test_every_kind_has_the_optimiser_of_the_way_it_predicts() -> None:
-    for kind in kinds_of(Recipe()).values():
-        assert isinstance(kind.optimiser, MiniBatches if (kind.way == "neighbours") else Adam)
-
-
-def test_kinds_without_warps_have_no_output_warp_and_the_smooth_one_sees_inputs_as_they_are() -> (
-    None
-):
-    kinds = kinds_of(Recipe())
     warped = {name for name, kind in kinds.items() if kind.architecture.output_warp != "none"}
     assert warped == {"features-1", "features-2", "neighbours-1"}
     scored = {name for name, kind in kinds.items() if kind.architecture.inputs == "normal-scores"}
     assert scored == {"neighbours-0-rough", "neighbours-1"}
 
 
-@pytest.mark.parametrize(("n_rows", "expected"), [(200, 3), (1000, 1), (7000, 1)])
+@pytest.mark.parametrize(
+    ("n_rows", "expected"), [(200, 3), (FEW_ROWS - 1, 3), (FEW_ROWS, 1), (7000, 1)]
+)
 def test_kinds_without_random_draws_have_one_member_unless_rows_are_few(
     n_rows: int, expected: int
 ) -> None:
@@ -80,24 +68,31 @@ def test_an_ingredient_can_be_left_out(recipe: Recipe, name: str, expected: set[
 def test_the_size_of_the_data_decides_how_much_is_trained() -> None:
     size = choose_size(1000, 5)
     for kind in make_plan(Recipe(), size).kinds:
-        if kind.way == "neighbours":
-            assert kind.optimiser.steps == size.neighbour_steps
-            assert kind.n_more == 0
-        elif kind.way != "mean":
-            assert kind.optimiser.steps == size.steps
+        steps = {"mean": 0, "neighbours": size.neighbour_steps, "features": size.steps}
+        assert kind.optimiser.steps == steps[kind.way]
+        assert kind.n_more == (size.n_more if kind.way == "features" else 0)
+        if kind.way == "features":
             assert kind.architecture.n_frequencies == size.n_frequencies
             assert kind.architecture.n_pseudo == size.n_pseudo
-            assert kind.n_more == size.n_more
+    sizes = [choose_size(n, 5) for n in (2, 100, 700, 1000, 3000, 10_000, 1_000_000)]
+    frequencies = [size.n_frequencies for size in sizes]
+    assert frequencies == sorted(frequencies)
+    assert (frequencies[0], frequencies[-1]) == (32, 256)
+    assert all(size.n_warp_frequencies <= size.n_frequencies for size in sizes)
+    assert choose_size(1000, 1).n_more > choose_size(1000, 10).n_more
 
 
 def test_steps_after_and_before_training_can_be_left_out() -> None:
     size = choose_size(1000, 5)
     recipe = Recipe(screening=False, enrichment=False, cross_fitting=False, pruning=False)
     plan = make_plan(recipe, size)
-    assert not plan.screening
+    assert not any((plan.screening, plan.cross_fitting, plan.pruning))
     assert plan.precision == "float64"
     assert {kind.n_more for kind in plan.kinds} == {0}
-    assert not plan.cross_fitting
-    assert not plan.pruning
     assert make_plan(Recipe(), size).precision == "by noise"
     assert make_plan(Recipe(), size).pruning
+
+
+def test_a_recipe_survives_json() -> None:
+    recipe = Recipe(kinds=("features-1", "neighbours-0-rough"), normal_scores=False, pruning=False)
+    assert from_json(Recipe, json.loads(json.dumps(to_json(recipe))), "it") == recipe

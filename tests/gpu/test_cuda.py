@@ -56,27 +56,8 @@ DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
 @pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 def test_value_and_gradient_are_those_of_the_cpu(
-    objective: Objective, depth: int, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)
-    model = small_model(rows, generator, depth=depth)
-    value = backward(model, rows, objective).item()
-    expected = gradients(model)
-    model.zero_grad()
-    model.to(CUDA)
-    for size in (7, len(rows)):
-        model.zero_grad()
-        on_gpu = backward(model, rows.to(device=CUDA), objective, size).item()
-        assert on_gpu == pytest.approx(value, rel=1e-10)
-        for name, gradient in gradients(model).items():
-            assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
-@pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
-def test_value_and_gradient_of_densities_are_those_of_the_cpu(
     objective: Objective, depth: int, density: dict[str, Any], generator: torch.Generator
 ) -> None:
     rows = small_rows(generator, n_targets=2, weighted=True, uncertain=True)

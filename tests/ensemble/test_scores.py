@@ -1,0 +1,62 @@
+"""The CRPS against closed forms and integrals, and the metrics of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders.crps import Array, integrated_crps
+from builders.models import normal
+from scipy import stats
+
+from sswim.ensemble import mnlp, rmse
+from sswim.ensemble.scores import gaussian_crps, mixture_crps
+from sswim.members import Prediction
+
+MIXTURES: dict[str, list[tuple[float, Any]]] = {
+    "gaussian": [(1.0, stats.norm(1, 2))],
+    "heavy tails": [(1.0, stats.t(3))],
+    "wide, narrow and distant": [
+        (0.5, stats.norm(0, 1)),
+        (0.3, stats.norm(0.3, 0.02)),
+        (0.2, stats.norm(4, 0.5)),
+    ],
+}
+"""Weights and densities of the components."""
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_the_crps_of_a_mixture_is_its_integral(name: str) -> None:
+    densities = MIXTURES[name]
+    y = np.array([-30.0, -3, -2, 0, 0.3, 1, 5, 8])
+
+    def quantiles(level: float) -> torch.Tensor:
+        values = [density.ppf(level) for _, density in densities]
+        return torch.tensor(values, dtype=torch.float64).expand(len(y), -1)
+
+    def cdf(values: Array) -> Array:
+        return np.asarray(sum(weight * density.cdf(values) for weight, density in densities))
+
+    weights = torch.tensor([weight for weight, _ in densities], dtype=torch.float64)
+    ours = mixture_crps(quantiles, weights, torch.tensor(y)[:, None]).numpy()
+    assert ours == pytest.approx(integrated_crps(cdf, y, -300, 300), rel=1e-3)
+
+
+def test_the_crps_of_a_gaussian_is_its_integral() -> None:
+    mean, deviation = np.array([0.0, 1.0, -2.0]), np.array([1.0, 0.1, 5.0])
+    y = np.array([0.3, 2, 4])
+    cdf = stats.norm(mean[:, None], deviation[:, None]).cdf
+    expected = integrated_crps(cdf, y, -40, 40)
+    assert gaussian_crps(mean, deviation**2, y) == pytest.approx(expected, rel=1e-4)
+
+
+def test_metrics_are_the_formulas_of_the_paper(generator: torch.Generator) -> None:
+    mean, targets = normal(generator, 20, 1), normal(generator, 20, 1)
+    latent = normal(generator, 20, 1).square()
+    observed = latent + 0.3
+    prediction = Prediction(mean, latent, observed)
+    assert rmse(prediction, targets) == pytest.approx((targets - mean).square().mean() ** 0.5)
+    expected = stats.norm(mean, observed.sqrt()).logpdf(targets)
+    assert mnlp(prediction, targets) == pytest.approx(-expected.mean())
