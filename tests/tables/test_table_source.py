@@ -333,7 +333,10 @@ def test_a_source_leaves_incomplete_rows_out(
     write_table(table, path)
     kept = complete_rows(table, table.column_names if any_missing else ["y"])
     complete = keep_rows(table, kept)
-    options = {"drop_missing": any_missing, "drop_missing_target": not any_missing}
+    options: dict[str, Any] = {
+        "drop_missing": any_missing,
+        "drop_missing_target": not any_missing,
+    }
     source = open_source(path, "y", memory=memory, **options)
     assert source.names == tuple(learn(complete).schema.feature_names)
     _, _, targets = together(list(source.chunks()))
