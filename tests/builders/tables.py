@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sswim.distributed.processes import Share
+from sswim.distributed.processes import Processes, Share
 from sswim.tables import (
     ChunkedTable,
     LearntSchema,
     TableChunk,
+    TableError,
     TargetedRows,
     input_names,
     learn_schema,
@@ -52,6 +54,46 @@ def learn(
     """Learn the schema of a table in memory."""
     columns = pa.schema(map(table.schema.field, input_names(table.schema, target, drop)))
     return learn_schema(lambda: pieces_of(table, target, drop), columns, target, **options)
+
+
+class Sent(Exception):  # noqa: N818 (it ends a simulated process, which would wait for others)
+    """A simulated process has sent its findings."""
+
+
+def learn_together(
+    parts: Sequence[Callable[[], Iterator[TargetedRows]]], columns: pa.Schema, target: str = "y"
+) -> LearntSchema:
+    """Return what one process for each part of the rows learns, which must be the same in all."""
+    sent: list[bytes] = []
+
+    class Sender(Processes):
+        def all_gather(self, value: Any) -> Any:
+            sent.append(pickle.dumps(value))  # as it travels to another process
+            raise Sent
+
+    class Receiver(Processes):
+        def all_gather(self, value: Any) -> Any:
+            return [pickle.loads(findings) for findings in sent]
+
+    results: list[LearntSchema | str] = []
+    for rank, pieces in enumerate(parts):
+        with pytest.raises(Sent):
+            learn_schema(pieces, columns, target, processes=Sender(rank, len(parts) + 1))
+    for rank, pieces in enumerate(parts):
+        processes = Receiver(rank, len(parts) + 1)
+        try:
+            results.append(learn_schema(pieces, columns, target, processes=processes))
+        except TableError as error:
+            results.append(str(error))
+    first = results[0]
+    if isinstance(first, str):
+        assert results == [first] * len(parts)
+        raise TableError(first)
+    for other in results[1:]:
+        assert isinstance(other, LearntSchema)
+        assert (other.schema, other.notes) == (first.schema, first.notes)
+        assert np.array_equal(other.imputer.correlation, first.imputer.correlation)
+    return first
 
 
 def dictionary(values: list[str | None], dtype: Any) -> pa.Array:

@@ -20,8 +20,6 @@ from sswim.rows import (
 )
 
 X = np.arange(12.0).reshape(6, 2)
-
-
 Y = np.arange(6.0)
 
 
@@ -105,12 +103,6 @@ def test_equal_rows_have_equal_keys_and_others_do_not(
     assert len(row_keys(values).unique()) == 500
 
 
-def test_small_integers_do_not_collide() -> None:
-    steps = torch.arange(300, dtype=torch.float64)
-    grid = torch.cartesian_prod(steps, steps)
-    assert len(row_keys(grid).unique()) == len(grid)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_every_bit_of_the_keys_is_one_half_of_the_time(
     dtype: torch.dtype, generator: torch.Generator
@@ -139,23 +131,18 @@ def test_chunks_are_cut_anew_in_every_pass(generator: torch.Generator) -> None:
         assert [len(chunk) for chunk in found] == [4, 4, 2, 0, 3, 4, 3]
         for ours, theirs in zip(concatenate(found).tensors(), expected.tensors(), strict=True):
             assert torch.equal(ours, theirs)
-
-
-def test_members_with_rows_of_their_own_are_cut_along_the_rows(
-    generator: torch.Generator,
-) -> None:
     members = stack_records([small_rows(generator, n=5) for _ in range(2)])
     found = list(SmallerChunks([members], lambda rows: 3))
     assert [chunk.targets.shape for chunk in found] == [(2, 3, 1), (2, 2, 1)]
     assert torch.equal(torch.cat([c.targets for c in found], dim=1), members.targets)
-
-
-def test_a_generator_is_an_error(generator: torch.Generator) -> None:
     with pytest.raises(ValueError, match="Got a generator, which can be read once"):
         SmallerChunks((rows for rows in [small_rows(generator)]), lambda rows: 3)
 
 
 def test_keys_tell_rows_apart_by_every_bit_and_the_order_of_columns() -> None:
+    steps = torch.arange(300, dtype=torch.float64)
+    grid = torch.cartesian_prod(steps, steps)
+    assert len(row_keys(grid).unique()) == len(grid)
     one, small = 1.0, torch.finfo(torch.float64).eps
     values = [[one, 2.0], [2.0, one], [one, one], [one + small, one], [one, one + small]]
     assert len(row_keys(torch.tensor(values, dtype=torch.float64)).unique()) == 5

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sswim.tables import (
-    CYCLES,
     CategoryColumn,
     Column,
     IgnoredColumn,
@@ -22,15 +21,11 @@ from sswim.tables import (
     TimeColumn,
     UnknownCategoryWarning,
     UnreadableValueWarning,
-    centre_of,
 )
+from sswim.tables.columns import CYCLES, centre_of
 
 NEW_YEAR = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-
-
 ALL_CYCLES = tuple(CYCLES)
-
-
 NAN = np.nan
 
 
@@ -91,6 +86,7 @@ def test_a_column_without_values_has_only_missing_ones() -> None:
         assert (found[:, -1] == 1).all()
     category = CategoryColumn("x", has_missing=True, levels=("a", "b"))
     assert same(encode(category, pa.nulls(1)), [[0, 0, 1]])
+    assert encode(IgnoredColumn("x", "it has no values"), pa.nulls(2)).shape == (2, 0)
 
 
 def test_text_among_numbers_is_missing_with_a_warning_unless_it_was_in_fit() -> None:
@@ -102,12 +98,6 @@ def test_text_among_numbers_is_missing_with_a_warning_unless_it_was_in_fit() -> 
     assert same(found[:, 0], [1.5, NAN, NAN, NAN, NAN])
     (warning,) = caught
     assert "'x' must hold numbers. Got 3 other values, 'no', '1,234.5'" in str(warning.message)
-
-
-def test_an_unknown_time_zone_is_refused() -> None:
-    values = pa.array([1], pa.timestamp("s", "Nowhere"))
-    with pytest.raises(TableError, match=r"time zone of column 'x' must be known. Got 'Nowhere'"):
-        encode(TimeColumn("x", zone="Nowhere"), values)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +119,13 @@ def test_an_unknown_time_zone_is_refused() -> None:
         (TimeColumn("x", zone="UTC"), pa.array([1], pa.timestamp("s")), "times with a time zone"),
         (TimeColumn("x"), pa.array([1], pa.timestamp("s", "UTC")), "times without a time zone"),
         (TimeColumn("x", zone="UTC"), pa.array([1], pa.date32()), "times with a time zone"),
+        (TimeColumn("x"), pa.array([1], pa.timestamp("s", "No")), "must be known. Got 'No'"),
     ],
 )
 def test_a_column_that_has_changed_its_kind_is_refused(
     column: Column, values: Any, message: str
 ) -> None:
-    with pytest.raises(TableError, match=f"Column 'x' .*{message}"):
+    with pytest.raises(TableError, match=f"[Cc]olumn 'x' .*{message}"):
         encode(column, values)
 
 
@@ -195,8 +186,10 @@ def test_cycles_are_those_of_the_calendar() -> None:
     assert_phases_of_calendar(found, local)
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"])
+@pytest.mark.parametrize(
+    ("zone", "unit"),
+    [("Europe/Berlin", "s"), ("America/New_York", "ms"), ("Asia/Kolkata", "us"), ("UTC", "ns")],
+)
 def test_cycles_are_those_of_the_local_time_through_changes_of_the_clock(
     zone: str, unit: str
 ) -> None:
@@ -256,10 +249,15 @@ def test_names_of_times_say_cycle_and_wave() -> None:
 def test_a_category_has_an_indicator_for_each_level() -> None:
     column = CategoryColumn("x", levels=("a", "b", "c"))
     assert column.inputs == ["x=a", "x=b", "x=c"]
-    with pytest.warns(UnknownCategoryWarning, match="in 1 rows: 'd'. They count as missing"):
-        found = encode(column, pa.array(["b", "a", None, "d", "c"]))
+    with pytest.warns(UnknownCategoryWarning) as caught:
+        found = encode(column, pa.array(["b", "a", None, "p", "c", *"qprstu"]))
     nothing = [NAN, NAN, NAN]
-    assert same(found, [[0, 1, 0], [1, 0, 0], nothing, nothing, [0, 0, 1]])
+    assert same(found, [[0, 1, 0], [1, 0, 0], *[nothing] * 2, [0, 0, 1], *[nothing] * 6])
+    (warning,) = caught
+    assert str(warning.message) == (
+        "Column 'x' has levels that the model has not learnt in 7 rows: 'p', 'q', 'r', 's', 't' "
+        "and 1 more. They count as missing there."
+    )
 
 
 def test_two_levels_need_one_indicator() -> None:
@@ -291,19 +289,7 @@ def test_levels_may_come_as_numbers(values: Any) -> None:
         assert same(encode(CategoryColumn("x", levels=("1", "2")), each), [[0], [1], [0]])
 
 
-def test_an_ignored_column_has_no_inputs() -> None:
-    column = IgnoredColumn("x", "it has no values")
-    assert column.inputs == []
-    assert encode(column, pa.array([[1], [2]])).shape == (2, 0)
-    assert not column.has_missing
-
-
-EARTH_KM = 6371.0
-
-
 LONGITUDES = st.floats(-180, 180)
-
-
 LATITUDES = st.floats(-90, 90)
 
 
@@ -336,22 +322,9 @@ def test_distances_are_chords_of_great_circles(centre: tuple[float, float]) -> N
     assert np.allclose(np.linalg.norm(found, axis=1), 1.0)
     expected = 2 * np.sin(great_circle(longitude, latitude) / 2)
     assert np.allclose(distances(found), expected, atol=1e-12)
-
-
-@given(
-    longitude=LONGITUDES,
-    latitude=LATITUDES,
-    turns=st.integers(-3, 3),
-    centre=st.tuples(LONGITUDES, LATITUDES),
-)
-def test_a_whole_turn_changes_nothing(
-    longitude: float, latitude: float, turns: int, centre: tuple[float, float]
-) -> None:
-    column = SphereColumn("lon", "lat", centre)
-    here, there = column.encode(
-        np.array([longitude, longitude + 360 * turns]), np.array([latitude, latitude])
-    )
-    assert np.allclose(here, there, atol=1e-12)
+    turns = np.arange(len(longitude)) % 7 - 3  # whole turns change nothing
+    turned = SphereColumn("lon", "lat", centre).encode(longitude + 360 * turns, latitude)
+    assert np.allclose(found, turned, atol=1e-12)
 
 
 @given(longitude=LONGITUDES, latitude=LATITUDES)
@@ -377,7 +350,7 @@ def test_in_a_small_region_the_inputs_are_kilometres_on_a_map() -> None:
     random = np.random.default_rng(0)
     longitude, latitude = random.uniform(151, 152, 100), random.uniform(-34, -33, 100)
     column = SphereColumn("lon", "lat", centre_of(longitude, latitude))
-    east, north, up = EARTH_KM * column.encode(longitude, latitude).T
+    east, north, up = 6371.0 * column.encode(longitude, latitude).T
     assert np.ptp(up) < 1.0
     assert np.ptp(east) > 50
     assert np.allclose(north - north[0], 111.19 * (latitude - latitude[0]), atol=0.7)
@@ -403,14 +376,10 @@ def test_the_centre_is_the_middle_of_known_points() -> None:
     assert centre_of(longitude, latitude) == (0.0, 0.0)  # points all around have no middle
 
 
-def test_missing_degrees_make_a_missing_point() -> None:
-    found = SphereColumn("lon", "lat").encode(
-        np.array([np.nan, 1.0, 1.0]), np.array([1, np.nan, 1.0])
-    )
+def test_degrees_may_be_missing_and_latitudes_are_at_most_90() -> None:
+    sphere = SphereColumn("east", "south")
+    found = sphere.encode(np.array([np.nan, 1.0, 1.0]), np.array([1, np.nan, 1.0]))
     assert np.isnan(found[:2]).all()
     assert np.isfinite(found[2]).all()
-
-
-def test_latitudes_are_at_most_90_degrees() -> None:
     with pytest.raises(TableError, match=r"from −90 to 90. Got 2 others in column 'south'; .*name"):
-        SphereColumn("east", "south").encode(np.zeros(4), np.array([-90.0, 90.1, -100.0, np.nan]))
+        sphere.encode(np.zeros(4), np.array([-90.0, 90.1, -100.0, np.nan]))

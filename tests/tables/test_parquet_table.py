@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -12,9 +11,9 @@ import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables import ParquetTable, TableError, kind_of, read_table, write_table
+from sswim.tables import ParquetTable, TableError, read_table, write_table
 
-SIZES = [1, 3, 100]
+sizes = pytest.mark.parametrize("size", [1, 3, 100])
 
 
 def folder_of(folder: Path, tables: dict[str, pa.Table], **options: Any) -> Path:
@@ -24,20 +23,16 @@ def folder_of(folder: Path, tables: dict[str, pa.Table], **options: Any) -> Path
     return folder
 
 
-def column_offset(path: Path, group: int, column: int) -> int:
-    """Return the position in a file at which the values of a column begin."""
-    found = pq.read_metadata(path).row_group(group).column(column)
-    return int(found.dictionary_page_offset or found.data_page_offset)
-
-
 def spoil(path: Path, group: int, column: int) -> None:
+    """Overwrite the first values of a column."""
     content = bytearray(path.read_bytes())
-    start = column_offset(path, group, column)
+    place = pq.read_metadata(path).row_group(group).column(column)
+    start = int(place.dictionary_page_offset or place.data_page_offset)
     content[start : start + 40] = b"\xff" * 40
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@sizes
 @pytest.mark.parametrize("chunk_rows", [7, 64])
 def test_shares_of_a_file_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, chunk_rows: int
@@ -51,7 +46,7 @@ def test_shares_of_a_file_are_all_its_rows(
     assert all_rows(tables, tables.schema.names, size) == read_table(path).to_pylist()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@sizes
 def test_shares_of_a_folder_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
@@ -143,10 +138,15 @@ def test_the_names_of_folders_are_columns(tmp_path: Path) -> None:
     assert sorted(alone) == sorted(towns.to_pylist())
 
 
-def test_the_name_of_a_folder_may_say_that_a_value_is_missing(tmp_path: Path) -> None:
+def test_folders_may_name_missing_values_and_be_spelt_in_any_way(tmp_path: Path) -> None:
     names = {"k=1/a.parquet": mixed(2), "k=__HIVE_DEFAULT_PARTITION__/a.parquet": mixed(2)}
-    tables = ParquetTable.open(folder_of(tmp_path, names))
-    assert [row["k"] for row in all_rows(tables, ["k"], 1)] == [1, 1, None, None]
+    for folder in ("t", "_data/.t"):  # which may itself be hidden
+        path = folder_of(tmp_path / folder, names)
+        for spelling in ("{}/", "{}/k=1/..", "{}/./", "{}"):
+            tables = ParquetTable.open(spelling.format(path))
+            assert [row["k"] for row in all_rows(tables, ["k"], 1)] == [1, 1, None, None]
+        alone = ParquetTable.open(path / "k=1" / "a.parquet")
+        assert alone.schema.names == mixed(2).column_names
 
 
 def test_names_of_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -156,19 +156,6 @@ def test_names_of_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     clash = folder_of(tmp_path / "u", {"n=one/a.parquet": mixed(2)})
     with pytest.raises(TableError, match=r"u' cannot be read as a folder of .parquet files: .*n "):
         ParquetTable.open(clash)
-
-
-def test_one_file_has_no_columns_from_the_names_of_folders(tmp_path: Path) -> None:
-    folder_of(tmp_path, {"k=1/a.parquet": mixed(2)})
-    assert ParquetTable.open(tmp_path / "k=1" / "a.parquet").schema.names == mixed(2).column_names
-
-
-@pytest.mark.parametrize("spelling", ["{}/", "{}/k=1/..", "{}/./", "{}"])
-def test_a_folder_may_be_spelt_in_any_way(tmp_path: Path, spelling: str) -> None:
-    for name in ("t", "_data/.t"):  # which may itself be hidden
-        folder = folder_of(tmp_path / name, {"k=1/a.parquet": mixed(2)})
-        tables = ParquetTable.open(spelling.format(folder))
-        assert all_rows(tables, ["k"], 1) == [{"k": 1}] * 2
 
 
 def test_kinds_rather_than_types_must_be_the_same(tmp_path: Path) -> None:
@@ -252,16 +239,6 @@ def test_text_of_every_type_is_read(tmp_path: Path) -> None:
     assert pa.string_view() not in tables.schema.types
     assert all_rows(tables, tables.schema.names, 2) == table.to_pylist()
     assert all_rows(tables, ["a"], 2) == table.select(["a"]).to_pylist()
-
-
-def test_what_polars_writes_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    values = ["x", "y", None, "x"]
-    categories = polars.Series(values, dtype=polars.Categorical)
-    polars.DataFrame({"s": values, "c": categories}).write_parquet(path)
-    tables = ParquetTable.open(path)
-    assert [kind_of(field.type) for field in tables.schema] == ["category"] * 2
-    assert all_rows(tables, ["c", "s"], 3) == [{"c": each, "s": each} for each in values]
 
 
 def test_bytes_are_estimated_from_the_metadata(tmp_path: Path) -> None:

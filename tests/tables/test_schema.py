@@ -9,7 +9,6 @@ import pytest
 from builders.tables import gaps, houses, learn
 
 from sswim.tables import (
-    TELLING_ROWS,
     CategoryColumn,
     IgnoredColumn,
     LevelMeansColumn,
@@ -19,14 +18,13 @@ from sswim.tables import (
     TableError,
     TimeColumn,
     input_names,
-    missing_values,
     schema_from_dict,
     schema_to_dict,
 )
+from sswim.tables.levels import TELLING_ROWS
+from sswim.tables.values import missing_values
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))
-
-
 SCHEMA = Schema("price", (NumberColumn("rooms"), TOWN, TimeColumn("sold"), NumberColumn("new")))
 
 
@@ -62,19 +60,10 @@ def test_a_choice_that_the_table_does_not_allow_is_refused(
         input_names(houses().schema, target, drop)
 
 
-def test_inputs_are_all_other_columns() -> None:
-    assert input_names(houses().schema, "price", []) == ["rooms", "town", "sold", "new"]
-    assert input_names(houses().schema, "town", ["new"]) == ["price", "rooms", "sold"]
-
-
 def test_columns_are_found_by_name() -> None:
+    assert input_names(houses().schema, "town", ["new"]) == ["price", "rooms", "sold"]
     shuffled = houses().select(["town", "new", "sold", "rooms"]).append_column("id", [list("abcd")])
-    x = SCHEMA.encode(shuffled)
-    assert x.shape == (4, 6)
-    np.testing.assert_array_equal(x, SCHEMA.encode(houses()))
-
-
-def test_a_missing_column_is_named_with_those_like_it() -> None:
+    np.testing.assert_array_equal(SCHEMA.encode(shuffled), SCHEMA.encode(houses()))
     renamed = houses().rename_columns(["price", "Rooms", "towns", "sold", "new"])
     with pytest.raises(
         TableError, match=r"columns 'rooms', 'town'. .* close to it: 'Rooms', 'towns'"
@@ -107,8 +96,6 @@ def test_missing_values_are_marked_where_there_were_many_in_fit(name: str) -> No
 
 
 SPHERE = SphereColumn("lon", "lat", (10.0, 20.0))
-
-
 MAP = Schema(
     "y",
     (NumberColumn("a", True), NumberColumn("lat", True), NumberColumn("b"), NumberColumn("lon")),
@@ -177,8 +164,6 @@ def test_cells_of_levels_and_of_grouped_numbers_are_read_as_they_are_written() -
 
 
 SHOWN = CategoryColumn("many", True, ("a",), has_other=True)
-
-
 EVERYTHING = Schema(
     "y",
     (
@@ -198,16 +183,10 @@ EVERYTHING = Schema(
 
 
 def test_a_schema_comes_back_from_json_to_the_last_bit() -> None:
-    for schema in (EVERYTHING, learn(houses(), "price").schema, Schema("", (NumberColumn("x"),))):
+    for schema in (EVERYTHING, learn(houses(), "price").schema, Schema("", (NumberColumn(""),))):
         again = schema_from_dict(json.loads(json.dumps(schema_to_dict(schema), allow_nan=False)))
         assert again == schema
         assert schema_to_dict(again) == schema_to_dict(schema)
-
-
-def test_without_a_target_a_column_may_have_no_name() -> None:
-    schema = learn(pa.table({"": [1.0, 2.0], "y": [1.0, 2.0]})).schema
-    nameless = Schema("", schema.columns)
-    assert schema_from_dict(schema_to_dict(nameless)) == nameless
 
 
 def entry(column: Any, **changes: Any) -> dict[str, Any]:
@@ -217,14 +196,8 @@ def entry(column: Any, **changes: Any) -> dict[str, Any]:
 
 
 NUMBER = NumberColumn("x")
-
-
 TIME = TimeColumn("x")
-
-
 CATEGORY = CategoryColumn("x", levels=("a", "b"))
-
-
 LEVELS = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), (1.5,), (1.5,))
 
 
@@ -235,37 +208,25 @@ LEVELS = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), (1.5,), (1.5,))
         None,
         {},
         {"name": "x"},
-        entry(NUMBER, name=1),
         entry(NUMBER, kind="text"),
         entry(NUMBER, kind=["number"]),
-        entry(NUMBER, kind="category"),
         entry(NUMBER, levels=["a"]),
         entry(NUMBER, markers=None),
-        entry(NUMBER, markers="?"),
-        entry(NUMBER, has_missing="no"),
         entry(NUMBER, text_format=";"),
         entry(NUMBER, text_format="ISO 8601"),
-        entry(NUMBER, text_format=["."]),
         entry(TIME, text_format="."),
         entry(TIME, cycles=["month"]),
         entry(TIME, cycles=["day", "day"]),
         entry(TIME, cycles=[{}]),
-        entry(TIME, cycles="day"),
-        entry(TIME, zone=3),
+        entry(TIME, zone="Nowhere"),
         entry(CATEGORY, levels=[]),
-        entry(CATEGORY, levels="a"),
         entry(CATEGORY, levels=["a", "a"]),
-        entry(CATEGORY, levels=["a", 1]),
         entry(CATEGORY, levels=["a", []]),
         entry(LEVELS, means=[[1.0]]),
         entry(LEVELS, means=[[1.0], [2.0, 3.0]]),
         entry(LEVELS, means=[[1.0], [float("nan")]]),
-        entry(LEVELS, means=[[1.0], []]),
-        entry(LEVELS, means=[1.0, 2.0]),
         entry(LEVELS, other=[]),
         entry(LEVELS, missing=[1.0, 2.0]),
-        entry(LEVELS, missing=["1.0"]),
-        entry(LEVELS, shown="a"),
         entry(LEVELS, shown={"name": "x"}),
     ],
     ids=repr,
@@ -284,13 +245,8 @@ GOOD: dict[str, Any] = {"target": "y", "columns": [entry(NUMBER)], "sphere": Non
     [
         None,
         [],
-        {},
-        {"target": "y"},
-        {**GOOD, "target": 1},
         {**GOOD, "target": "x"},
         {**GOOD, "columns": []},
-        {**GOOD, "columns": "x"},
-        {**GOOD, "crs": None},
         {**GOOD, "columns": [entry(NUMBER), entry(CATEGORY)]},
         *({name: GOOD[name] for name in GOOD if name != absent} for absent in GOOD),
     ],
@@ -305,14 +261,10 @@ def test_a_malformed_schema_is_refused(content: Any) -> None:
     "sphere",
     [
         {},
-        "lon,lat",
-        {"longitude": "lon", "latitude": "lat"},
         {"longitude": "lon", "latitude": "south", "centre": [0.0, 0.0]},
-        {"longitude": "lon", "latitude": "y", "centre": [0.0, 0.0]},
         {"longitude": "lon", "latitude": "c", "centre": [0.0, 0.0]},
         {"longitude": "lon", "latitude": "lat", "centre": [0.0]},
         {"longitude": "lon", "latitude": "lat", "centre": [0.0, float("inf")]},
-        {"longitude": "lon", "latitude": "lat", "centre": [0.0, "0"]},
     ],
     ids=repr,
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,30 +9,240 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from builders.tables import learn, mixed, shares, small_chunks, with_gaps
+from builders.tables import gaps, houses, learn, mixed, shares, small_chunks, with_gaps
 
-from sswim.rows import Chunk, impute
+from sswim.distributed.processes import Share
+from sswim.rows import Chunk
 from sswim.tables import (
+    KEEP_ALL,
     CategoryColumn,
     ChunkedTable,
     FrameSource,
     LeftOut,
     MemoryTable,
     NumberColumn,
+    ParquetTable,
+    Schema,
     TableError,
     TableNote,
     TableSource,
+    TargetedRows,
     complete_rows,
     keep_rows,
+    naming_infinite,
     open_source,
     open_table,
+    read_rows,
+    sample_table,
     split_rows,
+    table_source,
+    target_numbers,
     write_table,
 )
 from sswim.tables import table as chunked_table
-from sswim.tables import table_source as frame_source
 
-SIZES = [1, 3, 100]
+INPUTS = ["n", "f", "town", "day", "new"]
+N_ROWS = 97
+
+
+def gappy() -> pa.Table:
+    return with_gaps(mixed(N_ROWS))
+
+
+def read(table: pa.Table, left_out: LeftOut, size: int = 1) -> list[TargetedRows]:
+    memory = MemoryTable(table, "mine")
+    parts = (read_rows(memory, INPUTS, "y", left_out, share) for share in shares(size))
+    return [rows for part in parts for rows in part]
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize(
+    "left_out", [LeftOut(any_missing=True), LeftOut(target_missing=True), LeftOut(True, True)]
+)
+def test_the_same_rows_are_left_out_of_every_share(
+    monkeypatch: pytest.MonkeyPatch, left_out: LeftOut, size: int
+) -> None:
+    small_chunks(monkeypatch, 4)
+    table = gappy()
+    kept = complete_rows(table, [*INPUTS, "y"] if left_out.any_missing else ["y"])
+    parts = read(table, left_out, size)
+    numbers = np.concatenate([rows.numbers for rows in parts])
+    assert numbers.tolist() == np.flatnonzero(kept).tolist()
+    rows = pa.concat_tables([rows.table for rows in parts])
+    assert rows.to_pylist() == table.select(INPUTS).filter(pa.array(kept)).to_pylist()
+    targets = np.concatenate([rows.targets for rows in parts])
+    assert np.array_equal(targets, table["y"].to_numpy()[kept, None])
+    assert sum(rows.n_left_out for rows in parts) == N_ROWS - kept.sum()
+    assert {rows.file for rows in parts} == {"mine"}
+
+
+def test_rows_without_a_target_are_counted_before_they_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_chunks(monkeypatch, 4)
+    message = r"Every row must have a target. Got 13 of 97 rows without one in column 'y'; leave"
+    with pytest.raises(TableError, match=message):
+        read(gappy(), KEEP_ALL)
+
+
+def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
+    for names, target in ((["rooms", "towns"], "price"), (["rooms"], "prices")):
+        with pytest.raises(TableError, match=r"must have columns '(towns|prices)'. Got none such"):
+            next(read_rows(MemoryTable(houses(), "t"), names, target))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(pa.array([3, None, 0], dtype) for dtype in (pa.int8(), pa.uint64(), pa.float32())),
+        pa.array([3.0, np.nan, 0.0], pa.float16()),
+        pa.array([Decimal(3), None, Decimal(0)]),
+        pa.array(["3", None, " 0.0 "]),
+        pa.array(["3", None, "0"], pa.string_view()),
+        pa.chunked_array([["3"], [None, "0"]]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_targets_may_be_numbers_of_any_type(values: Any) -> None:
+    targets = target_numbers(pa.table({"y": values}), "y")
+    assert np.array_equal(targets, [3.0, np.nan, 0.0], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["1.5", "2", None], [1.5, 2.0, np.nan]),
+        (["1,5", "2", None], [1.5, 2.0, np.nan]),
+        (["?", *map(str, range(9))], [np.nan, *range(9)]),
+        (["1.234,5", "2"], [1234.5, 2.0]),
+        (["1,234.5", "2"], [1234.5, 2.0]),
+        (["1,234", "2,345"], [1234.0, 2345.0]),
+        (["1 234,5", *["2,25"] * 9, "?"], [1234.5, *[2.25] * 9, np.nan]),
+    ],
+)
+def test_text_targets_have_the_format_of_most(
+    texts: list[str | None], numbers: list[float]
+) -> None:
+    targets = target_numbers(pa.table({"y": texts}), "y")
+    assert np.array_equal(targets, numbers, equal_nan=True)
+
+
+def test_chunks_have_the_format_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_chunks(monkeypatch, 2)
+    texts = ["1.234,5", "7", "1.234", "5.678"]  # the last two might be fractions
+    memory = MemoryTable(pa.table({"x": [1.0] * 4, "y": texts}), "t")
+    for size in (1, 2):
+        parts = [
+            part for share in shares(size) for part in read_rows(memory, ["x"], "y", share=share)
+        ]
+        targets = np.concatenate([rows.targets[:, 0] for rows in parts])
+        assert targets.tolist() == [1234.5, 7.0, 1234.0, 5678.0]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("town", r"'town' must hold numbers. Got text: 'York', 'Bath', 'Ely, the city'"),
+        ("sold", r"'sold' must hold numbers. Got type date32"),
+        ("time", r"'time' must hold numbers. Got type duration\[s\]; divide"),
+    ],
+)
+def test_other_targets_are_refused(target: str, message: str) -> None:
+    with pytest.raises(TableError, match=f"The target {message}"):
+        target_numbers(houses().append_column("time", pa.array([1] * 4, pa.duration("s"))), target)
+
+
+def test_infinite_targets_are_refused_with_their_row() -> None:
+    table = pa.table({"x": [1.0] * 5, "y": [1.0, None, np.inf, 4.0, -np.inf]})
+    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'y'"):
+        target_numbers(table, "y")
+    with pytest.raises(TableError, match=r"infinite one in 'y' in row 3 of all rows, .* in 'mine'"):
+        next(read_rows(MemoryTable(table, "mine"), ["x"], "y", LeftOut(target_missing=True)))
+
+
+def test_all_columns_with_an_infinite_number_in_that_row_are_named() -> None:
+    table = pa.table(
+        {
+            "a": [1.0, np.inf],
+            "b": pa.array([1.0, -np.inf], pa.float16()),
+            "c": ["x", "inf"],
+            "d": [None, np.nan],
+            "e": pa.array([1, None]),
+        }
+    )
+    message = r"one in 'a', 'b' in row 9 of its file, .* in 'mine'"
+    with (
+        pytest.raises(TableError, match=message),
+        naming_infinite(np.array([7, 8]), table, "mine", "its file"),
+    ):
+        raise TableError("Something else.")
+    with (
+        pytest.raises(TableError, match="Something else"),
+        naming_infinite(np.array([7]), table.slice(0, 1), "mine"),
+    ):
+        raise TableError("Something else.")
+
+
+@pytest.mark.parametrize("name", ["f", "y"])
+def test_the_first_row_with_an_infinite_number_is_named(tmp_path: Path, name: str) -> None:
+    table = mixed(1100)
+    values = table[name].to_pylist()
+    values[1061] = values[1080] = -np.inf
+    place = table.column_names.index(name)
+    table = table.set_column(place, name, pa.array(values, table[name].type))
+    for file, piece in (("a", table.slice(0, 1000)), ("b", table.slice(1000))):
+        pq.write_table(piece, tmp_path / f"{file}.parquet", row_group_size=50)
+    message = f"Got an infinite one in {name!r} in row 1,062 of all rows, .*'{tmp_path}/b.parquet'"
+    source = TableSource(ParquetTable.open(tmp_path), learn(mixed(1100)), LeftOut(any_missing=True))
+    assert sum(len(chunk) for chunk in source.chunks(Share(0, 2))) == 550
+    with pytest.raises(TableError, match=message):
+        list(source.chunks(Share(1, 2)))
+    with pytest.raises(TableError, match=message):
+        open_source(tmp_path, "y")
+
+
+SCHEMA = Schema("y", (NumberColumn("x"),))
+
+
+def test_a_sample_has_rows_as_they_are_and_depends_on_its_seed_alone(tmp_path: Path) -> None:
+    numbers = np.arange(3000.0)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": numbers, "y": -numbers}), path, row_group_size=500)
+    assert sample_table(SCHEMA, path, 3000).rows.numbers.tolist() == numbers.tolist()
+    first = sample_table(SCHEMA, path, 100, random_state=1)
+    again = sample_table(SCHEMA, path, 100, random_state=1, memory=10**9)
+    other = sample_table(SCHEMA, path, 100, random_state=2)
+    chosen = first.rows.numbers
+    assert (len(chosen), first.n_rows, first.n_left_out) == (100, 3000, 0)
+    assert first.rows.table.column("x").to_pylist() == chosen.tolist()
+    assert first.rows.targets[:, 0].tolist() == (-chosen).tolist()
+    assert np.array_equal(chosen, again.rows.numbers)
+    assert len(np.intersect1d(chosen, other.rows.numbers)) < 20
+    assert 1200 < chosen.mean() < 1800
+
+
+def test_rows_that_are_left_out_of_a_sample_are_counted(tmp_path: Path) -> None:
+    path, left_out = tmp_path / "t.parquet", LeftOut(target_missing=True)
+    pq.write_table(pa.table({"x": [1.0, 2.0, None], "y": [1.0, None, 3.0]}), path)
+    sample = sample_table(SCHEMA, path, 5, left_out=left_out)
+    assert (sample.n_rows, sample.n_left_out) == (2, 1)
+    pq.write_table(pa.table({"x": [1.0], "y": pa.array([None], pa.float64())}), path)
+    with pytest.raises(TableError, match="At least one row"):
+        sample_table(SCHEMA, path, 5, left_out=left_out)
+
+
+def test_incomplete_rows_are_left_out() -> None:
+    complete = complete_rows(gaps(), ["f", "d"])
+    assert complete.tolist() == [True, False, False, True]
+    assert keep_rows(gaps(), complete).equals(gaps().take([0, 3]))
+    everything = complete_rows(houses(), houses().column_names)
+    assert everything.all()
+    assert keep_rows(houses(), everything).equals(houses())
+    with pytest.raises(TableError, match="must have columns 'z'"):
+        complete_rows(gaps(), ["z"])
+    table = pa.table({"x": pa.array([["a"], ["b"]], pa.list_(pa.string_view())), "y": [1.0, None]})
+    with pytest.raises(TableError, match="cannot be left out"):
+        keep_rows(table, complete_rows(table, ["y"]))
 
 
 def together(chunks: list[Chunk]) -> tuple[Any, Any, Any]:
@@ -40,14 +251,10 @@ def together(chunks: list[Chunk]) -> tuple[Any, Any, Any]:
     columns = (
         [chunk.numbers for chunk in chunks],
         [chunk.rows.inputs.mean for chunk in chunks],
-        [chunk.rows.targets for chunk in chunks],
+        [chunk.rows.targets[:, 0] for chunk in chunks],
     )
     numbers, inputs, targets = (np.concatenate(parts)[order] for parts in columns)
     return numbers, inputs, targets
-
-
-def all_chunks(source: TableSource, size: int) -> list[Chunk]:
-    return [chunk for share in shares(size) for chunk in source.chunks(share)]
 
 
 def opened(form: str, table: pa.Table, folder: Path) -> ChunkedTable:
@@ -62,67 +269,30 @@ def opened(form: str, table: pa.Table, folder: Path) -> ChunkedTable:
     return open_table(folder / f"t.{form}")
 
 
-FORMS = ["memory", "folder", "parquet", "csv", "csv.gz"]
-
-
-MEMORY = [None, 0, 2**30]
-"""Sizes up to which a table is read whole: never, never, always."""
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("form", ["memory", "folder", "csv"])
+@pytest.mark.parametrize("any_missing", [True, False])
 def test_rows_are_those_of_the_table_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int, any_missing: bool
 ) -> None:
     small_chunks(monkeypatch, 7)
-    table = mixed(97)
-    learnt = learn(table)
-    source = TableSource(opened(form, table, tmp_path), learnt)
-    assert source.names == tuple(learnt.schema.feature_names)
-    assert source.columns == tuple(learnt.schema.names)
-    assert source.schema == learnt.schema
-    assert source.flat_targets
-    for _ in range(2):  # as often as one likes
-        numbers, inputs, targets = together(all_chunks(source, size))
-        np.testing.assert_array_equal(numbers, np.arange(97))
-        np.testing.assert_array_equal(inputs, learnt.encode(np.arange(97), table))
-        np.testing.assert_array_equal(targets[:, 0], table["y"].to_numpy())
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("form", FORMS)
-def test_the_same_incomplete_rows_are_left_out_of_every_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, size: int
-) -> None:
-    small_chunks(monkeypatch, 2)
-    table = with_gaps(mixed(97))
-    kept = complete_rows(table, table.column_names)
-    assert 0 < kept.sum() < 60
+    table = gappy()
+    kept = complete_rows(table, table.column_names if any_missing else ["y"])
     kept_table = keep_rows(table, kept)
     learnt = learn(kept_table)
-    source = TableSource(opened(form, table, tmp_path), learnt, LeftOut(any_missing=True))
-    chunks = all_chunks(source, size)
-    assert all(len(chunk) for chunk in chunks)
-    numbers, inputs, targets = together(chunks)
-    np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
-    np.testing.assert_array_equal(inputs, learnt.schema.encode(kept_table))
-    np.testing.assert_array_equal(targets[:, 0], kept_table["y"].to_numpy())
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 40])
-def test_missing_values_are_imputed_and_count_as_known(
-    monkeypatch: pytest.MonkeyPatch, n_rows: int
-) -> None:
-    small_chunks(monkeypatch, n_rows)
-    table = keep_rows(with_gaps(mixed(97)), complete_rows(with_gaps(mixed(97)), ["y"]))
-    learnt = learn(table)
-    source = TableSource(MemoryTable(table, "t"), learnt)
-    chunks = all_chunks(source, 2)
-    expected = learnt.encode(np.arange(table.num_rows), table)
-    _, inputs, _ = together(chunks)
-    assert np.isfinite(inputs).all()
-    assert np.allclose(inputs, expected, rtol=1e-12)
-    assert all(chunk.rows.inputs.input_variance is None for chunk in chunks)
+    left_out = LeftOut(any_missing, not any_missing)
+    source = TableSource(opened(form, table, tmp_path), learnt, left_out)
+    assert source.names == tuple(learnt.schema.feature_names)
+    assert (source.columns, source.schema) == (tuple(INPUTS), learnt.schema)
+    for _ in range(2):  # as often as one likes
+        chunks = [chunk for share in shares(size) for chunk in source.chunks(share)]
+        assert all(len(chunk) for chunk in chunks)
+        assert all(chunk.rows.inputs.input_variance is None for chunk in chunks)
+        numbers, inputs, targets = together(chunks)
+        np.testing.assert_array_equal(numbers, np.flatnonzero(kept))
+        assert np.isfinite(inputs).all()
+        np.testing.assert_allclose(inputs, learnt.encode(numbers, kept_table), rtol=1e-12)
+        np.testing.assert_array_equal(targets, kept_table["y"].to_numpy())
 
 
 def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,66 +305,68 @@ def test_wide_rows_come_in_smaller_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     assert np.concatenate([c.numbers for c in source.chunks()]).tolist() == list(range(80))
 
 
-@pytest.mark.parametrize("memory", MEMORY)
+memories = pytest.mark.parametrize("memory", [None, 0, 2**30])
+"""Sizes up to which a table is read whole: never, never, always."""
+
+
+@memories
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
 def test_a_table_is_opened_as_a_source(tmp_path: Path, form: str, memory: int | None) -> None:
     write_table(mixed(50), tmp_path / f"t.{form}")
     source = open_source(tmp_path / f"t.{form}", "y", drop=["n"], memory=memory)
     learnt = learn(mixed(50), "y", ["n"])
     assert source.schema == learnt.schema
-    assert source.n_left_out == 0
-    assert source.n_rows == 50 or (form == "csv" and memory != 2**30)
+    assert (source.n_rows, source.n_left_out) == (50, 0)
     assert isinstance(source, FrameSource) == (memory == 2**30)
-    chunks = [chunk for share in shares(2) for chunk in source.chunks(share)]
-    _, inputs, targets = together(chunks)
+    _, inputs, targets = together([c for share in shares(2) for c in source.chunks(share)])
     np.testing.assert_array_equal(inputs, learnt.encode(np.arange(50), mixed(50)))
-    np.testing.assert_array_equal(targets[:, 0], mixed(50)["y"].to_numpy())
+    np.testing.assert_array_equal(targets, mixed(50)["y"].to_numpy())
 
 
-@pytest.mark.parametrize("memory", MEMORY)
+@memories
 @pytest.mark.parametrize("any_missing", [True, False])
 def test_a_source_leaves_incomplete_rows_out(
     tmp_path: Path, memory: int | None, any_missing: bool
 ) -> None:
-    table = with_gaps(mixed(97))
+    table = gappy()
+    path = tmp_path / "t.parquet"
+    write_table(table, path)
     kept = complete_rows(table, table.column_names if any_missing else ["y"])
     complete = keep_rows(table, kept)
-    write_table(table, tmp_path / "t.parquet")
-    source = open_source(
-        tmp_path / "t.parquet",
-        "y",
-        drop_missing=any_missing,
-        drop_missing_target=not any_missing,
-        memory=memory,
-    )
+    options: dict[str, Any] = {
+        "drop_missing": any_missing,
+        "drop_missing_target": not any_missing,
+    }
+    source = open_source(path, "y", memory=memory, **options)
     assert source.names == tuple(learn(complete).schema.feature_names)
-    _, inputs, targets = together(list(source.chunks()))
-    assert len(inputs) == kept.sum()
-    assert sorted(targets[:, 0]) == sorted(complete["y"].to_pylist())
-    assert source.n_rows == 97
-    assert source.n_left_out == (97 - kept.sum() if memory else 0)  # chunks are not yet read
-
-
-@pytest.mark.parametrize("memory", MEMORY)
-def test_rows_without_a_target_are_an_error(tmp_path: Path, memory: int | None) -> None:
-    write_table(with_gaps(mixed(20)), tmp_path / "t.parquet")
-    message = r"Got 2 of 20 rows without one in column 'y'; .*--drop-missing-target"
+    _, _, targets = together(list(source.chunks()))
+    assert sorted(targets) == sorted(complete["y"].to_pylist())
+    assert source.n_rows == N_ROWS
+    assert source.n_left_out == (N_ROWS - kept.sum() if memory else 0)  # chunks are not yet read
+    message = r"Got 13 of 97 rows without one in column 'y'; .*--drop-missing-target"
     with pytest.raises(TableError, match=message):
-        open_source(tmp_path / "t.parquet", "y", memory=memory)
+        open_source(path, "y", memory=memory)
 
 
-@pytest.mark.parametrize("memory", MEMORY)
+def test_a_small_table_without_a_complete_row_is_refused(tmp_path: Path) -> None:
+    write_table(gaps(), tmp_path / "t.parquet")
+    message = r"one row must be complete.*'f' \(2 rows\), .*'n' \(4 rows\), in .*--drop"
+    with pytest.raises(TableError, match=message):
+        open_source(tmp_path / "t.parquet", "y", drop_missing=True, memory=2**30)
+
+
+@memories
 def test_notes_are_said_once(tmp_path: Path, memory: int | None) -> None:
     table = mixed(50).append_column("nothing", pa.nulls(50))
     write_table(table, tmp_path / "t.parquet")
     with pytest.warns(TableNote) as caught:
         source = open_source(tmp_path / "t.parquet", "y", memory=memory)
     expected = "Column 'nothing' is not used: it has no values."
-    assert [str(each.message) for each in caught] == [expected]
+    assert [str(warning.message) for warning in caught] == [expected]
     assert source.notes == (expected,)
 
 
-@pytest.mark.parametrize("memory", MEMORY)
+@memories
 def test_text_and_coordinates_may_be_named(tmp_path: Path, memory: int | None) -> None:
     random = np.random.default_rng(0)
     lon, lat = random.uniform(0, 9, (2, 60))
@@ -205,91 +377,69 @@ def test_text_and_coordinates_may_be_named(tmp_path: Path, memory: int | None) -
     )
     assert source.names == ("lon, lat east", "lon, lat north", "lon, lat up", "code=2")
     assert isinstance(source.schema.columns[2], CategoryColumn)
-    assert isinstance(source.schema.columns[0], NumberColumn)
     assert source.isotropic == ((0, 1, 2),)
-
-
-N_ROWS = 97
-
-
-INPUTS = ["n", "f", "town", "day", "new"]
 
 
 def targets(n_targets: int = 1) -> Any:
     return np.random.default_rng(0).normal(size=(N_ROWS, n_targets))
 
 
-def gaps() -> pa.Table:
-    """Return input columns with missing values."""
-    return with_gaps(mixed(N_ROWS)).select(INPUTS)
+def inputs_with_gaps() -> pa.Table:
+    return gappy().select(INPUTS)
 
 
-def sorted_rows(source: FrameSource) -> tuple[Any, Any]:
-    """Return inputs and targets of the chunks, in the order of the first input."""
-    (chunk,) = source.chunks()
-    inputs, targets = chunk.rows.inputs.mean.numpy(), chunk.rows.targets.numpy()
-    order = np.argsort(inputs[:, 0])
-    return inputs[order], targets[order]
-
-
-def test_rows_are_those_of_a_learnt_schema() -> None:
-    table = mixed(N_ROWS)
+def test_rows_of_a_frame_are_those_of_a_learnt_schema() -> None:
+    y = targets()
+    table = inputs_with_gaps().append_column("y", pa.array(y[:, 0]))
     learnt = learn(table)
-    y = table["y"].to_numpy()[:, None]
     source = FrameSource(table.select(INPUTS), y, target="y")
-    assert source.schema == learnt.schema
+    assert (source.schema, source.columns) == (learnt.schema, tuple(INPUTS))
     assert source.names == tuple(learnt.schema.feature_names)
-    assert source.columns == tuple(INPUTS)
     assert source.in_memory
     assert source.n_rows == N_ROWS
-    inputs, found = sorted_rows(source)
-    assert np.array_equal(inputs, learnt.encode(np.arange(N_ROWS), table))
-    assert np.array_equal(found, y)
+    encoded = learnt.encode(np.arange(N_ROWS), table)
+    np.testing.assert_allclose(source.rows.inputs.mean, encoded, rtol=1e-12)
+    assert np.array_equal(source.rows.targets, y)
     assert source.rows.inputs.input_variance is None
     assert source.imputer is not None
     assert np.array_equal(source.imputer.mean, learnt.imputer.mean)
 
 
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = FrameSource(gaps(), targets())
-    monkeypatch.setattr(frame_source, "CHUNK_ROWS", 10)
-    pieces = FrameSource(gaps(), targets())
+@pytest.mark.parametrize("n_rows", [10, 3])
+def test_chunks_of_a_frame_do_not_matter(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
+    whole = FrameSource(inputs_with_gaps(), targets())
+    monkeypatch.setattr(table_source, "CHUNK_ROWS", n_rows)
+    pieces = FrameSource(inputs_with_gaps(), targets())
     assert pieces.schema == whole.schema
     # Imputed values are products, whose last bit depends on their shape on some processors.
     assert torch.allclose(pieces.rows.inputs.mean, whole.rows.inputs.mean, rtol=1e-14, atol=1e-15)
-    monkeypatch.setattr(frame_source, "CHUNK_ROWS", 1)  # pieces with and without missing values
-    rows = FrameSource(gaps(), targets())
-    assert torch.allclose(rows.rows.inputs.mean, whole.rows.inputs.mean)
-
-
-def test_missing_values_of_frames_are_imputed_and_count_as_known() -> None:
-    source = FrameSource(gaps(), targets())
-    assert source.rows.inputs.mean.isfinite().all()
-    assert source.rows.inputs.input_variance is None
-    assert source.schema is not None
-    assert source.imputer is not None
-    inputs = source.schema.encode(gaps())
-    expected, _ = impute(inputs, source.imputer, None, source.schema.indicators)
-    assert np.array_equal(source.rows.inputs.mean, expected)
 
 
 def test_a_known_deviation_of_columns_is_one_of_inputs() -> None:
     deviation = np.zeros((N_ROWS, len(INPUTS)))
     deviation[:, [0, 1]] = 0.5
-    source = FrameSource(gaps(), targets(), deviation=deviation)
+    source = FrameSource(inputs_with_gaps(), targets(), deviation=deviation)
     variance = source.rows.inputs.input_variance
     assert variance is not None
     known = [0.25 if name in ("n", "f") else 0.0 for name in source.schema.feature_names]
     assert variance.tolist() == [known] * N_ROWS
     deviation[:, 2] = 0.5
     with pytest.raises(TableError, match=r"X_std must be zero .* Got 'town'"):
-        FrameSource(gaps(), targets(), deviation=deviation)
+        FrameSource(inputs_with_gaps(), targets(), deviation=deviation)
 
 
-def test_several_targets_weights_and_precision() -> None:
+def test_settings_and_notes_of_a_frame_are_kept() -> None:
     weight = np.arange(1.0, N_ROWS + 1)
     source = FrameSource(
-        gaps(), targets(3), weight=weight, dtype=torch.float32, flat_targets=False, has_names=False
+        inputs_with_gaps().append_column("nothing", pa.nulls(N_ROWS)),
+        targets(3),
+        weight=weight,
+        dtype=torch.float32,
+        flat_targets=False,
+        has_names=False,
+        notes=("read with ';'",),
+        n_left_out=3,
+        crs="WKT",
     )
     assert source.rows.inputs.mean.dtype == torch.float32
     assert source.rows.targets.shape == (N_ROWS, 3)
@@ -297,13 +447,7 @@ def test_several_targets_weights_and_precision() -> None:
     assert np.array_equal(source.rows.weight, weight)
     assert not source.flat_targets
     assert source.columns is None
-
-
-def test_notes_and_counts_of_the_table_are_kept() -> None:
-    table = gaps().append_column("nothing", pa.nulls(N_ROWS))
-    source = FrameSource(table, targets(), notes=("read with ';'",), n_left_out=3, crs="WKT")
     expected = "Column 'nothing' is not used: it has no values."
     assert source.notes == ("read with ';'", expected)
-    assert source.n_rows == N_ROWS + 3
-    assert source.n_left_out == 3
+    assert (source.n_rows, source.n_left_out) == (N_ROWS + 3, 3)
     assert source.schema.crs == "WKT"

@@ -167,8 +167,9 @@ def predict_table(
     )
     jobs: list[Job] = []
     processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
-    sizes = [file.size for file, _ in jobs]
-    processes.require_same("files", {file.path: file.size for file, _ in jobs})
+    sizes = [file.table.n_rows for file, _ in jobs]
+    paths = [file.path for file, _ in jobs]
+    processes.require_same("files", dict(zip(paths, sizes, strict=True)))
     if source.is_dir():
         processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
     mine = assign_by_size(sizes, processes.size)[processes.rank]

@@ -7,11 +7,9 @@ is cut into records and cells as they are written, with their quotes and line en
 from __future__ import annotations
 
 import codecs
-import functools
-import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -134,8 +132,7 @@ def text_size(path: str | Path) -> int:
 
 def open_bytes(path: str | Path) -> pa.NativeFile:
     """Open a file, compressed or not, as a stream of the bytes of its text."""
-    stream = pa.OSFile(str(path))
-    return pa.CompressedInputStream(stream, "gzip") if is_gzip(path) else stream
+    return pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None)
 
 
 def open_text(path: str | Path, encoding: str, separator: str = ",") -> pa.NativeFile:
@@ -143,7 +140,7 @@ def open_text(path: str | Path, encoding: str, separator: str = ",") -> pa.Nativ
     stream = open_bytes(path)
     if not is_utf8(encoding):
         stream = pa.transcoding_input_stream(stream, encoding, "utf-8")
-    return pa.PythonFile(_TabbedStream(stream), "r") if separator == BLANKS else stream
+    return pa.TransformInputStream(stream, _with_tabs()) if separator == BLANKS else stream
 
 
 def is_utf8(encoding: str) -> bool:
@@ -200,32 +197,20 @@ def _decodes(path: str | Path, encoding: str) -> bool:
     return True
 
 
-class _TabbedStream(io.RawIOBase):
-    """Text whose cells are separated by blanks, with one tab in the place of each run of them."""
+def _with_tabs() -> Callable[[pa.Buffer], bytes]:
+    """Return what puts one tab in the place of each run of blanks, in block after block of a text.
 
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._lines = _tabbed(blocks(stream))
-        self._pending = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Read at most ``size`` bytes, and none at the end only."""
-        if not self._pending:
-            self._pending = next(self._lines, b"")
-        size = len(self._pending) if size < 0 else size
-        text, self._pending = self._pending[:size], self._pending[size:]
-        return text
-
-
-def _tabbed(text: Iterable[bytes]) -> Iterator[bytes]:
-    """Return blocks of whole lines, with tabs in the place of blanks."""
+    The last block is empty.
+    """
     rest = b""
-    for block in text:
-        *lines, rest = (rest + block).splitlines(keepends=True) or [b""]
-        yield from filter(None, [b"".join(map(_tabbed_line, lines))])
-    yield _tabbed_line(rest)
+
+    def transform(block: pa.Buffer) -> bytes:
+        nonlocal rest
+        lines = (rest + block.to_pybytes()).splitlines(keepends=True)
+        rest = lines.pop() if lines and block.size else b""
+        return b"".join(map(_tabbed_line, lines))
+
+    return transform
 
 
 def _tabbed_line(line: bytes) -> bytes:
@@ -246,7 +231,7 @@ def split_records(blocks: Iterable[bytes], separator: str) -> Iterator[bytes]:
         blocks: The text, in any encoding that has ASCII characters as single bytes.
         separator: Character between cells.
     """
-    match = _pattern(separator).match
+    match = re.compile(_record(separator)).match
     rest = b""
     for block in blocks:
         rest += block
@@ -263,7 +248,7 @@ def split_records(blocks: Iterable[bytes], separator: str) -> Iterator[bytes]:
 
 def record_blocks(blocks: Iterable[bytes], separator: str, size: int) -> Iterator[bytes]:
     """Join text into blocks of whole records, of at least ``size`` bytes except the last."""
-    many = _many(separator).match
+    many = re.compile(rb"(?:%s)*+" % _record(separator)).match
     rest = b""
     for block in blocks:
         rest += block
@@ -291,9 +276,10 @@ def split_cells(record: bytes, separator: str) -> list[str]:
 
 def cell_spans(text: bytes, separator: str) -> Iterator[tuple[int, int]]:
     """Yield where each cell of a record without line end begins and ends, with its quotes."""
+    match = re.compile(_cell(separator)).match
     start = 0
     while start <= len(text):
-        cell = _cell(separator).match(text, start)
+        cell = match(text, start)
         end = cell.end() if cell else len(text)  # the last quote may be open
         yield start, end
         start = end + len(separator)
@@ -322,32 +308,14 @@ def _unquoted(cell: bytes) -> bytes:
     return quoted[1].replace(b'""', b'"') + quoted[2]
 
 
-@functools.cache
-def _pattern(separator: str) -> re.Pattern[bytes]:
-    """Return the pattern of a record with its line end."""
-    return re.compile(_record(separator))
-
-
-@functools.cache
-def _many(separator: str) -> re.Pattern[bytes]:
-    """Return the pattern of as many records as there are."""
-    return re.compile(rb"(?:%s)*+" % _record(separator))
-
-
-@functools.cache
-def _cell(separator: str) -> re.Pattern[bytes]:
-    """Return the pattern of a cell."""
-    return re.compile(_cell_text(separator))
-
-
 def _record(separator: str) -> bytes:
     if separator == BLANKS:
         return rb"[^\r\n]*+(?:\r\n|\n|\r)"
-    cell = _cell_text(separator)
+    cell = _cell(separator)
     return rb"%s(?:%s%s)*+(?:\r\n|\n|\r)" % (cell, re.escape(separator.encode()), cell)
 
 
-def _cell_text(separator: str) -> bytes:
+def _cell(separator: str) -> bytes:
     plain = rb"[^%s\r\n]*+" % re.escape(separator.encode())
     return rb'(?:"[^"]*+(?:""[^"]*+)*+"%s|(?!")%s)' % (plain, plain)
 

@@ -77,15 +77,15 @@ def read_names(header: Sequence[str], path: str | Path, is_header: bool | None) 
     given = [name.strip() for name in header]
     if padded := [name for name, short in zip(header, given, strict=True) if name != short != ""]:
         notes.append(f"Blanks around the names {quote_names(padded)} are left out.")
-    names: list[str] = []
+    names: dict[str, str] = {}  # by their new names
+    taken = {*given}
     for number, name in enumerate(given, start=1):
-        names.append(_unique(name, names, given) if name else _unique(f"column {number}", given))
-        if name and names[-1] != name:
-            notes.append(
-                f"Column {number} is {name!r} too, as another one: it is called {names[-1]!r}."
-            )
-    unnamed = [new for new, name in zip(names, given, strict=True) if not name]
-    index = names[0] if given[0] in ("", PANDAS_INDEX) else None
+        new = _unique(name, names, taken) if name else _unique(f"column {number}", taken, names)
+        names[new] = name
+        if name and new != name:
+            notes.append(f"Column {number} is {name!r} too, as another one: it is called {new!r}.")
+    unnamed = [new for new, name in names.items() if not name]
+    index = next(iter(names)) if given[0] in ("", PANDAS_INDEX) else None
     return CsvNames(tuple(names), tuple(unnamed), index, tuple(notes))
 
 

@@ -10,7 +10,7 @@ means of the other folds.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -183,14 +183,10 @@ class TextFindings:
     """Number of rows with a text."""
     n_missing: int = 0
     """Number of rows without one."""
-    numbers: dict[str, Misfits] = field(
-        default_factory=lambda: {marks: Misfits() for marks in NUMBER_FORMATS}
+    misfits: dict[str, Misfits] = field(
+        default_factory=lambda: {name: Misfits() for name in (*NUMBER_FORMATS, *TIME_FORMATS)}
     )
-    """Misfits of the formats of numbers that still are possible, and of the plainest."""
-    times: dict[str, Misfits] = field(
-        default_factory=lambda: {pattern: Misfits() for pattern in TIME_FORMATS}
-    )
-    """Misfits of the formats of times that still are possible."""
+    """Misfits of the formats that still are possible, and of the plainest one of numbers."""
 
     def add(
         self,
@@ -211,30 +207,26 @@ class TextFindings:
         encoded = texts.drop_null().combine_chunks().dictionary_encode()
         distinct = encoded.dictionary
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(distinct))
-        for candidates, formats in ((self.numbers, NUMBER_FORMATS), (self.times, TIME_FORMATS)):
-            for name, misfits in candidates.items():
-                bad = formats[name].parse(distinct).is_null().to_numpy(zero_copy_only=False)
-                some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
-                misfits.add(some, int(counts[bad].sum()))
+        for name, misfits in self.misfits.items():
+            parsed = (NUMBER_FORMATS | TIME_FORMATS)[name].parse(distinct)
+            bad = parsed.is_null().to_numpy(zero_copy_only=False)
+            some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
+            misfits.add(some, int(counts[bad].sum()))
         self._drop_formats()
 
     def _drop_formats(self) -> None:
         """Forget the formats that are not possible, except the plainest one of numbers."""
-        for candidates in (self.numbers, self.times):
-            for name in [name for name, misfits in candidates.items() if misfits.are_many]:
-                if name != ".":
-                    del candidates[name]
+        possible = self.misfits.items()
+        self.misfits = {name: some for name, some in possible if name == "." or not some.are_many}
 
     def merge(self, other: TextFindings) -> None:
         """Add what was found in other rows."""
         self.levels.merge(other.levels)
         self.n_texts += other.n_texts
         self.n_missing += other.n_missing
-        for mine, theirs in ((self.numbers, other.numbers), (self.times, other.times)):
-            for name in {*mine} - {*theirs}:
-                del mine[name]
-            for name, misfits in mine.items():
-                misfits.add(sorted(theirs[name].texts), theirs[name].n_rows)
+        self.misfits = {name: self.misfits[name] for name in self.misfits if name in other.misfits}
+        for name, misfits in self.misfits.items():
+            misfits.add(sorted(other.misfits[name].texts), other.misfits[name].n_rows)
         self._drop_formats()
 
     def learn(
@@ -256,11 +248,11 @@ class TextFindings:
         return self._as_levels(name, targets)
 
     def _as_numbers(self, name: str) -> tuple[Column, list[str]] | None:
-        best = self._best_formats(self.numbers)
+        best = self._best_formats(NUMBER_FORMATS)
         if not best:
             return None
         marks = best[0]
-        others = self.numbers[marks]
+        others = self.misfits[marks]
         how = ""
         if marks != ".":
             thousands = f" and {marks[1]!r} between thousands" if marks[1:] else ""
@@ -272,10 +264,10 @@ class TextFindings:
         return NumberColumn(name, has_missing, marks, markers), [note]
 
     def _as_times(self, name: str) -> tuple[Column, list[str]] | None:
-        best = self._best_formats(self.times)
+        best = self._best_formats(TIME_FORMATS)
         if not best:
             return None
-        others = self.times[best[0]]
+        others = self.misfits[best[0]]
         note = self._note_markers(name, others, "dates or times")
         notes = [note] if note else []
         if len(best) > 1:  # all days are below 13
@@ -292,12 +284,14 @@ class TextFindings:
         )
         return column, notes
 
-    def _best_formats(self, candidates: dict[str, Misfits]) -> list[str]:
+    def _best_formats(self, formats: Collection[str]) -> list[str]:
         """Return the formats that most texts have, if few enough texts have another."""
         possible = {
             name: misfits.n_rows
-            for name, misfits in candidates.items()
-            if not misfits.are_many and misfits.n_rows <= MAX_MARKED * self.n_texts
+            for name, misfits in self.misfits.items()
+            if name in formats
+            and not misfits.are_many
+            and misfits.n_rows <= MAX_MARKED * self.n_texts
         }
         return [name for name, n_rows in possible.items() if n_rows == min(possible.values())]
 
@@ -350,7 +344,7 @@ class TextFindings:
 
     def _note_numbers(self, name: str, n_levels: int) -> list[str]:
         """Tell that a column with many numbers is used as text."""
-        others = self.numbers["."]
+        others = self.misfits["."]
         n_numbers = self.n_texts - others.n_rows
         if not self.is_plain or n_numbers < 0.5 * self.n_texts:
             return []

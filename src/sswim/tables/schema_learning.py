@@ -10,6 +10,7 @@ import pyarrow as pa
 import torch
 from jaxtyping import Bool, Float64, Int64
 
+from sswim.distributed.processes import ALONE, Processes
 from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.summary import smallest_keys
@@ -68,7 +69,7 @@ def learn_schema(
     *,
     text: Collection[str] = (),
     coordinates: tuple[str, str] | None = None,
-    merge: Callable[[Findings], list[Findings]] | None = None,
+    processes: Processes = ALONE,
 ) -> LearntSchema:
     """Learn how the columns of a table become inputs, in one pass over its rows.
 
@@ -78,8 +79,7 @@ def learn_schema(
         target: Name of the target column, if the table has it.
         text: Columns of text that are levels, whatever their texts look like.
         coordinates: Columns of longitude and latitude, in degrees.
-        merge: Function that gives every process the findings of all, in the same order. Every
-            process must call it. Without it this process reads all rows.
+        processes: Processes that call this together; each reads its share of the rows.
     """
     _require_kinds(columns)
     _require_names("text", text, columns)
@@ -94,12 +94,17 @@ def learn_schema(
     try:
         for rows in pieces():
             mine.add(rows)
-    except TableError as error:  # passed on by ``merge``, for which the other processes wait
-        if merge is None:
+    except TableError as error:
+        if processes.size == 1:
             raise
-        mine.error = str(error)
-    findings = _together([mine] if merge is None else merge(mine))
-    return _learnt(findings, columns, target, coordinates)
+        mine.error = str(error)  # the other processes wait for the findings
+    findings = processes.all_gather(mine)
+    if errors := [part.error for part in findings if part.error]:
+        raise TableError(errors[0])
+    total = findings[0]
+    for part in findings[1:]:
+        total.merge(part)
+    return _learnt(total, columns, target, coordinates)
 
 
 @dataclass
@@ -164,16 +169,6 @@ def _moments(rows: TargetedRows, which: Bool[np.ndarray, " n"]) -> Moments:
     """Return the moments of the targets of some rows."""
     weight = None if rows.weight is None else torch.tensor(rows.weight[which])
     return moments(torch.tensor(rows.targets[which]), weight)
-
-
-def _together(findings: list[Findings]) -> Findings:
-    """Return what all processes have found."""
-    if errors := [part.error for part in findings if part.error]:
-        raise TableError(errors[0])
-    total = findings[0]
-    for part in findings[1:]:
-        total.merge(part)
-    return total
 
 
 def _learnt(

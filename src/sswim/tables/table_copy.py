@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float64
 
-from sswim.files.output_files import atomic_write
 from sswim.tables.csv_dialect import (
     BLANKS,
     CsvDialect,
@@ -38,7 +37,7 @@ from sswim.tables.csv_dialect import (
 from sswim.tables.csv_table import CsvFile, CsvTable
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table import ChunkedTable, TableError, reading
-from sswim.tables.table_io import append_columns, table_suffix
+from sswim.tables.table_io import append_columns, table_suffix, writing
 from sswim.tables.table_rows import keep_rows
 from sswim.tables.values import is_text, without_string_view
 
@@ -94,33 +93,6 @@ def plain_table(table: pa.Table) -> pa.Table:
             column = pc.if_else(formula, pc.binary_join_element_wise(mark, texts, end), texts)
         table = table.set_column(number, plain_name(field.name), column)
     return table
-
-
-@contextmanager
-def copy_csv(
-    file: CsvFile, out: str | Path, names: Sequence[str], *, no_formulas: bool = False
-) -> Iterator[CsvCopy]:
-    """Write a copy of a CSV file with new columns; on failure an older file is kept.
-
-    Args:
-        file: The file to copy.
-        out: The file to write. It is compressed if its name ends in ``.gz``.
-        names: Names of the new columns.
-        no_formulas: Whether cells that a spreadsheet would run become plain text; else all that the
-            file has stays byte for byte.
-    """
-    compression = "gzip" if is_gzip(out) else None
-    try:
-        with (
-            open_bytes(file.path) as source,
-            atomic_write(out) as temporary,
-            pa.output_stream(str(temporary), compression=compression) as target,
-        ):
-            copy = CsvCopy(file, _raw_text(source, file.dialect), target, names, no_formulas)
-            yield copy
-            copy.finish()
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"The table cannot be written to {str(out)!r}: {error}") from error
 
 
 class CsvCopy:
@@ -258,8 +230,6 @@ class FileTable:
     path: str
     table: ChunkedTable
     """Rows of the file."""
-    size: int
-    """Number of rows."""
     whole: ChunkedTable
     """The table that the file is a part of."""
 
@@ -286,17 +256,15 @@ def split_by_file(table: ChunkedTable) -> list[FileTable]:
     """Return all files of a table, in order."""
     if isinstance(table, ParquetTable):
         return [
-            FileTable(
-                file.path, replace(table, files=(replace(file, first=0),)), file.n_rows, table
-            )
+            FileTable(file.path, replace(table, files=(replace(file, first=0),)), table)
             for file in table.files
         ]
     if isinstance(table, CsvTable):
         return [
-            FileTable(file.path, replace(table, files=(file,), file_rows=(n_rows,)), n_rows, table)
+            FileTable(file.path, replace(table, files=(file,), file_rows=(n_rows,)), table)
             for file, n_rows in zip(table.files, table.file_rows, strict=True)
         ]
-    return [FileTable(table.name, table, table.n_rows, table)]
+    return [FileTable(table.name, table, table)]
 
 
 def require_copy(source: str | Path, out: str | Path) -> None:
@@ -310,7 +278,7 @@ def require_copy(source: str | Path, out: str | Path) -> None:
 
 @contextmanager
 def copy_file(
-    file: FileTable, out: Path, names: Sequence[str], *, no_formulas: bool = False
+    file: FileTable, out: str | Path, names: Sequence[str], *, no_formulas: bool = False
 ) -> Iterator[CsvCopy | TypedCopy]:
     """Write a copy of a file; an older file is replaced when the copy is complete.
 
@@ -320,26 +288,35 @@ def copy_file(
         names: Names of the new columns.
         no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
     """
-    if isinstance(file.table, CsvTable) and is_csv(out):
-        (source,) = file.table.files
-        with copy_csv(source, out, names, no_formulas=no_formulas) as copy:
+    with writing(out) as temporary, ExitStack() as stack:
+        if isinstance(file.table, CsvTable) and is_csv(out):
+            (source,) = file.table.files
+            text = stack.enter_context(open_bytes(source.path))
+            compression = "gzip" if is_gzip(out) else None
+            target = stack.enter_context(pa.output_stream(temporary, compression=compression))
+            copy = CsvCopy(source, _raw_text(text, source.dialect), target, names, no_formulas)
             yield copy
-    else:
-        with _copy_with_types(file.as_written(), out, names) as typed_copy:
-            yield typed_copy
+            copy.finish()
+            return
+        table = file.as_written()
+        empty = append_columns(table.schema.empty_table(), {name: np.empty(0) for name in names})
+        stream = stack.enter_context(pa.OSFile(temporary, "wb"))
+        open_writer = pq.ParquetWriter if table_suffix(out) == ".parquet" else pa.ipc.new_file
+        yield TypedCopy(table, empty.schema, stack.enter_context(open_writer(stream, empty.schema)))
 
 
 class TypedCopy:
     """A copy in a file whose columns have types.
 
     Args:
-        rows: The rows to copy.
+        table: The table to copy.
         schema: Columns of the copy.
         writer: Writer of a Parquet or Arrow file.
     """
 
-    def __init__(self, rows: RowReader, schema: pa.Schema, writer: Any) -> None:
-        self._rows = rows
+    def __init__(self, table: ChunkedTable, schema: pa.Schema, writer: Any) -> None:
+        self._chunks = (chunk.table for chunk in table.chunks(table.schema.names))
+        self._rest: pa.Table | None = None
         self._schema = schema
         self._writer = writer
 
@@ -347,25 +324,12 @@ class TypedCopy:
         self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
     ) -> None:
         """Copy the next rows."""
-        table = append_columns(keep_rows(self._rows.take(len(kept)), kept), columns)
+        table = append_columns(keep_rows(self._take(len(kept)), kept), columns)
         if table.num_rows:
             self._writer.write_table(table.cast(self._schema))
 
-
-class RowReader:
-    """The rows of a table in order, as many at a time as are wanted.
-
-    Args:
-        table: The table.
-        names: Columns to read.
-    """
-
-    def __init__(self, table: ChunkedTable, names: Sequence[str]) -> None:
-        self._chunks = (chunk.table for chunk in table.chunks(names))
-        self._rest: pa.Table | None = None
-
-    def take(self, n_rows: int) -> pa.Table:
-        """Return the next rows."""
+    def _take(self, n_rows: int) -> pa.Table:
+        """Return the next rows, whose chunks may have other sizes."""
         parts: list[pa.Table] = []
         while n_rows > 0:
             rest = next(self._chunks) if self._rest is None else self._rest
@@ -374,18 +338,3 @@ class RowReader:
             rest = rest.slice(parts[-1].num_rows)
             self._rest = rest if rest.num_rows else None
         return pa.concat_tables(parts)
-
-
-@contextmanager
-def _copy_with_types(table: ChunkedTable, out: Path, names: Sequence[str]) -> Iterator[TypedCopy]:
-    empty = append_columns(table.schema.empty_table(), {name: np.empty(0) for name in names})
-    is_parquet = table_suffix(out) == ".parquet"
-    try:
-        with (
-            atomic_write(out) as temporary,
-            pa.OSFile(str(temporary), "wb") as file,
-            (pq.ParquetWriter if is_parquet else pa.ipc.new_file)(file, empty.schema) as writer,
-        ):
-            yield TypedCopy(RowReader(table, table.schema.names), empty.schema, writer)
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"The table cannot be written to {str(out)!r}: {error}") from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -136,10 +137,16 @@ def _open_chunked(path: str | Path, csv: CsvOptions) -> ChunkedTable:
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format that its suffix names; on failure an older file is kept."""
     require_writable_suffix(path)
-    suffix = table_suffix(path)
+    with writing(path) as temporary:
+        _write(table, temporary, table_suffix(path))
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[str]:
+    """Yield the name of a temporary file that becomes the file; on failure an older one is kept."""
     try:
         with atomic_write(path) as temporary:
-            _write(table, str(temporary), suffix)
+            yield str(temporary)
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,8 +136,9 @@ def select_rows(
 
 def complete_rows(table: pa.Table, names: Collection[str]) -> Bool[np.ndarray, " N"]:
     """Return whether each row has a value in all of the columns."""
+    require_columns(table.schema, names)
     complete = np.ones(table.num_rows, dtype=bool)
-    for name in missing_counts(table, names):
+    for name in names:
         complete &= ~missing_values(table.column(name)).to_numpy()
     return complete
 
@@ -151,13 +152,6 @@ def keep_rows(table: pa.Table, kept: Bool[np.ndarray, " N"]) -> pa.Table:
         raise TableError(f"Rows of this table cannot be left out: {error}") from error
 
 
-def missing_counts(table: pa.Table, names: Collection[str]) -> dict[str, int]:
-    """Count the missing values of columns; columns without any are left out."""
-    require_columns(table.schema, names)
-    counts = {name: pc.sum(missing_values(table.column(name))).as_py() or 0 for name in names}
-    return {name: count for name, count in counts.items() if count}
-
-
 def require_any_complete(n_kept: int, table: pa.Table, names: Collection[str]) -> None:
     """Raise an error if no row is kept.
 
@@ -167,15 +161,12 @@ def require_any_complete(n_kept: int, table: pa.Table, names: Collection[str]) -
         names: Columns that a row must have a value in to be kept.
     """
     if not n_kept:
+        counts = {name: pc.sum(missing_values(table.column(name))).as_py() for name in names}
+        some = ", ".join(f"{name!r} ({count} rows)" for name, count in counts.items() if count)
         raise TableError(
-            "At least one row must be complete. Got missing values in "
-            f"{_describe(missing_counts(table, names))}, in all of the rows together; leave out "
-            "the emptiest of these columns with --drop."
+            f"At least one row must be complete. Got missing values in {some}, in all of the rows "
+            "together; leave out the emptiest of these columns with --drop."
         )
-
-
-def _describe(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name!r} ({count} rows)" for name, count in counts.items())
 
 
 def require_targets(n_missing: int, n_rows: int, target: str) -> None:

@@ -19,7 +19,7 @@ from sswim.rows.source import Chunk, MemorySource, Source, as_chunk
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.schema import Schema, schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, learn_schema
-from sswim.tables.table import CHUNK_ROWS, ChunkedTable, MemoryTable, split_rows
+from sswim.tables.table import CHUNK_ROWS, ChunkedTable, split_rows
 from sswim.tables.table_io import open_table, read_small_table
 from sswim.tables.table_rows import (
     KEEP_ALL,
@@ -184,7 +184,20 @@ def open_source(
         _tell(table.notes, processes)  # they may explain an error that follows
         names = input_names(table.schema, target, drop)
         if small is not None:
-            source = _source_of_small(small, target, drop, text, coordinates, left_out, dtype)
+            kept, rows, targets, n_missing = select_rows(small.table, names, target, left_out)
+            if left_out.needs_targets:
+                require_targets(n_missing, small.n_rows, target)
+            require_any_complete(len(kept), small.table, [*names, target])
+            source = FrameSource(
+                rows,
+                targets[:, None],
+                target=target,
+                text=text,
+                coordinates=coordinates,
+                dtype=dtype,
+                n_left_out=small.n_rows - len(kept),
+                notes=small.notes,
+            )
     if small is None:
 
         def pieces() -> Iterator[TargetedRows]:
@@ -193,9 +206,8 @@ def open_source(
                 yield rows
 
         columns = pa.schema([table.schema.field(name) for name in names])
-        merge = None if processes.size == 1 else processes.all_gather
         learnt = learn_schema(
-            pieces, columns, target, text=text, coordinates=coordinates, merge=merge
+            pieces, columns, target, text=text, coordinates=coordinates, processes=processes
         )
         source = TableSource(table, learnt, left_out)
     _tell([note for note in source.notes if note not in table.notes], processes)
@@ -206,30 +218,3 @@ def _tell(notes: Sequence[str], processes: Processes) -> None:
     """Warn of what the user may want to know, in the first process only."""
     for note in notes if processes.is_first else ():
         warnings.warn(note, TableNote, stacklevel=3)
-
-
-def _source_of_small(
-    table: MemoryTable,
-    target: str,
-    drop: Collection[str],
-    text: Collection[str],
-    coordinates: tuple[str, str] | None,
-    left_out: LeftOut,
-    dtype: torch.dtype,
-) -> FrameSource:
-    """Return a source of a table in memory."""
-    names = input_names(table.schema, target, drop)
-    kept, rows, targets, n_missing = select_rows(table.table, names, target, left_out)
-    if left_out.needs_targets:
-        require_targets(n_missing, table.n_rows, target)
-    require_any_complete(len(kept), table.table, [*names, target])
-    return FrameSource(
-        rows,
-        targets[:, None],
-        target=target,
-        text=text,
-        coordinates=coordinates,
-        dtype=dtype,
-        n_left_out=table.n_rows - rows.num_rows,
-        notes=table.notes,
-    )
