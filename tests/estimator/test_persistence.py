@@ -29,7 +29,7 @@ from sswim.base.validation import UserError
 from sswim.ensemble.plan import Recipe
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
-from sswim.estimator.persistence import MODEL_BYTES
+from sswim.estimator.model_file import MODEL_BYTES
 from sswim.members.checkpoints import Step
 
 X, Y = skewed_rows(60)

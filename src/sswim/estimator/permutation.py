@@ -198,8 +198,7 @@ def _shuffle_columns(
     scores = _score(regressor, inputs, targets)
     tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(names))]
     mine = tasks[processes.rank :: processes.size]
-    speak = say if say is not None and processes.is_first else _ignore
-    advance = prediction_progress(speak, len(mine))
+    advance = prediction_progress(say if processes.is_first else None, len(mine))
     rises: dict[tuple[int, int], tuple[float, float]] = {}
 
     def shuffle() -> Generator[None, None, None]:
@@ -217,8 +216,9 @@ def _shuffle_columns(
         rises |= others
     columns = []
     for place, name in enumerate(names):
-        rmse, mnlp = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
-        columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
+        scored = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
+        rmse, mnlp = (Rise(float(np.mean(v)), float(np.std(v, ddof=1))) for v in scored)
+        columns.append(ColumnImportance(name, rmse, mnlp))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
     return Importance(tuple(columns), scores, n_rows)
 
@@ -236,11 +236,3 @@ def _score(
         measure = regressor._reader.impute(inputs[rows])
         parts.append(sum_scores(regressor, measure, targets[rows], level=0.9))
     return reduce(add, parts).scores()
-
-
-def _rise(values: Sequence[float]) -> Rise:
-    return Rise(float(np.mean(values)), float(np.std(values, ddof=1)))
-
-
-def _ignore(text: str) -> None:
-    """Print nothing."""
