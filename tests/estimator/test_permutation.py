@@ -13,7 +13,6 @@ from builders.processes import run_processes
 from builders.tables import small_chunks
 
 from sswim import load
-from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator import BaseRegressor, permutation
 from sswim.estimator.evaluation import evaluate
@@ -154,8 +153,3 @@ def test_a_table_without_a_usable_row_is_refused(
     pq.write_table(rows(5).set_column(2, "y", pa.nulls(5, pa.float64())), path)
     with pytest.raises(TableError, match=r"At least one row must have a value.*unknown.parquet"):
         permutation_importance(*fitted, path, left_out=left_out)
-
-
-def test_a_deviation_needs_two_repeats(folder: Path, fitted: tuple[BaseRegressor, Schema]) -> None:
-    with pytest.raises(UserError, match="n_repeats"):
-        permutation_importance(*fitted, folder / "test.parquet", n_repeats=1)
