@@ -612,7 +612,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def log_marginal_likelihood_(self) -> float:
         """The log evidence of all rows seen, in the units of the targets."""
         fitted = self._fitted
-        if fitted.predicts_by_neighbours:
+        if any(member.needs_rows for member in fitted.ensemble.members):
             raise AttributeError(
                 "A model that predicts by neighbours is trained on the density of each row given "
                 "its neighbours, and has no evidence of all rows. Compare models by log_density of "
@@ -633,8 +633,12 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     @property
     def keeps_rows_(self) -> bool:
-        """Whether the model and its file hold the rows it was trained on."""
-        return self._fitted.keeps_rows
+        """Whether the model and its file hold the rows it was trained on.
+
+        They do if a member predicts by neighbours, or if there are so few rows that a file with
+        them is smaller than one with sums over them.
+        """
+        return self._fitted.ensemble.rows is not None
 
     @property
     def n_held_out_(self) -> float:
@@ -750,8 +754,9 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _check_points(self, X: Any) -> Float[Tensor, "*batch q D"]:
         """Check a tensor of inputs; return it in the model's precision and on its device."""
+        device = self._fitted.device
         check_points(self, X)
-        return X.to(device=self._fitted.device, dtype=self._precision)
+        return X.to(device=device, dtype=self._precision)
 
     def _given(self, X: Any) -> Float[Tensor, "n D"] | None:
         """Return checked inputs, if any are given."""

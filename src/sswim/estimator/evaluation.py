@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sswim.base.record import Record, chunks
@@ -109,7 +108,6 @@ class ScoreSums(Record):
 def sum_scores(regressor: BaseRegressor, X: Any, y: Any, level: float) -> ScoreSums:
     """Predict rows with known targets, and sum what their scores need."""
     require_level(level)
-    check_is_fitted(regressor)
     rows = check_rows(regressor, X, y)
     mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)

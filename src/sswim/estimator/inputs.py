@@ -287,8 +287,8 @@ class InputReader:
         inputs = self.encode(estimator, X)
         variance = deviation_of(X_std, (len(inputs), self.n_columns))
         if variance is not None:  # of columns, and then of inputs
-            square = np.square if self.schema is None else self.schema.input_variance
-            variance = square(variance)
+            schema = self.schema
+            variance = np.square(variance) if schema is None else schema.input_variance(variance)
         return self.impute(inputs, variance, dtype)
 
     def encode(self, estimator: BaseRegressor, X: Any) -> Float64[np.ndarray, "N D"]:

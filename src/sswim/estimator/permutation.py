@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
@@ -133,7 +132,6 @@ def importance_of_rows(
         n_repeats: Number of times that each column is shuffled.
         random_state: Seed of the shuffles.
     """
-    check_is_fitted(regressor)
     reader = regressor._reader
     if isinstance(y, str):
         X, y = reader.split_target(X, y)
@@ -142,30 +140,21 @@ def importance_of_rows(
     rows = check_rows(regressor, reader.impute(inputs), y)
     chosen = smallest_keys(np.arange(len(rows)), MAX_ROWS)
     inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
-    names: Sequence[str]
-    if reader.schema is None or table is None:
-        names = input_names(reader)
-        reorder = partial(_with_input_in_order, inputs, names)
-    else:
+    names: Sequence[str] = input_names(reader)
+
+    def reorder_input(name: str, order: Int64[np.ndarray, " N"]) -> Float64[np.ndarray, "N D"]:
+        changed, place = inputs.copy(), names.index(name)
+        changed[:, place] = inputs[order, place]
+        return changed
+
+    reorder: Callable[[str, Int64[np.ndarray, " N"]], Float64[np.ndarray, "N D"]] = reorder_input
+    if reader.schema is not None and table is not None:
         names = reader.schema.used
         reorder = partial(reader.schema.with_column_in_order, inputs, table.take(chosen))
     importance = _shuffle_columns(
         regressor, inputs, targets, names, reorder, n_repeats, random_state
     )
     return replace(importance, n_rows=len(rows))
-
-
-def _with_input_in_order(
-    inputs: Float64[np.ndarray, "N D"],
-    names: Sequence[str],
-    name: str,
-    order: Int64[np.ndarray, " N"],
-) -> Float64[np.ndarray, "N D"]:
-    """Return the inputs of an array with the values of one of them in another order."""
-    changed = inputs.copy()
-    place = names.index(name)
-    changed[:, place] = inputs[order, place]
-    return changed
 
 
 def _shuffle_columns(
