@@ -104,8 +104,8 @@ def test_crps_is_the_integral_of_the_squared_error_of_the_distribution() -> None
         def squared(t: float, x: np.ndarray = X[place : place + 1], at: float = y[place]) -> float:
             return float((model().cdf(x, np.array([t]))[0] - (t >= at)) ** 2)
 
-        ends = rows.mean[place] + 12 * rows.deviation[place] * np.array([-1, 1])
-        expected, _ = integrate.quad(squared, *ends, points=[y[place]], limit=200, epsabs=1e-3)
+        low, high = (rows.mean[place] + sign * 12 * rows.deviation[place] for sign in (-1, 1))
+        expected, _ = integrate.quad(squared, low, high, points=[y[place]], limit=200, epsabs=1e-3)
         assert rows.crps[place] == pytest.approx(expected, rel=0.02)
 
 

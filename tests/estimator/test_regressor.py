@@ -180,6 +180,9 @@ def test_it_is_a_good_citizen_of_scikit_learn(rows: tuple[Array, Array]) -> None
     assert search.fit(x, y).best_params_.keys() == {"depth", "n_components"}
     settings = {"n_members": 4, "output_warp": "tanh", "n_output_terms": 5}
     settings |= {"noise": "input-dependent"}
+    tags = small().__sklearn_tags__().input_tags
+    assert all((tags.categorical, tags.string, tags.allow_nan, tags.two_d_array))
+    assert not tags.sparse
     cloned = clone(small(**settings))
     assert cloned.get_params() == small(**settings).get_params()
     assert cloned.get_params().items() >= settings.items()

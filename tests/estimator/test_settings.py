@@ -165,6 +165,12 @@ BAD: dict[Any, list[tuple[dict[str, Any], str]]] = {
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
         ({"growing": "no"}, "growing must be True or False. Got 'no'"),
+        ({"warp_dim": 0}, "warp_dim must be an integer of at least 1"),
+        ({"warp_dim": 1.5}, "warp_dim must be an integer"),
+        ({"warp_matrix": "dense"}, "warp_matrix must be one of"),
+        ({"warp_dim": 2, "warp_matrix": "diagonal"}, "A diagonal matrix keeps the dimension"),
+        ({"warp_dim": 2}, "A diagonal matrix keeps the dimension"),
+        ({"warp_matrix": "full", "depth": 0}, "A matrix belongs to a warp.*depth=0"),
     ],
     NeighbourGPRegressor: [
         ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),
