@@ -276,10 +276,8 @@ def test_statistics_are_stored_only_where_rows_are_larger(
 def test_rows_are_stored_once(generator: torch.Generator, store: Callable[..., Stored]) -> None:
     rows = small_rows(generator, n_targets=2)
     tensors, loaded = store(fitted(rows, generator, "many features", "neighbours", "neighbours"))
-    assert [name for name, tensor in tensors.items() if len(rows) in tensor.shape] == [
-        "rows.inputs",
-        "rows.targets",
-    ]
+    of_rows = {name for name, tensor in tensors.items() if len(rows) in tensor.shape}
+    assert of_rows == {"rows.inputs", "rows.targets"}
     first, second = (one for one in loaded.members if isinstance(one, NeighbourMember))
     assert first.rows is second.rows
 
