@@ -20,7 +20,7 @@ from scipy import integrate, stats
 from sklearn.metrics import r2_score
 
 from sswim.base.validation import UserError
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import Processes
 from sswim.estimator import BaseRegressor, evaluation
 from sswim.estimator.evaluation import (
     RowScores,
@@ -61,20 +61,18 @@ def test_scores_of_several_targets_and_members() -> None:
     assert scores.coverage == pytest.approx(np.mean((lower <= y) & (y <= upper)))
 
 
-def test_targets_without_spread() -> None:
+def test_targets_without_spread_and_what_cannot_be_evaluated() -> None:
     x = np.arange(8.0)[:, None]
     regressor = small().fit(x, np.sin(x[:, 0]))
     assert evaluate(regressor, x, np.full(8, 7.0)).r2 == regressor.score(x, np.full(8, 7.0)) == 0
     assert np.isnan(evaluate(regressor, x[:1], [1.0]).r2)
-
-
-def test_what_cannot_be_evaluated() -> None:
-    x = np.arange(8.0)[:, None]
-    regressor = small().fit(x, np.sin(x[:, 0]))
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         evaluate(regressor, x, x[:, 0], level=1.0)
     with pytest.raises(ValueError, match="must have the 1 targets of fit"):
         evaluate(regressor, x, np.ones((8, 2)))
+    several = small(max_iter=1).fit(x, np.ones((8, 2)) * x)
+    with pytest.raises(UserError, match="one target"):
+        score_rows(several, x, np.ones((8, 2)))
 
 
 @functools.cache
@@ -106,11 +104,8 @@ def test_crps_is_the_integral_of_the_squared_error_of_the_distribution() -> None
         def squared(t: float, x: np.ndarray = X[place : place + 1], at: float = y[place]) -> float:
             return float((model().cdf(x, np.array([t]))[0] - (t >= at)) ** 2)
 
-        ends = (
-            rows.mean[place] - 12 * rows.deviation[place],
-            rows.mean[place] + 12 * rows.deviation[place],
-        )
-        expected, _ = integrate.quad(squared, *ends, points=[y[place]], limit=200, epsabs=1e-3)
+        low, high = (rows.mean[place] + sign * 12 * rows.deviation[place] for sign in (-1, 1))
+        expected, _ = integrate.quad(squared, low, high, points=[y[place]], limit=200, epsabs=1e-3)
         assert rows.crps[place] == pytest.approx(expected, rel=0.02)
 
 
@@ -125,28 +120,13 @@ def test_rows_are_predicted_in_chunks_alike(monkeypatch: pytest.MonkeyPatch) -> 
     assert parts.crps == pytest.approx(whole.crps)
 
 
-def test_several_targets_are_refused() -> None:
-    X, y = skewed_rows(n_targets=2)
-    with pytest.raises(UserError, match="one target"):
-        score_rows(small().fit(X, y), X, y)
-
-
 def gaussian_scores(n: int, seed: int) -> RowScores:
     """Return the scores of a correct standard normal model."""
     y = np.random.default_rng(seed).normal(size=n)
     ones, zeros = np.ones(n), np.zeros(n)
     crps = y * (2 * stats.norm.cdf(y) - 1) + 2 * stats.norm.pdf(y) - 1 / np.sqrt(np.pi)
-    return RowScores(
-        y,
-        zeros,
-        ones,
-        ones,
-        -1.645 * ones,
-        1.645 * ones,
-        stats.norm.cdf(y),
-        stats.norm.logpdf(y),
-        crps,
-    )
+    ends = -1.645 * ones, 1.645 * ones
+    return RowScores(y, zeros, ones, ones, *ends, stats.norm.cdf(y), stats.norm.logpdf(y), crps)
 
 
 def test_intervals_hold_the_true_scores_as_often_as_they_say() -> None:
@@ -175,6 +155,7 @@ def test_a_single_row_and_a_constant_target_have_scores() -> None:
     assert np.isnan(found.r2.lower)
 
 
+@functools.cache
 def fitted() -> tuple[BaseRegressor, Schema]:
     """Fit an estimator to targets far from zero, where sums of squares would cancel."""
     regressor = small(n_members=2).fit(shifted(mixed(97)), "y")
@@ -256,12 +237,7 @@ def test_a_table_without_a_usable_row_is_refused(tmp_path: Path) -> None:
     table = mixed(5)
     pq.write_table(table.set_column(0, "y", pa.nulls(5, pa.float64())), tmp_path / "t.parquet")
     with pytest.raises(TableError, match=r"At least one row must have a value.*t.parquet"):
-        evaluate_table(
-            *fitted(),
-            tmp_path / "t.parquet",
-            left_out=LeftOut(target_missing=True),
-            processes=ALONE,
-        )
+        evaluate_table(*fitted(), tmp_path / "t.parquet", left_out=LeftOut(target_missing=True))
 
 
 def test_an_infinite_number_is_named(tmp_path: Path) -> None:

@@ -31,13 +31,6 @@ STAGES = (
 """What ``fit`` calls, in order: modules, and names in them."""
 
 
-def fail(error: BaseException) -> Callable[..., Any]:
-    def failing(*arguments: Any, **options: Any) -> Any:
-        raise error
-
-    return failing
-
-
 def fail_after(function: Callable[..., Any], error: BaseException) -> Callable[..., Any]:
     def failing(*arguments: Any, **options: Any) -> Any:
         function(*arguments, **options)
@@ -54,37 +47,31 @@ def require_same(regressor: BaseRegressor, before: dict[str, Any], predicted: An
     assert np.array_equal(regressor.predict(X), predicted)
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+ERRORS = pytest.mark.parametrize(
+    "error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"]
+)
+
+
+@ERRORS
 @pytest.mark.parametrize(("module", "stage"), STAGES)
-def test_a_refit_that_fails_at_any_stage_changes_nothing(
+def test_a_fit_that_fails_after_any_stage_changes_nothing(
     module: ModuleType, stage: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    regressor = small(max_iter=2).fit(X, Y)
-    before, predicted = dict(vars(regressor)), regressor.predict(X)
-    # Both before and after the stage, and with other columns, names and numbers of targets.
-    for failing in (fail(error), fail_after(getattr(module, stage), error)):
-        for inputs, targets in ((X[:, :1], Y), (FRAME, Y), (X, np.stack((Y, Y), axis=1))):
-            with monkeypatch.context() as patch:
-                patch.setattr(module, stage, failing)
-                with pytest.raises(type(error)):
-                    regressor.fit(inputs, targets)
-            require_same(regressor, before, predicted)
+    regressor, unfitted = small(max_iter=2).fit(X, Y), small(max_iter=2)
+    before, predicted, settings = dict(vars(regressor)), regressor.predict(X), vars(unfitted).copy()
+    monkeypatch.setattr(module, stage, fail_after(getattr(module, stage), error))
+    # With other columns, names and numbers of targets.
+    for inputs, targets in ((X[:, :1], Y), (FRAME, Y), (X, np.stack((Y, Y), axis=1))):
+        with pytest.raises(type(error)):
+            regressor.fit(inputs, targets)
+        require_same(regressor, before, predicted)
+    with pytest.raises(type(error)):
+        unfitted.fit(X, Y)
+    assert vars(unfitted) == settings
+    assert not unfitted.__sklearn_is_fitted__()
 
 
-@pytest.mark.parametrize(("module", "stage"), STAGES)
-def test_a_first_fit_that_fails_leaves_nothing(
-    module: ModuleType, stage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    regressor = small(max_iter=2)
-    before = dict(vars(regressor))
-    monkeypatch.setattr(module, stage, fail_after(getattr(module, stage), ValueError("bad")))
-    with pytest.raises(ValueError, match="bad"):
-        regressor.fit(X, Y)
-    assert vars(regressor) == before
-    assert not regressor.__sklearn_is_fitted__()
-
-
-@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()], ids=["error", "Ctrl-C"])
+@ERRORS
 @pytest.mark.parametrize(
     "settings",
     [{}, {"n_neighbors": 4}, {"depth": None, "n_components": 8, "n_pseudo": 3, "n_members": 1}],
@@ -94,7 +81,7 @@ def test_a_callback_that_fails_changes_nothing(
     settings: dict[str, Any], error: BaseException
 ) -> None:
     regressor = small(**({"max_iter": 2} | settings)).fit(X, Y)
-    regressor.callback = fail(error)
+    regressor.callback = fail_after(lambda *step: None, error)
     before, predicted = dict(vars(regressor)), regressor.predict(X)
     with pytest.raises(type(error)):
         regressor.fit(X[:, :1], Y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,15 @@ from builders.estimators import (
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors, leaves
 from safetensors.torch import save
 
-from sswim import load
+from sswim import Recipe, load
+from sswim.conformal import ConformityScores
+from sswim.ensemble.ensemble import HeldOutFolds
 from sswim.estimator.model_file import MODEL, ModelFileError
 
 SECONDS = 1.0
 """Time in which a forged file is refused; more on a busy machine."""
+
+Content = tuple[dict[str, torch.Tensor], dict[str, Any]]
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {"output_warp": "sinh-arcsinh", "noise": "input-dependent"},
@@ -35,17 +40,23 @@ SIZE: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 1}
 
 
 @pytest.fixture(scope="module", params=[*KINDS.values()], ids=[*KINDS])
-def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return the bytes of a valid model."""
+def content(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """Return the content of a valid model."""
     path = tmp_path_factory.mktemp("models") / "model"
     x, y = make_rows(50)
     frame = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 0, "yes", "no")})
     small(**(SIZE | request.param)).fit(frame, y).save(path)
-    return path.read_bytes()
+    return MODEL.read(path)
 
 
-def read(data: bytes) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    return MODEL.from_bytes(data, "it")
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """Return the content of a model with held-out folds and a calibration by groups."""
+    path = tmp_path_factory.mktemp("models") / "model"
+    x, y = make_rows(60)
+    model = small(depth=None, recipe=Recipe(kinds=("neighbours-0-rough",)), max_iter=1).fit(x, y)
+    model.calibrate(x, y, groups=x[:, 0] > 0, out_of_fold=True).save(path)
+    return MODEL.read(path)
 
 
 def refused(path: Path) -> bool:
@@ -59,52 +70,45 @@ def refused(path: Path) -> bool:
     return False
 
 
-def test_no_value_of_the_content_ends_in_another_error(data: bytes, tmp_path: Path) -> None:
-    tensors, content = read(data)
-    paths = [*leaves(content)][1:]
+def test_no_value_of_the_content_ends_in_another_error(content: Content, tmp_path: Path) -> None:
+    tensors, values = content
+    paths = [*leaves(values)][1:]
     assert len(paths) > 60
     random = np.random.default_rng(0)
     for path in paths:
         value = NONSENSE[int(random.integers(len(NONSENSE)))]
-        forge(MODEL, tmp_path / "model", tensors, changed(content, path, value))
+        forge(MODEL, tmp_path / "model", tensors, changed(values, path, value))
         refused(tmp_path / "model")
 
 
 @pytest.mark.parametrize("value", [10**9, 10**30, -1, 0.5, "1", None, [1]])
-def test_absurd_sizes_are_refused(data: bytes, value: Any, tmp_path: Path) -> None:
-    tensors, content = read(data)
+def test_absurd_sizes_are_refused(content: Content, value: Any, tmp_path: Path) -> None:
+    tensors, values = content
     for name in ("depth", "n_frequencies", "n_pseudo"):
-        if name == "n_frequencies" and content["architectures"][0]["n_neighbors"]:
+        if name == "n_frequencies" and values["architectures"][0]["n_neighbors"]:
             continue  # the exact kernel has none
-        forge(
-            MODEL,
-            tmp_path / "model",
-            tensors,
-            changed(content, ("architectures", 0, name), value),
-        )
+        forged = changed(values, ("architectures", 0, name), value)
+        forge(MODEL, tmp_path / "model", tensors, forged)
         assert refused(tmp_path / "model"), name
 
 
-def test_no_tensor_of_another_form_is_taken(data: bytes, tmp_path: Path) -> None:
-    tensors, content = read(data)
+def test_tensors_of_another_form_and_missing_and_additional_ones_are_refused(
+    content: Content, tmp_path: Path
+) -> None:
+    tensors, values = content
+    path = tmp_path / "model"
     for name in [*tensors][::6]:
         tensor = tensors[name]
         for forged in forged_tensors(tensor):
             is_wrong = forged.shape != tensor.shape or forged.dtype != tensor.dtype
-            forge(MODEL, tmp_path / "model", {**tensors, name: forged}, content)
-            was_refused = refused(tmp_path / "model")
-            assert was_refused or not (is_wrong or forged.isnan().any()), name
-
-
-def test_missing_and_additional_tensors_are_refused(data: bytes, tmp_path: Path) -> None:
-    tensors, content = read(data)
+            forge(MODEL, path, {**tensors, name: forged}, values)
+            assert refused(path) or not (is_wrong or forged.isnan().any()), name
     for name in [*tensors][::4]:
-        others = {each: tensors[each] for each in tensors if each != name}
-        forge(MODEL, tmp_path / "model", others, content)
-        assert refused(tmp_path / "model"), name
+        forge(MODEL, path, {other: tensors[other] for other in tensors if other != name}, values)
+        assert refused(path), name
         for more in (f"{name}.more", f"{name}1", f"members.7.{name}", f"more.{name}", ""):
-            forge(MODEL, tmp_path / "model", {**tensors, more: torch.zeros(2)}, content)
-            assert refused(tmp_path / "model"), more
+            forge(MODEL, path, {**tensors, more: torch.zeros(2)}, values)
+            assert refused(path), more
 
 
 @pytest.mark.parametrize(
@@ -124,12 +128,38 @@ def test_missing_and_additional_tensors_are_refused(data: bytes, tmp_path: Path)
     ],
 )
 def test_values_outside_their_range_are_refused(
-    data: bytes, name: str, value: float, tmp_path: Path
+    content: Content, name: str, value: float, tmp_path: Path
 ) -> None:
-    tensors, content = read(data)
+    tensors, values = content
     forged = {**tensors, name: torch.full_like(tensors[name], value)}
-    forge(MODEL, tmp_path / "model", forged, content)
+    forge(MODEL, tmp_path / "model", forged, values)
     assert refused(tmp_path / "model")
+
+
+def test_a_calibration_of_another_form_is_refused(calibrated: Content, tmp_path: Path) -> None:
+    tensors, values = calibrated
+    path = tmp_path / "model"
+    records = {"folds": HeldOutFolds, "held_out": ConformityScores}
+    names = {f"{prefix}.{field.name}" for prefix in records for field in fields(records[prefix])}
+    assert names == {name for name in tensors if name.startswith(("folds.", "held_out."))}
+    for name in names:
+        for forged in forged_tensors(tensors[name]):
+            forge(MODEL, path, {**tensors, name: forged}, values)
+            is_key = name == "folds.keys" and forged.shape == tensors[name].shape
+            assert refused(path) or (is_key and forged.dtype == torch.int64), forged
+        forge(MODEL, path, {other: tensors[other] for other in tensors if other != name}, values)
+        assert refused(path)
+    for place in ((), ("labels",), ("out_of_fold",), ("labels", 0)):
+        for value in NONSENSE:
+            forge(MODEL, path, tensors, changed(values, ("calibration", *place), value))
+            is_label = place == ("labels", 0) and isinstance(value, str)
+            assert refused(path) or is_label or (place, value) == (("out_of_fold",), True)
+    empty = {
+        name: tensor[: 0 if name.startswith("rows.") else None] if tensor.ndim else tensor
+        for name, tensor in tensors.items()
+    }
+    forge(MODEL, path, empty, values)  # folds without rows
+    assert refused(path)
 
 
 def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:

@@ -210,12 +210,3 @@ def test_targets_are_matched_by_place_and_may_be_a_column() -> None:
     regressor = small(**settings).fit(frame.assign(y=Y), "y")
     assert np.array_equal(predict(regressor, frame), found)
     assert np.array_equal(predict(regressor, frame.assign(y=None)), found)
-
-
-def test_scikit_learn_knows_what_inputs_may_be() -> None:
-    tags = small().__sklearn_tags__().input_tags
-    assert tags.categorical
-    assert tags.string
-    assert tags.allow_nan
-    assert tags.two_d_array
-    assert not tags.sparse

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 from builders.estimators import make_rows, small
-from builders.models import unchecked
 
-from sswim import WarpedGPRegressor, load
+from sswim import load
 from sswim.ensemble.plan import Recipe
 from sswim.estimator import BaseRegressor, make_estimator
 from sswim.plotting import plot_warps
@@ -58,7 +57,7 @@ def test_warps_have_the_dimension_of_the_warped_space(fitted: BaseRegressor) -> 
         plot_warps(fitted, x)
 
 
-def test_a_file_and_more_rows_give_the_same_model(fitted: BaseRegressor, tmp_path: Path) -> None:
+def test_files_more_rows_and_uncertain_inputs(fitted: BaseRegressor, tmp_path: Path) -> None:
     x, y = make_rows(60, N_INPUTS)
     fitted.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -66,12 +65,7 @@ def test_a_file_and_more_rows_give_the_same_model(fitted: BaseRegressor, tmp_pat
     assert loaded.warp_dim == fitted.warp_dim
     loaded.partial_fit(x[:7] + 0.1, y[:7])
     assert np.isfinite(loaded.predict(x)).all()
-
-
-def test_a_fit_with_uncertain_inputs(fitted: BaseRegressor) -> None:
-    x, y = make_rows(40, N_INPUTS)
-    settings = {**fitted.get_params(), "max_iter": 1}
-    again = make_estimator(**settings).fit(x, y, X_std=0.1)
+    again = make_estimator(**{**fitted.get_params(), "max_iter": 1}).fit(x, y, X_std=0.1)
     assert np.isfinite(again.predict(x, X_std=0.1)).all()
 
 
@@ -95,21 +89,3 @@ def test_results_repeat_and_do_not_depend_on_the_order_of_rows() -> None:
     assert np.array_equal(mean, model.fit(x, y).predict(x))
     order = np.random.default_rng(0).permutation(60)
     np.testing.assert_allclose(model.fit(x[order], y[order]).predict(x), mean, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"warp_dim": 0}, "warp_dim must be an integer of at least 1"),
-        ({"warp_dim": 1.5}, "warp_dim must be an integer"),
-        ({"warp_matrix": "dense"}, "warp_matrix must be one of"),
-        ({"warp_dim": 2, "warp_matrix": "diagonal"}, "A diagonal matrix keeps the dimension"),
-        ({"warp_dim": 2}, "A diagonal matrix keeps the dimension"),
-        ({"warp_matrix": "full", "depth": 0}, "A matrix belongs to a warp.*depth=0"),
-    ],
-)
-def test_settings_that_do_not_fit_together_are_refused(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        unchecked(WarpedGPRegressor, **settings)._check_settings()

@@ -60,12 +60,28 @@ def test_relevance_of_tables_is_that_of_columns(table_model: BaseRegressor) -> N
     assert set(again.order[:2]) == {0, 1}
 
 
-def test_rows_that_a_model_holds_are_those_of_fit() -> None:
+def test_rows_that_a_model_and_its_file_hold_are_those_of_fit(tmp_path: Path) -> None:
     x, y = make_rows(60, 2)
     held = small(n_neighbors=16).fit(x, y)
     assert held.keeps_rows_
     np.testing.assert_allclose(held.relevance().relevance, held.relevance(x).relevance, rtol=1e-6)
     np.testing.assert_allclose(held.effect(1).mean, held.effect(1, x).mean, rtol=1e-6)
+    np.testing.assert_array_equal(held.effect(1).mean, held.effect("x1").mean)
+    held.save(tmp_path / "model.sswim")
+    loaded = load(tmp_path / "model.sswim")
+    np.testing.assert_allclose(loaded.relevance().relevance, held.relevance().relevance)
+    np.testing.assert_allclose(loaded.effect(0).upper, held.effect(0).upper)
+    np.testing.assert_allclose(loaded.local_metric(x).metric, held.local_metric(x).metric)
+
+
+def test_several_targets_and_single_precision() -> None:
+    x, y = skewed_rows(60, n_targets=2)
+    assert small(depth=0).fit(x, y).effect(0, grid=4).mean.shape == (4, 2)
+    x, y = make_rows(60, 2)
+    model = small(dtype="float32", max_iter=30).fit(x, y)
+    assert model.relevance(x).relevance[0] > 0.5
+    assert np.isfinite(model.effect(0, x, grid=3).upper).all()
+    assert np.isfinite(model.local_metric(x[:3]).metric).all()
 
 
 def test_a_model_without_rows_needs_some() -> None:
@@ -98,10 +114,6 @@ def test_effect_is_the_mean_over_rows(array_model: BaseRegressor) -> None:
     np.testing.assert_array_equal(found.rows[0], x[:, 0])
 
 
-def test_columns_by_number_and_name_are_the_same(array_model: BaseRegressor) -> None:
-    np.testing.assert_array_equal(array_model.effect(2).mean, array_model.effect("x2").mean)
-
-
 def test_effect_of_a_pair(array_model: BaseRegressor) -> None:
     x, _ = make_rows(20, 3, seed=1)
     found = array_model.effect((0, 2), x, grid=([-1.0, 1.0], [0.0, 0.5, 1.0]))
@@ -110,6 +122,9 @@ def test_effect_of_a_pair(array_model: BaseRegressor) -> None:
     changed[:, 0], changed[:, 2] = 1.0, 0.5
     expected = array_model.posterior(torch.from_numpy(changed)).mean.mean()
     np.testing.assert_allclose(found.mean[1, 1], expected)
+    x, _ = make_rows(300, 3)
+    assert array_model.effect(0, x, grid=2, max_rows=10).n_rows == 10
+    assert array_model.effect(0, x, grid=2).n_rows == 100
 
 
 def test_effects_of_tables(table_model: BaseRegressor) -> None:
@@ -160,36 +175,6 @@ def test_effects_of_coordinates() -> None:
     np.testing.assert_allclose(pair.mean[:, 0], expected)
 
 
-def test_several_targets_have_an_axis() -> None:
-    x, y = skewed_rows(60, n_targets=2)
-    found = small(depth=0).fit(x, y).effect(0, grid=4)
-    assert found.mean.shape == (4, 2)
-
-
-def test_samples_are_limited(array_model: BaseRegressor) -> None:
-    x, _ = make_rows(300, 3)
-    assert array_model.effect(0, x, grid=2, max_rows=10).n_rows == 10
-    assert array_model.effect(0, x, grid=2).n_rows == 100
-
-
-def test_single_precision() -> None:
-    x, y = make_rows(60, 2)
-    model = small(dtype="float32", max_iter=30).fit(x, y)
-    assert model.relevance(x).relevance[0] > 0.5
-    assert np.isfinite(model.effect(0, x, grid=3).upper).all()
-    assert np.isfinite(model.local_metric(x[:3]).metric).all()
-
-
-def test_what_was_learnt_is_kept_in_a_file(tmp_path: Path) -> None:
-    x, y = make_rows(60, 2)
-    model = small(n_neighbors=16).fit(x, y)
-    model.save(tmp_path / "model.sswim")
-    loaded = load(tmp_path / "model.sswim")
-    np.testing.assert_allclose(loaded.relevance().relevance, model.relevance().relevance)
-    np.testing.assert_allclose(loaded.effect(0).upper, model.effect(0).upper)
-    np.testing.assert_allclose(loaded.local_metric(x).metric, model.local_metric(x).metric)
-
-
 def test_weights_count() -> None:
     x, y = make_rows(60, 2)
     weight = np.where(x[:, 1] > 0, 1.0, 0.0)
@@ -226,6 +211,18 @@ def test_bad_effects(array_model: BaseRegressor, arguments: dict[str, Any], mess
         array_model.effect(**arguments)
 
 
+def test_bad_rows(array_model: BaseRegressor) -> None:
+    with pytest.raises(UserError, match=r"two or more rows. Got 1"):
+        array_model.relevance(np.zeros((1, 3)))
+    with pytest.raises(ValueError, match="2 features"):
+        array_model.local_metric(np.zeros((3, 2)))
+    x, y = make_rows(20, 3)
+    with pytest.raises(UserError, match="n_repeats must be an integer of at least 2"):
+        array_model.permutation_importance(x, y, n_repeats=1)
+    with pytest.raises(ValueError, match=r"inconsistent|same number"):
+        array_model.permutation_importance(x, y[:5])
+
+
 @pytest.mark.parametrize(
     ("column", "grid", "message"),
     [
@@ -241,13 +238,6 @@ def test_bad_effects_of_tables(
 ) -> None:
     with pytest.raises(UserError, match=message):
         table_model.effect(column, grid=grid)
-
-
-def test_bad_rows(array_model: BaseRegressor) -> None:
-    with pytest.raises(UserError, match=r"two or more rows. Got 1"):
-        array_model.relevance(np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="2 features"):
-        array_model.local_metric(np.zeros((3, 2)))
 
 
 def test_permutation_importance_of_arrays(array_model: BaseRegressor) -> None:
@@ -267,11 +257,3 @@ def test_permutation_importance_of_tables(table_model: BaseRegressor) -> None:
     assert {column.name for column in found.columns[:2]} == {"size", "colour"}
     apart = table_model.permutation_importance(rows.drop(columns="y"), rows["y"], n_repeats=3)
     assert apart == found
-
-
-def test_bad_permutations(array_model: BaseRegressor) -> None:
-    x, y = make_rows(20, 3)
-    with pytest.raises(UserError, match="n_repeats must be an integer of at least 2"):
-        array_model.permutation_importance(x, y, n_repeats=1)
-    with pytest.raises(ValueError, match=r"inconsistent|same number"):
-        array_model.permutation_importance(x, y[:5])

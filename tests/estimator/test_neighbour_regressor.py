@@ -84,15 +84,6 @@ def test_what_it_is(regressor: BaseRegressor, rows: tuple[Array, Array]) -> None
     assert len(regressor.warp(rows[0])) == 1
 
 
-def test_members_share_the_rows_of_a_file(rows: tuple[Array, Array], tmp_path: Path) -> None:
-    near(n_members=3).fit(*rows).save(tmp_path / "model")
-    tensors, _ = MODEL.read(tmp_path / "model")
-    names = {name for name in tensors if tensors[name].shape[:1] == (60,)}
-    assert names == {"rows.inputs", "rows.targets"}
-    members = load(tmp_path / "model")._ensemble.members
-    assert len(members) == 3
-
-
 def test_a_file_without_rows_asks_for_them(
     regressor: BaseRegressor, rows: tuple[Array, Array], tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +12,10 @@ from builders.processes import run_processes
 from builders.tables import small_chunks
 
 from sswim import load
-from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator import BaseRegressor, permutation
 from sswim.estimator.evaluation import evaluate
 from sswim.estimator.permutation import Importance, permutation_importance
-from sswim.estimator.progress import prediction_progress
 from sswim.tables import LeftOut, Schema, TableError
 
 
@@ -132,19 +129,11 @@ def test_two_processes_find_what_one_finds(
 def test_progress_is_said(
     folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    totals: list[int] = []
-
-    def note(say: Any, total: int) -> Any:
-        totals.append(total)
-        say("begun")
-        return prediction_progress(say, total)
-
-    monkeypatch.setattr(permutation, "prediction_progress", note)
+    monkeypatch.setattr("sswim.estimator.progress.LINE_SECONDS", 0.0)
     lines: list[str] = []
-    permutation_importance(*fitted, folder / "test.parquet", n_repeats=4, say=lines.append)
-    permutation_importance(*fitted, folder / "test.parquet", n_repeats=2)
-    assert totals == [12, 6]  # three columns
-    assert lines == ["begun"]
+    permutation_importance(*fitted, folder / "test.parquet", n_repeats=2, say=lines.append)
+    shares = [f"predicting: {done / 6:.0%}" for done in range(1, 6)]  # of three columns, twice
+    assert [line.split(",")[0] for line in lines] == shares
 
 
 def test_a_table_without_a_usable_row_is_refused(
@@ -154,8 +143,3 @@ def test_a_table_without_a_usable_row_is_refused(
     pq.write_table(rows(5).set_column(2, "y", pa.nulls(5, pa.float64())), path)
     with pytest.raises(TableError, match=r"At least one row must have a value.*unknown.parquet"):
         permutation_importance(*fitted, path, left_out=left_out)
-
-
-def test_a_deviation_needs_two_repeats(folder: Path, fitted: tuple[BaseRegressor, Schema]) -> None:
-    with pytest.raises(UserError, match="n_repeats"):
-        permutation_importance(*fitted, folder / "test.parquet", n_repeats=1)

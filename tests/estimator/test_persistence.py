@@ -28,8 +28,7 @@ from sswim import load
 from sswim.base.validation import UserError
 from sswim.ensemble.plan import Recipe
 from sswim.estimator import BaseRegressor, make_estimator
-from sswim.estimator.model_file import MODEL, VERSION, ModelFileError
-from sswim.estimator.persistence import MODEL_BYTES
+from sswim.estimator.model_file import MODEL, MODEL_BYTES, VERSION, ModelFileError
 from sswim.members.checkpoints import Step
 
 X, Y = skewed_rows(60)
@@ -56,11 +55,6 @@ def simple() -> BaseRegressor:
     return small().fit(X, Y)
 
 
-def by_joblib(model: BaseRegressor, folder: Path) -> BaseRegressor:
-    joblib.dump(model, folder / "model.joblib")
-    return joblib.load(folder / "model.joblib")
-
-
 def by_file(model: BaseRegressor, folder: Path) -> BaseRegressor:
     """Save and load a model; the file of what was loaded has the same bytes."""
     again = (folder / "model", folder / "again")
@@ -74,12 +68,6 @@ Copy = Callable[[BaseRegressor, Path], BaseRegressor]
 COPIES: dict[str, Copy] = {
     "file": by_file,
     "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
-}
-OTHER_COPIES: dict[str, Copy] = {
-    "old pickle": lambda model, _: pickle.loads(pickle.dumps(model, protocol=2)),
-    "joblib": by_joblib,
-    "deep copy": lambda model, _: copy.deepcopy(model),
-    "copy": lambda model, _: copy.copy(model),
 }
 
 
@@ -138,14 +126,19 @@ def test_copies_answer_the_same_to_the_last_bit(
         assert_answers(model, before)
 
 
-@pytest.mark.parametrize("form", OTHER_COPIES)
-def test_other_ways_to_copy(form: str, simple: BaseRegressor, tmp_path: Path) -> None:
-    again = OTHER_COPIES[form](simple, tmp_path)
-    assert_answers(again, answers(simple))
-    assert again.get_params() == simple.get_params()
+def test_other_ways_to_copy(simple: BaseRegressor, tmp_path: Path) -> None:
+    joblib.dump(simple, tmp_path / "model.joblib")
+    for again in (
+        joblib.load(tmp_path / "model.joblib"),
+        pickle.loads(pickle.dumps(simple, protocol=2)),
+        copy.deepcopy(simple),
+        copy.copy(simple),
+    ):
+        assert_answers(again, answers(simple))
+        assert again.get_params() == simple.get_params()
 
 
-def test_the_state_is_parameters_and_the_bytes_of_a_model_file(
+def test_the_state_is_parameters_and_a_model_file_and_names_nothing_of_pytorch(
     fitted: BaseRegressor, tmp_path: Path
 ) -> None:
     state = fitted.__getstate__()
@@ -153,9 +146,6 @@ def test_the_state_is_parameters_and_the_bytes_of_a_model_file(
     fitted.save(tmp_path / "model")
     assert state[MODEL_BYTES] == (tmp_path / "model").read_bytes()
     assert len(pickle.dumps(fitted)) < len(state[MODEL_BYTES]) + 2000
-
-
-def test_a_pickle_names_nothing_of_pytorch(fitted: BaseRegressor) -> None:
     found: set[str] = set()
 
     class Unpickler(pickle.Unpickler):
@@ -177,15 +167,12 @@ def test_names_shapes_and_other_attributes_survive() -> None:
     assert again.note == "ours"
 
 
-def test_an_estimator_that_is_not_fitted_stays_so() -> None:
+def test_an_estimator_that_is_not_fitted_stays_so(simple: BaseRegressor) -> None:
     model = make_estimator(recipe=Recipe(stacking=False))
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), clone(model)):
         assert again.get_params() == model.get_params()
         with pytest.raises(NotFittedError):
             again.predict(X)
-
-
-def test_a_clone_is_not_fitted(simple: BaseRegressor) -> None:
     again = clone(pickle.loads(pickle.dumps(simple)))
     assert again.get_params() == simple.get_params()
     assert not again.__sklearn_is_fitted__()
@@ -234,32 +221,16 @@ def test_another_process_predicts_and_fits_the_same(simple: BaseRegressor) -> No
     assert np.array_equal(again.predict(X), expected)
 
 
-def altered(state: dict[str, Any], change: Callable[[bytes], bytes]) -> dict[str, Any]:
-    return {**state, MODEL_BYTES: change(state[MODEL_BYTES])}
-
-
-def of_another_version(data: bytes) -> bytes:
-    return replace(MODEL, version=VERSION + 1).to_bytes(*MODEL.from_bytes(data, "it"))
-
-
-def of_fewer_members(data: bytes) -> bytes:
+def test_a_damaged_state_is_refused(simple: BaseRegressor) -> None:
+    state = simple.__getstate__()
+    data = state[MODEL_BYTES]
     tensors, content = MODEL.from_bytes(data, "it")
-    return MODEL.to_bytes(tensors, content | {"history": []})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: data[:-100], "The state of this estimator is not a sswim model, or it is"),
-        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "has been altered"),
-        (of_another_version, f"has model format {VERSION + 1}; this sswim reads format {VERSION}"),
-        (of_fewer_members, "state of this estimator is a sswim model file, but .* inconsistent"),
-    ],
-    ids=["truncated", "altered", "version", "inconsistent"],
-)
-def test_a_damaged_state_is_refused(
-    change: Callable[[bytes], bytes], message: str, simple: BaseRegressor
-) -> None:
-    state = altered(simple.__getstate__(), change)
-    with pytest.raises(ModelFileError, match=message):
-        make_estimator().__setstate__(state)
+    newer = replace(MODEL, version=VERSION + 1).to_bytes(tensors, content)
+    for damaged, message in (
+        (data[:-100], "The state of this estimator is not a sswim model, or it is"),
+        (data[:-1] + bytes([data[-1] ^ 1]), "has been altered"),
+        (newer, f"has model format {VERSION + 1}; this sswim reads format {VERSION}"),
+        (MODEL.to_bytes(tensors, content | {"history": []}), "state of .* file, but .* inconsist"),
+    ):
+        with pytest.raises(ModelFileError, match=message):
+            make_estimator().__setstate__({**state, MODEL_BYTES: damaged})

@@ -55,8 +55,34 @@ def rows() -> tuple[Array, Array]:
     return make_rows()
 
 
-def run_checks(settings: str, *, setup: str = "") -> None:
-    """Run scikit-learn's checks in a new process, without type checks and free to draw numbers."""
+FEW_STEPS = """
+from sswim.members import start as screening
+from sswim.warps import noise_field as noise_fit
+noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
+"""
+"""Few steps and few features in every part of a fit of the default."""
+
+FEATURES = "depth=1, n_components=16, n_pseudo=4"
+
+
+@pytest.mark.parametrize(
+    ("settings", "setup"),
+    [
+        (f"{FEATURES}, max_iter=5", ""),
+        ("depth=0, n_neighbors=8, max_iter=2", ""),
+        ("n_components=16, n_pseudo=4, n_members=1, max_iter=1", FEW_STEPS),
+        *(
+            pytest.param(settings, "", marks=pytest.mark.slow)
+            for settings in (
+                f"{FEATURES}, output_warp='sinh-arcsinh', noise='input-dependent'",
+                f"{FEATURES}, output_warp='tanh', noise='input-dependent'",
+                "",
+            )
+        ),
+    ],
+)
+def test_scikit_learns_own_checks(settings: str, setup: str) -> None:
+    """They run in a new process, without type checks and free to draw numbers."""
     program = f"""
 from sklearn.utils.estimator_checks import check_estimator
 from sswim.estimator import make_estimator
@@ -68,29 +94,9 @@ for result in check_estimator(make_estimator({settings}), on_fail=None, on_skip=
     assert output.returncode == 0, output.stderr
     results = [line.split("|") for line in output.stdout.strip().splitlines()]
     assert not [line for line in results if line[0] not in ("passed", "skipped")]
-    passed = [line for line in results if line[0] == "passed"]
-    skipped = [line[1] for line in results if line[0] == "skipped"]
-    print(f"{len(passed)} checks of scikit-learn passed, skipped: {skipped}")
-    assert len(passed) >= 55
-    assert set(skipped) <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
-
-
-def test_scikit_learns_own_checks() -> None:
-    run_checks("depth=1, n_components=16, n_pseudo=4, max_iter=5")
-
-
-def test_scikit_learns_own_checks_of_the_default() -> None:
-    """All kinds of members, with few steps and few features in every part of a fit."""
-    setup = """
-from sswim.members import start as screening
-from sswim.warps import noise_field as noise_fit
-noise_fit.STEPS, screening.N_FREQUENCIES = 5, 8
-"""
-    run_checks("n_components=16, n_pseudo=4, n_members=1, max_iter=1", setup=setup)
-
-
-def test_scikit_learns_own_checks_of_neighbours() -> None:
-    run_checks("depth=0, n_neighbors=8, max_iter=2")
+    assert len([line for line in results if line[0] == "passed"]) >= 55
+    skipped = {line[1] for line in results if line[0] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
 
 
 @pytest.mark.parametrize("kind", [SSWIMRegressor, WarpedGPRegressor, NeighbourGPRegressor])
@@ -98,18 +104,6 @@ def test_the_example_of_every_estimator_runs(kind: type) -> None:
     [example] = doctest.DocTestFinder(recurse=False).find(kind, globs={})
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
-def test_scikit_learns_own_checks_of_densities(output_warp: OutputWarpName) -> None:
-    density = f"output_warp={output_warp!r}, noise='input-dependent'"
-    run_checks(f"depth=1, n_components=16, n_pseudo=4, {density}")
-
-
-@pytest.mark.slow
-def test_scikit_learns_own_checks_of_the_defaults() -> None:
-    run_checks("")
 
 
 @settings(max_examples=15, deadline=None)
@@ -186,6 +180,9 @@ def test_it_is_a_good_citizen_of_scikit_learn(rows: tuple[Array, Array]) -> None
     assert search.fit(x, y).best_params_.keys() == {"depth", "n_components"}
     settings = {"n_members": 4, "output_warp": "tanh", "n_output_terms": 5}
     settings |= {"noise": "input-dependent"}
+    tags = small().__sklearn_tags__().input_tags
+    assert all((tags.categorical, tags.string, tags.allow_nan, tags.two_d_array))
+    assert not tags.sparse
     cloned = clone(small(**settings))
     assert cloned.get_params() == small(**settings).get_params()
     assert cloned.get_params().items() >= settings.items()
@@ -262,15 +259,6 @@ def test_a_time_limit_is_a_positive_number(time_limit: Any) -> None:
         small().fit(X, Y, time_limit=-1.0)
 
 
-def test_verbose_shows_progress(
-    rows: tuple[Array, Array], capsys: pytest.CaptureFixture[str]
-) -> None:
-    small(verbose=True).fit(*rows)
-    assert "5/5" in capsys.readouterr().err
-    small().fit(*rows)
-    assert capsys.readouterr().err == ""
-
-
 @BOTH_WAYS
 def test_known_input_errors_help_in_fit(way: dict[str, Any]) -> None:
     """Rows whose inputs are nearly unknown have little influence."""
@@ -341,7 +329,9 @@ def test_several_targets_are_those_apart(way: dict[str, Any], rows: tuple[Array,
 
 
 @BOTH_WAYS
-def test_history_iterations_and_callback(way: dict[str, Any], rows: tuple[Array, Array]) -> None:
+def test_history_iterations_callback_and_progress(
+    way: dict[str, Any], rows: tuple[Array, Array], capsys: pytest.CaptureFixture[str]
+) -> None:
     seen: list[tuple[int, int]] = []
 
     def callback(member: int, step: Step) -> bool:
@@ -354,6 +344,9 @@ def test_history_iterations_and_callback(way: dict[str, Any], rows: tuple[Array,
     assert set(seen) >= {(0, step) for step in range(4)}
     if not way:  # they are trained together
         assert seen == [(member, step) for step in range(4) for member in range(3)]
+    assert capsys.readouterr().err == ""
+    small(**way, max_iter=2, verbose=True).fit(*rows)
+    assert "2/2" in capsys.readouterr().err
 
 
 @BOTH_WAYS

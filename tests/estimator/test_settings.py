@@ -28,11 +28,8 @@ def test_the_default_is_the_recipe() -> None:
     plan = make_fit_plan()
     assert plan == make_plan(Recipe(), choose_size(60, 5))
     assert len(plan.kinds) == len(KINDS)
-    assert plan.screening
-    assert plan.cross_fitting
-    assert plan.stacking
-    assert plan.correction
-    assert plan.pruning
+    names = ("screening", "cross_fitting", "stacking", "correction", "pruning")
+    assert all(getattr(plan, name) for name in names)
     assert any(WAYS[kind.way].needs_rows for kind in plan.kinds)
 
 
@@ -114,9 +111,6 @@ def test_training_can_be_changed() -> None:
     assert {kind.optimiser.learning_rate for kind in trained(plan)} == {0.5}
     assert plan.length_scale == 2.0
     assert not plan.screening
-
-
-def test_one_member_of_each_kind() -> None:
     assert {kind.n_members for kind in make_fit_plan(n_members=1).kinds} == {1}
 
 
@@ -171,6 +165,12 @@ BAD: dict[Any, list[tuple[dict[str, Any], str]]] = {
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"warps": "tied"}, r"warps must be one of .*'joint'.* Got 'tied'"),
         ({"growing": "no"}, "growing must be True or False. Got 'no'"),
+        ({"warp_dim": 0}, "warp_dim must be an integer of at least 1"),
+        ({"warp_dim": 1.5}, "warp_dim must be an integer"),
+        ({"warp_matrix": "dense"}, "warp_matrix must be one of"),
+        ({"warp_dim": 2, "warp_matrix": "diagonal"}, "A diagonal matrix keeps the dimension"),
+        ({"warp_dim": 2}, "A diagonal matrix keeps the dimension"),
+        ({"warp_matrix": "full", "depth": 0}, "A matrix belongs to a warp.*depth=0"),
     ],
     NeighbourGPRegressor: [
         ({"n_neighbors": 0}, "n_neighbors must be an integer of at least 1"),

@@ -2,8 +2,7 @@
 
 from sswim.estimator.base import BaseRegressor, SamplePaths
 from sswim.estimator.intervals import IntervalMethod
-from sswim.estimator.model_file import ModelFileError
-from sswim.estimator.persistence import load
+from sswim.estimator.model_file import ModelFileError, load
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import make_estimator
 from sswim.estimator.warped_gp import NeighbourGPRegressor, WarpedGPRegressor

@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sswim.base.validation import (
@@ -37,7 +38,7 @@ from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.joint_posterior import JointPosterior
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.plan import FittedKind
-from sswim.estimator import insight, intervals, persistence
+from sswim.estimator import insight, intervals, model_file
 from sswim.estimator.fitted import Array, Fitted, find_deadline, learn
 from sswim.estimator.inputs import (
     InputReader,
@@ -85,8 +86,6 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     _rules: ClassVar[dict[str, Rule]]
     """Rules of the settings, by their names."""
-    _fitted: Fitted
-    """Everything that the last fit has learnt; there is none before."""
 
     coordinates: Any
     device: str
@@ -116,6 +115,14 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _check_settings(self) -> None:
         """Raise unless the settings keep their rules."""
         check_settings(vars(self), self._rules)
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        """Everything that the last fit has learnt, which replaces this error."""
+        raise NotFittedError(
+            f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+            "arguments before using this estimator."
+        )
 
     @property
     def _precision(self) -> torch.dtype:
@@ -161,16 +168,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         settings = stored_settings(self)
         processes.require_same("settings", settings)
         held_bytes = as_bytes(memory)
-        source = as_source(
-            self,
-            X,
-            y,
-            sample_weight,
-            X_std,
-            dtype=self._precision,
-            memory=held_bytes,
-            processes=processes,
-        )
+        source = as_source(self, X, y, sample_weight, X_std, held_bytes, processes)
         self._fitted = learn(self, settings, source, held_bytes, deadline, checkpoints, processes)
         return self
 
@@ -266,7 +264,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def loo_predict(self, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the rows given to ``fit``, each from all the others."""
-        fitted = self._require_fitted()
+        fitted = self._fitted
         if fitted.rows is None:
             raise UserError(
                 "loo_predict needs the arrays given to fit. They are not kept after partial_fit, "
@@ -332,8 +330,9 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         :meth:`predict_interval`.
         """
         checked = intervals.check_probabilities(probabilities)
-        found = self._quantiles(X, checked, X_std, include_noise, method, groups)
-        return self._fitted.as_output(found)
+        return self._fitted.as_output(
+            self._quantiles(X, checked, X_std, include_noise, method, groups)
+        )
 
     def calibrate(
         self: RegressorT,
@@ -438,7 +437,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             functions. They are those of ``sample_y`` with the same random state.
         """
         require_integer("n_samples", n_samples, 1)
-        fitted = self._require_fitted()
+        fitted = self._fitted
         functions = fitted.ensemble.sample(n_samples, draw_generator(random_state))
 
         def paths(X: Tensor) -> Tensor:
@@ -492,7 +491,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         Args:
             X: Rows, (N, D); by default rows that the model holds. Of many, a sample is used.
         """
-        return insight.find_relevance(self._require_fitted(), self._given(X))
+        return insight.find_relevance(self._fitted, self._given(X))
 
     def local_metric(self, X: Any) -> LocalMetric:
         """Return where, and along which input, the function may vary fast.
@@ -504,7 +503,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         Args:
             X: Rows, (N, D).
         """
-        return insight.find_local_metric(self._require_fitted(), self._check_inputs(X, None).mean)
+        return insight.find_local_metric(self._fitted, self._check_inputs(X, None).mean)
 
     def effect(
         self,
@@ -530,7 +529,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         require_level(level)
         require_integer("max_rows", max_rows, 1)
-        fitted = self._require_fitted()
+        fitted = self._fitted
         chosen = insight.chosen_columns(fitted.reader, columns)
         return insight.find_effect(fitted, chosen, self._given(X), grid, level, max_rows)
 
@@ -561,11 +560,10 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         inputs = self._check_inputs(X, X_std)
         member = self._fitted.shown_member if member is None else member
         self._fitted.require_member(member)
-        measures = [m.to(device=torch.device("cpu")) for m in self._ensemble.warp(inputs, member)]
-        variances = [marginal_variance(m) for m in measures[1:]]
+        warped = self._ensemble.warp(inputs, member)[1:]
         return [
-            (measure.mean.numpy(), variance.numpy())
-            for measure, variance in zip(measures[1:], variances, strict=True)
+            (measure.mean.cpu().numpy(), variance.cpu().numpy())
+            for measure, variance in zip(warped, map(marginal_variance, warped), strict=True)
             if variance is not None
         ]
 
@@ -574,7 +572,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
         Without an output warp these are the standardised targets.
         """
-        fitted = self._require_fitted()
+        fitted = self._fitted
         fitted.require_member(member)
         values = np.atleast_1d(as_numpy(y))
         targets = as_rows(np.zeros((len(values), 1)), values).targets.to(fitted.device)
@@ -588,22 +586,22 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def members_(self) -> tuple[Member, ...]:
         """The members of the ensemble, which predict standardised rows."""
-        return self._require_fitted().ensemble.members
+        return self._fitted.ensemble.members
 
     @property
     def weights_(self) -> Array:
         """The weights of the members, which add up to one."""
-        return self._require_fitted().ensemble.weights.cpu().numpy()
+        return self._fitted.ensemble.weights.cpu().numpy()
 
     @property
     def kinds_(self) -> tuple[FittedKind, ...]:
         """Every kind of members that was trained, with its weight."""
-        return self._require_fitted().kinds
+        return self._fitted.kinds
 
     @property
     def history_(self) -> list[Array]:
         """The objective at every step of each member, in nats per row."""
-        return self._require_fitted().history
+        return self._fitted.history
 
     @property
     def n_iter_(self) -> int:
@@ -613,8 +611,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def log_marginal_likelihood_(self) -> float:
         """The log evidence of all rows seen, in the units of the targets."""
-        fitted = self._require_fitted()
-        if fitted.predicts_by_neighbours:
+        fitted = self._fitted
+        if any(member.needs_rows for member in fitted.ensemble.members):
             raise AttributeError(
                 "A model that predicts by neighbours is trained on the density of each row given "
                 "its neighbours, and has no evidence of all rows. Compare models by log_density of "
@@ -625,38 +623,42 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def scaling_(self) -> Scaling:
         """Means and spreads by which inputs and targets are standardised, on the model's device."""
-        return self._require_fitted().updates.base.scaling
+        return self._fitted.updates.base.scaling
 
     @property
     def n_samples_seen_(self) -> float:
         """Number of rows that the model is conditioned on, each counted by its weight."""
-        ensemble = self._require_fitted().ensemble
+        ensemble = self._fitted.ensemble
         return (ensemble.members[0].count * ensemble.scaling.weight_unit).item()
 
     @property
     def keeps_rows_(self) -> bool:
-        """Whether the model and its file hold the rows it was trained on."""
-        return self._require_fitted().keeps_rows
+        """Whether the model and its file hold the rows it was trained on.
+
+        They do if a member predicts by neighbours, or if there are so few rows that a file with
+        them is smaller than one with sums over them.
+        """
+        return self._fitted.ensemble.rows is not None
 
     @property
     def n_held_out_(self) -> float:
         """Number of rows whose errors set the sizes of conformal intervals, each by its weight."""
-        return self._require_fitted().conformal.n_rows()
+        return self._fitted.conformal.n_rows()
 
     @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
-        return self._require_fitted().n_targets
+        return self._fitted.n_targets
 
     @property
     def n_features_in_(self) -> int:
         """Number of columns of X, as in scikit-learn."""
-        return self._require_fitted().reader.n_columns
+        return self._fitted.reader.n_columns
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns of X, as in scikit-learn; arrays have none."""
-        columns = self._require_fitted().reader.columns
+        columns = self._fitted.reader.columns
         if columns is None:
             raise AttributeError("A model of arrays has no names of columns.")
         return np.array(columns, dtype=object)
@@ -664,7 +666,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def input_names_(self) -> list[str]:
         """Names of the inputs that the columns became, if these have names."""
-        inputs = self._require_fitted().reader.inputs
+        inputs = self._fitted.reader.inputs
         if inputs is None:
             raise AttributeError("The inputs of a model of arrays have no names.")
         return list(inputs)
@@ -672,7 +674,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def table_schema_(self) -> Schema:
         """How the columns of frames and tables become inputs."""
-        schema = self._require_fitted().reader.schema
+        schema = self._fitted.reader.schema
         if schema is None:
             raise AttributeError("A model of arrays has no schema of tables.")
         return schema
@@ -691,35 +693,36 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
                 neighbours are left out, and the others have their weight. If there are no others,
                 the model can predict again after ``partial_fit`` with rows.
         """
-        self._require_fitted()
-        persistence.save(self, path, include_rows=include_rows)
+        model_file.save(self, path, include_rows=include_rows)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> BaseRegressor:
         """Read a model that ``save`` wrote, of any estimator. Nothing in the file is executed."""
-        return persistence.load(path)
+        return model_file.load(path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles and copies: parameters, and the bytes of a model file.
 
         An estimator that is not fitted has its parameters only. The arrays of ``fit`` are left out.
         """
-        state = {name: value for name, value in super().__getstate__().items() if name != "_fitted"}
+        state = dict(super().__getstate__())
+        state.pop("_fitted", None)
         if self.__sklearn_is_fitted__():
-            state[persistence.MODEL_BYTES] = persistence.to_bytes(self)
+            state[model_file.MODEL_BYTES] = model_file.to_bytes(self)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore what ``__getstate__`` returned."""
-        content = state.get(persistence.MODEL_BYTES)
-        super().__setstate__({k: v for k, v in state.items() if k != persistence.MODEL_BYTES})
+        state = dict(state)
+        content = state.pop(model_file.MODEL_BYTES, None)
+        super().__setstate__(state)
         if content is not None:
-            self._fitted = persistence.from_bytes(content, self.device)
+            self._fitted = model_file.from_bytes(content, self.device)
 
     # What scikit-learn and other rooms ask
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted")
+        return "_fitted" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         """Say that inputs may be categories, text and missing."""
@@ -739,28 +742,21 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """The ensemble, conditioned on all rows."""
         return self._fitted.ensemble
 
-    def _require_fitted(self) -> Fitted:
-        """Return what was learnt; raise an error if nothing was."""
-        check_is_fitted(self)
-        return self._fitted
-
     def _check_rows(self, X: Any, y: Any, X_std: Any, sample_weight: Any = None) -> Rows:
         """Check rows against those of ``fit``, and move them to the model's device."""
-        check_is_fitted(self)
         rows = check_rows(self, X, y, sample_weight, X_std, dtype=self._precision)
         return rows.to(device=self._fitted.device)
 
     def _check_inputs(self, X: Any, X_std: Any) -> Measure:
         """Check inputs against those of ``fit``, and move them to the model's device."""
-        check_is_fitted(self)
         inputs = self._reader.read(self, X, X_std, self._precision)
         return inputs.to(device=self._fitted.device)
 
     def _check_points(self, X: Any) -> Float[Tensor, "*batch q D"]:
         """Check a tensor of inputs; return it in the model's precision and on its device."""
-        check_is_fitted(self)
+        device = self._fitted.device
         check_points(self, X)
-        return X.to(device=self._fitted.device, dtype=self._precision)
+        return X.to(device=device, dtype=self._precision)
 
     def _given(self, X: Any) -> Float[Tensor, "n D"] | None:
         """Return checked inputs, if any are given."""

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sswim.base.record import Record, chunks
@@ -28,7 +27,6 @@ from sswim.base.validation import UserError, require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import check_rows
-from sswim.rows.rows import Rows
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.source import prefetched
 from sswim.tables import (
@@ -43,9 +41,6 @@ from sswim.tables import (
     open_table,
     read_rows,
 )
-
-if TYPE_CHECKING:
-    from sswim.estimator.base import BaseRegressor
 
 
 @dataclass(frozen=True)
@@ -98,24 +93,21 @@ class ScoreSums(Record):
     def scores(self) -> Scores:
         """Return averages over rows and targets."""
         n_rows = int(self.targets.weight)
+        # R² as scikit-learn defines it: 1 or 0 for a constant target
+        error, total = self.squared_error, self.targets.weight * self.targets.spread.square()
+        r2 = 1 - torch.where(total > 0, error / total, (error > 0).double())
         return Scores(
             rmse=(self.squared_error / n_rows).mean().sqrt().item(),
             mnlp=-(self.log_density / n_rows).mean().item(),
-            r2=self._r2().mean().item() if n_rows > 1 else math.nan,
+            r2=r2.mean().item() if n_rows > 1 else math.nan,
             coverage=(self.n_inside / n_rows).mean().item(),
             n_rows=n_rows,
         )
-
-    def _r2(self) -> Float64[Tensor, " T"]:
-        """Return R² as scikit-learn defines it: 1 or 0 for a constant target."""
-        error, total = self.squared_error, self.targets.weight * self.targets.spread.square()
-        return 1 - torch.where(total > 0, error / total, (error > 0).double())
 
 
 def sum_scores(regressor: BaseRegressor, X: Any, y: Any, level: float) -> ScoreSums:
     """Predict rows with known targets, and sum what their scores need."""
     require_level(level)
-    check_is_fitted(regressor)
     rows = check_rows(regressor, X, y)
     mixture = regressor.predict_distribution(rows.inputs)
     targets = rows.targets.to(mixture.weights.device)
@@ -184,29 +176,22 @@ def score_rows(
         )
     parts = []
     for rows in chunks(check_rows(regressor, X, y), CHUNK_ROWS):
-        parts.append(_score_chunk(regressor, rows))
+        mixture = regressor.predict_distribution(rows.inputs)
+        targets = rows.targets.to(mixture.weights.device)
+        scores = (
+            targets,
+            mixture.mean,
+            mixture.standard_deviation,
+            mixture.noise_deviation,
+            *mixture.quantiles([0.5 * (1 - COVERAGE), 0.5 * (1 + COVERAGE)]).unbind(-1),
+            mixture.cdf(targets),
+            mixture.log_density(targets),
+            mixture.crps(targets),
+        )
+        parts.append([values.reshape(-1).cpu().numpy() for values in scores])
         if advance is not None:
             advance(len(rows))
     return RowScores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _score_chunk(regressor: BaseRegressor, rows: Rows) -> tuple[Float64[np.ndarray, " n"], ...]:
-    """Return the fields of the scores of some rows."""
-    mixture = regressor.predict_distribution(rows.inputs)
-    targets = rows.targets.to(mixture.weights.device)
-    tails = mixture.quantiles([0.5 * (1 - COVERAGE), 0.5 * (1 + COVERAGE)])
-    scores = (
-        targets,
-        mixture.mean,
-        mixture.standard_deviation,
-        mixture.noise_deviation,
-        tails[..., 0],
-        tails[..., 1],
-        mixture.cdf(targets),
-        mixture.log_density(targets),
-        mixture.crps(targets),
-    )
-    return tuple(values.reshape(-1).cpu().numpy() for values in scores)
 
 
 N_DRAWS = 1000

@@ -82,20 +82,6 @@ class Fitted:
         return len(self.updates.base.scaling.target_mean)
 
     @property
-    def predicts_by_neighbours(self) -> bool:
-        """Whether a member predicts by neighbours."""
-        return any(member.needs_rows for member in self.ensemble.members)
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether the model and its file hold the rows it was trained on.
-
-        They do if a member predicts by neighbours, or if there are so few rows that a file with
-        them is smaller than one with sums over them.
-        """
-        return self.ensemble.rows is not None
-
-    @property
     def warps_targets(self) -> bool:
         """Whether a member has an output warp."""
         return any(member.model.output_warp is not None for member in self.ensemble.members)

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
-from sklearn.base import BaseEstimator
+from jaxtyping import Bool, Float64
 from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError, is_frame, is_missing, is_pandas
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import Processes
 from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.rows import Measure, Rows, as_measure, as_rows
 from sswim.rows.source import MemorySource, Source
@@ -35,21 +34,20 @@ from sswim.rows.source import MemorySource, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sswim.estimator.base import BaseRegressor
     from sswim.tables import Schema
 
 Coordinates = tuple[str, str] | tuple[int, int] | None
 
 
 def as_source(
-    estimator: BaseEstimator,
+    estimator: BaseRegressor,
     X: Any,
     y: Any,
-    sample_weight: Any = None,
-    X_std: Any = None,
-    *,
-    dtype: torch.dtype,
-    memory: int | None = None,
-    processes: Processes = ALONE,
+    sample_weight: Any,
+    X_std: Any,
+    memory: int,
+    processes: Processes,
 ) -> Source:
     """Return the arguments of ``fit`` as a source of rows.
 
@@ -59,11 +57,10 @@ def as_source(
         y: Targets, the name of the target column of a frame or table, or None for a source.
         sample_weight: How many times each row of arrays or frames counts.
         X_std: Known standard deviation of the columns of arrays or frames.
-        dtype: Precision of the inputs.
         memory: Size in bytes up to which the table of a path is read whole.
         processes: The processes that fit together.
     """
-    coordinates: Coordinates = estimator.coordinates
+    coordinates, dtype = estimator.coordinates, estimator._precision
     if isinstance(X, Source | str | os.PathLike):
         if sample_weight is not None or X_std is not None:
             raise UserError(
@@ -71,7 +68,14 @@ def as_source(
                 "path or a source, whose chunks may have weights and input variances of their own."
             )
         if isinstance(X, Source):
-            return _checked_source(X, y, coordinates)
+            if y is not None:
+                raise UserError("A source has its own targets. Got y together with a source.")
+            if coordinates is not None and X.schema is None:
+                raise UserError(
+                    "coordinates belong to arrays, frames and tables. Got them together with a "
+                    "source, whose inputs are used as they are."
+                )
+            return X
         if not isinstance(y, str):
             raise UserError(f"The target of a table must be the name of a column. Got {y!r}.")
         from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
@@ -94,17 +98,6 @@ def as_source(
     return _array_source(estimator, X, y, sample_weight, X_std, dtype)
 
 
-def _checked_source(X: Source, y: Any, coordinates: Coordinates) -> Source:
-    if y is not None:
-        raise UserError("A source has its own targets. Got y together with a source.")
-    if coordinates is not None and X.schema is None:
-        raise UserError(
-            "coordinates belong to arrays, frames and tables. Got them together with a source, "
-            "whose inputs are used as they are."
-        )
-    return X
-
-
 def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
     """Return whether an array has something that is not a plain number, or coordinates."""
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
@@ -119,7 +112,7 @@ def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
 
 
 def _array_source(
-    estimator: BaseEstimator,
+    estimator: BaseRegressor,
     X: Any,
     y: Any,
     sample_weight: Any,
@@ -245,9 +238,7 @@ class InputReader:
     @property
     def level_means(self) -> Bool[np.ndarray, " D"]:
         """Whether an input is the mean target of a level: a row of training has another there."""
-        if self.schema is None:
-            return np.zeros(self.n_inputs, dtype=bool)
-        return self.schema.level_means
+        return np.zeros(self.n_inputs, bool) if self.schema is None else self.schema.level_means
 
     def inputs_of(self, column: str) -> Bool[np.ndarray, " D"]:
         """Return which inputs a column becomes, without mean targets of levels."""
@@ -278,7 +269,7 @@ class InputReader:
 
     def read(
         self,
-        estimator: BaseEstimator,
+        estimator: BaseRegressor,
         X: Any,
         X_std: Any = None,
         dtype: torch.dtype = torch.float64,
@@ -294,14 +285,13 @@ class InputReader:
         if isinstance(X, Measure):
             return as_measure(X.mean, X.input_variance, dtype)
         inputs = self.encode(estimator, X)
-        deviation = deviation_of(X_std, (len(inputs), self.n_columns))
-        if deviation is None:
-            return self.impute(inputs, None, dtype)
-        if self.schema is None:
-            return self.impute(inputs, np.square(deviation), dtype)
-        return self.impute(inputs, self.schema.input_variance(deviation), dtype)
+        variance = deviation_of(X_std, (len(inputs), self.n_columns))
+        if variance is not None:  # of columns, and then of inputs
+            schema = self.schema
+            variance = np.square(variance) if schema is None else schema.input_variance(variance)
+        return self.impute(inputs, variance, dtype)
 
-    def encode(self, estimator: BaseEstimator, X: Any) -> Float64[np.ndarray, "N D"]:
+    def encode(self, estimator: BaseRegressor, X: Any) -> Float64[np.ndarray, "N D"]:
         """Return the inputs of rows in any form, NaN where they are missing."""
         if self.schema is not None:
             return self.schema.encode(self.read_table(X))
@@ -322,13 +312,8 @@ class InputReader:
         dtype: torch.dtype = torch.float64,
     ) -> Measure:
         """Return inputs, some of which may be missing (NaN), as a measure without gaps."""
-        schema = self.schema
-        if schema is None:
-            inputs, variance = impute(inputs, self.imputer, variance)
-        else:
-            inputs, variance = impute(
-                inputs, self.imputer, variance, schema.indicators, schema.has_indicator
-            )
+        known = () if self.schema is None else (self.schema.indicators, self.schema.has_indicator)
+        inputs, variance = impute(inputs, self.imputer, variance, *known)
         return as_measure(inputs, variance, dtype)
 
     def split_target(self, X: Any, target: str) -> tuple[pa.Table, Float64[np.ndarray, " N"]]:
@@ -379,17 +364,8 @@ def learn_reader(source: Source, sample: Rows) -> InputReader:
     return InputReader(imputer, columns, source.names, source.schema)
 
 
-def read_schema(content: dict[str, Any] | None) -> Schema | None:
-    """Return the schema of a dictionary that a model file holds."""
-    if content is None:
-        return None
-    from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
-
-    return tables.schema_from_dict(content)
-
-
 def check_rows(
-    estimator: BaseEstimator,
+    estimator: BaseRegressor,
     X: Any,
     y: Any,
     sample_weight: Any = None,
@@ -421,7 +397,7 @@ def check_rows(
     return rows
 
 
-def check_points(estimator: BaseEstimator, X: Any) -> None:
+def check_points(estimator: BaseRegressor, X: Any) -> None:
     """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
     if not isinstance(X, Tensor):
         raise UserError(
@@ -546,7 +522,11 @@ def as_numpy(values: Any) -> Any:
     scikit-learn converts the rest.
     """
     if isinstance(values, Tensor):
-        return _tensor_array(values)
+        _require_dense(values)
+        values = values.detach().cpu().resolve_conj().resolve_neg()
+        if values.is_floating_point() and values.dtype not in (torch.float32, torch.float64):
+            values = values.to(torch.float32)  # NumPy does not know bfloat16
+        return values.numpy()
     if isinstance(values, np.ma.MaskedArray):
         return _without_mask(values)
     return values
@@ -565,15 +545,6 @@ def _require_dense(tensor: Tensor) -> None:
         raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
 
 
-def _tensor_array(tensor: Tensor) -> np.ndarray:
-    """Return a dense tensor of numbers, of any precision and on any device, as an array."""
-    _require_dense(tensor)
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-        tensor = tensor.to(torch.float32)  # NumPy does not know bfloat16
-    return tensor.numpy()
-
-
 def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
     """Return an array in which masked cells are missing: NaN, NaT or None."""
     if not np.ma.is_masked(values):
@@ -586,40 +557,6 @@ def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
     missing: Any = {"f": np.nan, "c": np.nan, "M": np.datetime64("NaT"), "m": np.timedelta64("NaT")}
     array[np.ma.getmaskarray(values)] = missing.get(array.dtype.kind)
     return array
-
-
-def read_labels(groups: Any, n_rows: int) -> list[str]:
-    """Return the group of every row as text; numbers that are equal have equal texts."""
-    array = np.asarray(as_numpy(groups))
-    if array.shape != (n_rows,):
-        raise UserError(
-            f"groups must have one label for each of the {n_rows} rows. Got shape {array.shape}."
-        )
-    return [_label(value) for value in array.tolist()]
-
-
-def _label(value: Any) -> str:
-    is_whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if is_whole else str(value)
-
-
-def first_places(group: Int64[Tensor, " N"]) -> list[tuple[int, int]]:
-    """Return the number and the first row of every group."""
-    first: dict[int, int] = {}
-    for place, number in enumerate(group.tolist()):
-        first.setdefault(number, place)
-    return list(first.items())
-
-
-def group_numbers(labels: list[str], known: tuple[str, ...]) -> Int64[Tensor, " N"]:
-    """Return the places of labels among known ones."""
-    place = {label: number for number, label in enumerate(known)}
-    if unknown := sorted(set(labels).difference(place)):
-        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        raise UserError(
-            f"groups must be among the {len(known)} groups that calibrate got. Got {shown}."
-        )
-    return torch.tensor([place[label] for label in labels])
 
 
 _MESSAGE = (

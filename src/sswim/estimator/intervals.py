@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim import conformal
 from sswim.base.validation import UserError, require_tail
 from sswim.conformal import Calibration
 from sswim.estimator.fitted import Fitted
-from sswim.estimator.inputs import first_places, group_numbers, read_labels
+from sswim.estimator.inputs import as_numpy
 from sswim.rows.rows import Measure, Rows
 
 IntervalMethod = Literal["model", "conformal"]
@@ -52,7 +52,7 @@ def conformal_quantiles(
     known = None if fitted.calibration is None else fitted.calibration.labels
     if known is None:
         raise UserError("groups need a model that calibrate(X, y, groups=...) was called on.")
-    numbers = group_numbers(read_labels(groups, len(inputs.mean)), known)
+    numbers = _group_numbers(_read_labels(groups, len(inputs.mean)), known)
     for number in numbers.unique().tolist():
         predictor.require_rows(probabilities, number, f" of the group {known[number]!r}")
     return predictor.quantiles(inputs, probabilities, numbers.to(inputs.mean.device))
@@ -75,9 +75,10 @@ def _quantiles_by_column(
     predictor, group = fitted.conformal.grouped_by(
         fitted.ensemble, inputs, torch.from_numpy(places).to(fitted.device)
     )
-    for number, row in first_places(group):
+    _, first_rows = np.unique(group.cpu().numpy(), return_index=True)
+    for row in sorted(first_rows.tolist()):
         which = f" in the group of row {row}, by {column!r}"
-        predictor.require_rows(probabilities, number, which)
+        predictor.require_rows(probabilities, int(group[row]), which)
     return predictor.quantiles(inputs, probabilities, group)
 
 
@@ -92,10 +93,34 @@ def calibrate(fitted: Fitted, rows: Rows, groups: Any, *, out_of_fold: bool) -> 
     """
     labels, numbers = None, None
     if groups is not None:
-        texts = read_labels(groups, len(rows))
+        texts = _read_labels(groups, len(rows))
         labels = tuple(sorted(set(texts)))
-        numbers = group_numbers(texts, labels)
+        numbers = _group_numbers(texts, labels)
     level_means = torch.from_numpy(fitted.reader.level_means).to(fitted.device)
     return conformal.calibrate(
         fitted.ensemble, rows, labels, numbers, level_means, out_of_fold=out_of_fold
     )
+
+
+def _read_labels(groups: Any, n_rows: int) -> list[str]:
+    """Return the group of every row as text; numbers that are equal have equal texts."""
+    array = np.asarray(as_numpy(groups))
+    if array.shape != (n_rows,):
+        raise UserError(
+            f"groups must have one label for each of the {n_rows} rows. Got shape {array.shape}."
+        )
+    return [
+        str(int(value) if isinstance(value, float) and value.is_integer() else value)
+        for value in array.tolist()
+    ]
+
+
+def _group_numbers(labels: list[str], known: tuple[str, ...]) -> Int64[Tensor, " N"]:
+    """Return the places of labels among known ones."""
+    place = {label: number for number, label in enumerate(known)}
+    if unknown := sorted(set(labels).difference(place)):
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        raise UserError(
+            f"groups must be among the {len(known)} groups that calibrate got. Got {shown}."
+        )
+    return torch.tensor([place[label] for label in labels])

@@ -1,4 +1,8 @@
-"""The model file of a fitted ensemble: what it holds, and how it is written, checked and read.
+"""Model files, pickles and copies of a fitted estimator.
+
+All of them hold the same bytes, those of a model file: plain arrays and JSON, with a version and a
+checksum. A pickle or a skops file therefore holds no tensors and no modules of PyTorch, is as small
+as a model file, and loads on a machine without the device of the fit.
 
 Rows are stored once for all members: where members predict by neighbours, and where they are
 smaller than the statistics of the members that predict by features. These statistics are then
@@ -10,10 +14,13 @@ more time and memory than its own size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
@@ -21,17 +28,23 @@ from torch import Tensor
 from sswim.base.record import CPU_ROWS
 from sswim.base.validation import UserError, require_flag, require_integer
 from sswim.conformal import Calibration, ConformityScores
-from sswim.ensemble.ensemble import Ensemble, HeldOutFolds
+from sswim.distributed.processes import available_device
+from sswim.ensemble.ensemble import Ensemble, HeldOutFolds, PendingUpdates
 from sswim.ensemble.plan import FittedKind, Recipe
+from sswim.estimator.fitted import Fitted
+from sswim.estimator.inputs import InputReader
+from sswim.estimator.settings import stored_settings
 from sswim.files.records import (
     from_json,
     from_tensors,
     require_all_taken,
     take_part,
     take_tensor,
+    to_json,
     to_tensors,
 )
 from sswim.files.sealed_files import (
+    UNREADABLE,
     SealedFormat,
     require_form,
     require_moderate,
@@ -45,6 +58,9 @@ from sswim.members.model import SSWIM, Architecture, check_parameters
 from sswim.rows.imputer import GaussianImputer
 from sswim.rows.rows import Measure, Rows
 from sswim.rows.scaling import Scaling
+
+if TYPE_CHECKING:
+    from sswim.estimator.base import BaseRegressor
 
 VERSION = 11
 
@@ -62,6 +78,15 @@ MODEL = SealedFormat(
 
 MAX_ENTRIES = 2**30
 """Largest number of entries of all matrices that are computed on loading: 8 GiB."""
+
+ESTIMATORS = ("SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor")
+"""Names of the classes of estimators."""
+
+MODEL_BYTES = "model_file"
+"""Key of the model file's bytes in the state of a fitted estimator."""
+
+LONGEST_REASON = 1000
+"""Largest number of characters that an error quotes of a file."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +154,56 @@ class _StoredStatistics:
     count: Float64[Tensor, ""]
 
 
-def read_parameters(content: dict[str, Any]) -> dict[str, Any]:
+def save(regressor: BaseRegressor, path: str | os.PathLike[str], *, include_rows: bool) -> None:
+    """Write a fitted estimator to a model file."""
+    MODEL.write(path, *pack(regressor, include_rows=include_rows))
+
+
+def load(path: str | os.PathLike[str]) -> BaseRegressor:
+    """Read a model file, and return the estimator that it names. Nothing in it is executed."""
+    from sswim import estimator  # noqa: PLC0415 (it imports this module)
+
+    tensors, read = MODEL.read(path)
+    with _consistent(repr(os.fspath(path))):
+        content = from_json(ModelContent, read, "it")
+        if content.estimator not in ESTIMATORS:
+            raise ValueError(
+                f"the estimator must be one of {ESTIMATORS}, not {content.estimator!r}"
+            )
+        kind: type[BaseRegressor] = getattr(estimator, content.estimator)
+        regressor = kind(**_read_parameters(content.parameters))
+        regressor._check_settings()
+        regressor._fitted = unpack(tensors, content, available_device(regressor.device))
+    return regressor
+
+
+def to_bytes(regressor: BaseRegressor) -> bytes:
+    """Return the bytes of a model file with everything."""
+    return MODEL.to_bytes(*pack(regressor, include_rows=True))
+
+
+def from_bytes(stored: bytes, device: str) -> Fitted:
+    """Return what the estimator had learnt whose model file has these bytes."""
+    name = "The state of this estimator"
+    tensors, read = MODEL.from_bytes(stored, name)
+    with _consistent(name):
+        return unpack(tensors, from_json(ModelContent, read, "it"), available_device(device))
+
+
+@contextmanager
+def _consistent(name: str) -> Iterator[None]:
+    """Raise a :class:`ModelFileError` about errors of a model file's content."""
+    try:
+        yield
+    except UNREADABLE as error:
+        text = str(error)
+        reason = text if len(text) < LONGEST_REASON else f"{text[:LONGEST_REASON]} ..."
+        raise ModelFileError(
+            f"{name} is a sswim model file, but its content is inconsistent: {reason}."
+        ) from error
+
+
+def _read_parameters(content: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an estimator; its own checks follow."""
     parameters = dict(content)
     if parameters.get("recipe") is not None:
@@ -158,24 +232,22 @@ def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
 
 
 def pack(
-    ensemble: Ensemble,
-    imputer: GaussianImputer,
-    calibration: Calibration | None = None,
-    *,
-    include_rows: bool = True,
-) -> tuple[dict[str, Tensor], CalibrationContent | None]:
-    """Return everything that predictions and further rows need, by name, and what is JSON-able.
+    regressor: BaseRegressor, *, include_rows: bool
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return everything that predictions and further rows need: tensors by name, and JSON.
 
-    Members are numbered as :func:`stored_members` lists them. A calibration is left out where the
-    file does not hold what its scores are of: all members, or the rows of the folds.
+    Members are numbered as :func:`stored_members` lists them.
     """
+    fitted = regressor._fitted
+    ensemble, reader = fitted.ensemble, fitted.reader
     stored = stored_members(ensemble, include_rows=include_rows)
     members = [ensemble.members[number] for number in stored]
     weights = ensemble.weights[stored]
-    if len(stored) < len(ensemble.members):
+    is_whole = len(stored) == len(ensemble.members)
+    if not is_whole:
         weights = weights / weights.sum()
     tensors = to_tensors(ensemble.scaling, "scaling") | {"weights": weights}
-    tensors |= to_tensors(imputer, "imputer")
+    tensors |= to_tensors(reader.imputer, "imputer")
     rows = _held_rows(ensemble.rows, members, include_rows=include_rows)
     if rows is not None:
         variance = rows.inputs.input_variance
@@ -189,12 +261,36 @@ def pack(
         for part, named in parts.items():
             for name, tensor in named.items():
                 tensors[f"members.{number}.{part}.{name}"] = tensor
-    if calibration is None or len(stored) < len(ensemble.members):
-        return tensors, None
-    if calibration.out_of_fold and not has_folds:
-        return tensors, None
-    tensors |= to_tensors(calibration.held_out, "held_out")
-    return tensors, CalibrationContent(calibration.labels, calibration.out_of_fold)
+    # Left out where the file does not hold what its scores are of: members, or rows of folds.
+    calibration = fitted.calibration if is_whole else None
+    if calibration is not None and calibration.out_of_fold and not has_folds:
+        calibration = None
+    described = None
+    if calibration is not None:
+        tensors |= to_tensors(calibration.held_out, "held_out")
+        described = CalibrationContent(calibration.labels, calibration.out_of_fold)
+    schema = None
+    if reader.schema is not None:
+        from sswim.tables import schema_to_dict  # noqa: PLC0415 (it loads pyarrow)
+
+        schema = schema_to_dict(reader.schema)
+    # The device belongs to the machine, and a callback cannot be stored.
+    others = {"device": "auto", "verbose": regressor.verbose, "callback": None}
+    names = [kind.__name__ for kind in type(regressor).__mro__]
+    content = ModelContent(
+        estimator=next(name for name in names if name in ESTIMATORS),
+        parameters={**stored_settings(regressor), **others},
+        architectures=tuple(member.model.architecture for member in members),
+        ways=tuple(member.way for member in members),
+        flat_targets=fitted.flat_targets,
+        columns=reader.columns,
+        inputs=reader.inputs,
+        history=tuple(tuple(fitted.history[number].tolist()) for number in stored),
+        kinds=fitted.kinds,
+        table_schema=schema,
+        calibration=described,
+    )
+    return tensors, to_json(content)
 
 
 def _held_rows(rows: Rows | None, members: Sequence[Member], *, include_rows: bool) -> Rows | None:
@@ -205,28 +301,18 @@ def _held_rows(rows: Rows | None, members: Sequence[Member], *, include_rows: bo
     return rows if include_rows else None
 
 
-@dataclass(frozen=True)
-class Unpacked:
-    """What a model file's tensors hold."""
-
-    ensemble: Ensemble
-    imputer: GaussianImputer
-    calibration: Calibration | None
-
-
-def unpack(
-    tensors: dict[str, Tensor],
-    architectures: Sequence[Architecture],
-    ways: Sequence[str],
-    calibration: CalibrationContent | None,
-    device: torch.device,
-) -> Unpacked:
-    """Restore what :func:`pack` returned, given the architectures and ways of the stored members.
+def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.device) -> Fitted:
+    """Restore what a fit has learnt from what :func:`pack` returned.
 
     Raises:
-        ValueError: The tensors are not those of the architectures; no memory is taken before.
+        ValueError: The content is inconsistent; no memory is taken before.
     """
-    tensors = dict(tensors)
+    schema = None
+    if content.table_schema is not None:
+        from sswim.tables import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
+
+        schema = schema_from_dict(content.table_schema)
+    tensors, architectures, calibration = dict(tensors), content.architectures, content.calibration
     n_members = len(architectures)
     sizes: dict[str, int] = {}
     scaling = _take_scaling(tensors, sizes)
@@ -260,7 +346,7 @@ def unpack(
     if rows is not None:
         rows = rows.to(device=device)
     members: list[Member] = []
-    parts = zip(architectures, ways, states, statistics, strict=True)
+    parts = zip(architectures, content.ways, states, statistics, strict=True)
     for number, (architecture, way, state, own) in enumerate(parts):
         model = SSWIM(architecture, sizes["D"], sizes["T"])
         model.load_state_dict(state)
@@ -271,11 +357,27 @@ def unpack(
         )
     folds = None if folds is None else folds.to(device=device)
     ensemble = Ensemble(scaling.to(device=device), tuple(members), weights.to(device), rows, folds)
-    if calibration is None or scores is None:
-        return Unpacked(ensemble, imputer, None)
-    held_out = scores.to(device=device)
-    restored = Calibration(held_out, calibration.labels, calibration.out_of_fold)
-    return Unpacked(ensemble, imputer, restored)
+    restored = None
+    if calibration is not None and scores is not None:
+        held_out = scores.to(device=device)
+        restored = Calibration(held_out, calibration.labels, calibration.out_of_fold)
+    reader = InputReader(imputer, content.columns, content.inputs, schema)
+    n_inputs, n_targets = sizes["D"], sizes["T"]
+    if reader.n_inputs != n_inputs:
+        raise ValueError(f"a schema of {reader.n_inputs} inputs for a model of {n_inputs}")
+    for names, size in ((content.columns, reader.n_columns), (content.inputs, n_inputs)):
+        if names is not None and len(names) != size:
+            raise ValueError(f"{len(names)} names for {size} columns or inputs")
+    if content.flat_targets and n_targets != 1:
+        raise ValueError(f"{n_targets} targets cannot be flat")
+    return Fitted(
+        reader,
+        PendingUpdates(ensemble),
+        content.kinds,
+        [np.array(values) for values in content.history],
+        content.flat_targets,
+        calibration=restored,
+    )
 
 
 def _take_scaling(tensors: dict[str, Tensor], sizes: dict[str, int]) -> Scaling:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_integer
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
@@ -133,7 +132,6 @@ def importance_of_rows(
         n_repeats: Number of times that each column is shuffled.
         random_state: Seed of the shuffles.
     """
-    check_is_fitted(regressor)
     reader = regressor._reader
     if isinstance(y, str):
         X, y = reader.split_target(X, y)
@@ -142,30 +140,21 @@ def importance_of_rows(
     rows = check_rows(regressor, reader.impute(inputs), y)
     chosen = smallest_keys(np.arange(len(rows)), MAX_ROWS)
     inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
-    names: Sequence[str]
-    if reader.schema is None or table is None:
-        names = input_names(reader)
-        reorder = partial(_with_input_in_order, inputs, names)
-    else:
+    names: Sequence[str] = input_names(reader)
+
+    def reorder_input(name: str, order: Int64[np.ndarray, " N"]) -> Float64[np.ndarray, "N D"]:
+        changed, place = inputs.copy(), names.index(name)
+        changed[:, place] = inputs[order, place]
+        return changed
+
+    reorder: Callable[[str, Int64[np.ndarray, " N"]], Float64[np.ndarray, "N D"]] = reorder_input
+    if reader.schema is not None and table is not None:
         names = reader.schema.used
         reorder = partial(reader.schema.with_column_in_order, inputs, table.take(chosen))
     importance = _shuffle_columns(
         regressor, inputs, targets, names, reorder, n_repeats, random_state
     )
     return replace(importance, n_rows=len(rows))
-
-
-def _with_input_in_order(
-    inputs: Float64[np.ndarray, "N D"],
-    names: Sequence[str],
-    name: str,
-    order: Int64[np.ndarray, " N"],
-) -> Float64[np.ndarray, "N D"]:
-    """Return the inputs of an array with the values of one of them in another order."""
-    changed = inputs.copy()
-    place = names.index(name)
-    changed[:, place] = inputs[order, place]
-    return changed
 
 
 def _shuffle_columns(
@@ -198,8 +187,7 @@ def _shuffle_columns(
     scores = _score(regressor, inputs, targets)
     tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(names))]
     mine = tasks[processes.rank :: processes.size]
-    speak = say if say is not None and processes.is_first else _ignore
-    advance = prediction_progress(speak, len(mine))
+    advance = prediction_progress(say if processes.is_first else None, len(mine))
     rises: dict[tuple[int, int], tuple[float, float]] = {}
 
     def shuffle() -> Generator[None, None, None]:
@@ -217,8 +205,9 @@ def _shuffle_columns(
         rises |= others
     columns = []
     for place, name in enumerate(names):
-        rmse, mnlp = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
-        columns.append(ColumnImportance(name, _rise(rmse), _rise(mnlp)))
+        scored = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
+        rmse, mnlp = (Rise(float(np.mean(v)), float(np.std(v, ddof=1))) for v in scored)
+        columns.append(ColumnImportance(name, rmse, mnlp))
     columns.sort(key=lambda column: column.rmse.mean, reverse=True)
     return Importance(tuple(columns), scores, n_rows)
 
@@ -236,11 +225,3 @@ def _score(
         measure = regressor._reader.impute(inputs[rows])
         parts.append(sum_scores(regressor, measure, targets[rows], level=0.9))
     return reduce(add, parts).scores()
-
-
-def _rise(values: Sequence[float]) -> Rise:
-    return Rise(float(np.mean(values)), float(np.std(values, ddof=1)))
-
-
-def _ignore(text: str) -> None:
-    """Print nothing."""

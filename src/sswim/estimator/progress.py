@@ -1,17 +1,13 @@
-"""Lines of progress for long tasks: how much is done, and how long the rest will take.
-
-Seconds per training step of each kind of member, and the time that the steps left will take.
-
-Progress of a training: steps, objective and time left.
-"""
+"""Progress of predictions and trainings: how much is done, and how long the rest will take."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -27,11 +23,11 @@ LINE_SHARE = 0.05
 """Smallest share of the task from one line to the next."""
 
 
-def prediction_progress(say: Callable[[str], object], total: int) -> Callable[[int], None]:
+def prediction_progress(say: Callable[[str], object] | None, total: int) -> Callable[[int], None]:
     """Return a function that takes the amount done since its last call and prints lines at times.
 
     Args:
-        say: Prints a line of text.
+        say: Prints a line of text; None prints nothing.
         total: Total amount, in rows or in bytes.
     """
     interval, began, done = LineInterval(), perf_counter(), 0
@@ -39,7 +35,7 @@ def prediction_progress(say: Callable[[str], object], total: int) -> Callable[[i
     def advance(amount: int) -> None:
         nonlocal done
         done += amount
-        if 0 < done < total and interval.over(done / total):
+        if say is not None and 0 < done < total and interval.over(done / total):
             seconds = perf_counter() - began
             left = in_words(seconds / done * (total - done))
             say(f"predicting: {done / total:.0%}, {in_words(seconds)} elapsed, {left} left")
@@ -88,192 +84,104 @@ SILENCE = 5.0
 """A member that is silent for this many times its slowest step has ended."""
 
 
-class StepPace:
-    """Measures how long steps take while members train in turn, in batches or in parallel.
+@dataclass
+class _MemberPace:
+    """How long the steps of one member take.
 
-    The members that are running at a time share it equally, so the shares of one kind over its
-    steps are the seconds by which a step of this kind delays the end. A member's first report is
-    not measured: it includes loading libraries, choosing algorithms and the wait for its turn.
+    Its first report is not measured: it includes loading libraries, choosing algorithms and the
+    wait for its turn.
     """
 
-    def __init__(self, n_members: int, n_steps: Sequence[int], kinds: Sequence[int]) -> None:
-        """Begin to measure.
+    kind: int
+    planned: int
+    """Number of steps if it does not end early."""
+    step: Step
+    """The latest step."""
+    heard: float
+    """Time of the latest step."""
+    share: float = 0.0
+    """Share of the time since the latest step."""
+    n_measured: int = 0
+    seconds: float = 0.0
+    """Sum of the shares of all measured steps."""
+    slowest: float = 0.0
 
-        Args:
-            n_members: Number of members that this process trains.
-            n_steps: Number of steps of every member of all processes.
-            kinds: Number of the kind of each of these members.
-        """
-        self._n_members = n_members
-        self._n_steps, self._kinds = n_steps, kinds
-        self._index: dict[int, int] = {}
-        self._heard: dict[int, float] = {}
-        self._slowest: dict[int, float] = {}
-        self._share: defaultdict[int, float] = defaultdict(float)
-        self._measured: Counter[int] = Counter()
-        self._seconds: defaultdict[int, float] = defaultdict(float)
-        self._steps: Counter[int] = Counter()
-        self._now = 0.0
-
-    def add(self, member: int, index: int, now: float) -> None:
-        """Record that a member has made its step of this index."""
-        running = [each for each in self._index if self._is_running(each, now)]
-        for each in running:
-            self._share[each] += (now - self._now) / len(running)
-        kind, again = self._kind(member), member in self._index
-        if again:
-            self._measured[member] += 1
-            self._steps[kind] += 1
-            self._seconds[kind] += self._share[member]
-            self._slowest[member] = max(self._slowest.get(member, 0.0), now - self._heard[member])
-        self._share[member] = 0.0
-        self._index[member], self._heard[member], self._now = index, now, now
-
-    @property
-    def founded(self) -> bool:
-        """Whether every kind with steps left has been measured."""
-        return bool(self._index) and all(map(self._is_measured, self._left()))
-
-    def seconds_left(self) -> float:
-        """Return the estimated seconds that the steps left of all measured kinds will take."""
-        paces = {
-            kind: self._seconds[kind] / self._steps[kind]
-            for kind in self._steps
-            if self._is_measured(kind)
-        }
-        return math.fsum(n_left * paces.get(kind, 0.0) for kind, n_left in self._left().items())
-
-    def _left(self) -> dict[int, float]:
-        """Return the number of steps left of each kind that has any."""
-        # A process that trains some of the members trains about its share of every kind.
-        share = max(self._n_members, len(self._index)) / len(self._n_steps)
-        left: defaultdict[int, float] = defaultdict(float)
-        for kind, n_steps in zip(self._kinds, self._n_steps, strict=True):
-            left[kind] += n_steps * share
-        for member, index in self._index.items():
-            ended = not self._is_running(member, self._now)
-            left[self._kind(member)] -= self._planned(member) if ended else index
-        return {kind: number for kind, number in left.items() if number > 0}
-
-    def _is_measured(self, kind: int) -> bool:
-        most = max((n for each, n in self._measured.items() if self._kind(each) == kind), default=0)
-        return most >= ENOUGH_STEPS or (most >= 2 and self._seconds[kind] >= ENOUGH_SECONDS)
-
-    def _is_running(self, member: int, now: float) -> bool:
-        if self._index[member] >= self._planned(member):
+    def is_running(self, now: float) -> bool:
+        if self.step.index >= self.planned:
             return False
-        slowest = self._slowest.get(member)
-        return slowest is None or now - self._heard[member] <= SILENCE * slowest
-
-    def _kind(self, member: int) -> int:
-        return self._kinds[member % len(self._kinds)]
-
-    def _planned(self, member: int) -> int:
-        return self._n_steps[member % len(self._n_steps)]
-
-
-@contextmanager
-def show_progress(
-    verbose: bool,
-    n_members: int,
-    n_steps: Sequence[int],
-    callback: MemberCallback | None,
-    deadline: float = math.inf,
-    kinds: Sequence[int] = (),
-) -> Iterator[MemberCallback]:
-    """Yield a callback that shows progress if verbose, and calls the user's callback.
-
-    Args:
-        verbose: Whether to show progress.
-        n_members: Number of members that this process trains.
-        n_steps: Number of steps of every member, or of those of all processes.
-        callback: The user's callback; returning True ends the training.
-        deadline: Value of ``perf_counter`` after which training ends.
-        kinds: Number of the kind of each member; by default all members are of one kind.
-    """
-    callback = callback or (lambda member, step: None)
-
-    def call(member: int, step: Step) -> object:
-        return callback(member, step) is True or perf_counter() > deadline
-
-    if not verbose:
-        yield call
-        return
-    with training_progress(n_members, n_steps, deadline, kinds) as show:
-
-        def show_and_call(member: int, step: Step) -> object:
-            show(member, step)
-            return call(member, step)
-
-        yield show_and_call
-
-
-@contextmanager
-def training_progress(
-    n_members: int,
-    n_steps: int | Sequence[int],
-    deadline: float = math.inf,
-    kinds: Sequence[int] = (),
-) -> Iterator[Callable[[int, Step], None]]:
-    """Show steps, the members' mean objective and the time left on the standard error stream.
-
-    A terminal shows a bar; the log of a job gets a few lines. See :class:`ProgressTracker`.
-    """
-    from rich.console import Console  # noqa: PLC0415 (only this needs rich)
-
-    tracker = ProgressTracker(n_members, n_steps, deadline, kinds)
-    console = Console(stderr=True)
-    # rich may be told to colour what goes to a file, which is still not a terminal.
-    moving = console.is_jupyter or (console.is_interactive and console.file.isatty())
-    with _bar(tracker, console) if moving else _lines(tracker) as show:
-        yield show
+        return not self.n_measured or now - self.heard <= SILENCE * self.slowest
 
 
 class ProgressTracker:
     """The steps of a training so far, and an estimate of the time left.
 
-    The first steps take longer than others, and kinds of members differ. So there is no estimate
-    until every kind was measured; see :class:`~sswim.estimator.progress.StepPace`.
+    The members that are running at a time share it equally, so the shares of one kind over its
+    steps are the seconds by which a step of this kind delays the end, whether members train in
+    turn, in batches or in parallel. There is no estimate until every kind was measured.
     """
 
     def __init__(
         self,
         n_members: int,
-        n_steps: int | Sequence[int],
+        n_steps: Sequence[int],
         deadline: float = math.inf,
         kinds: Sequence[int] = (),
     ) -> None:
-        """Begin to count.
-
-        Args:
-            n_members: Number of members that this process trains.
-            n_steps: Number of steps of every member; one number if it is the same for all.
-            deadline: Value of ``perf_counter`` after which training ends.
-            kinds: Number of the kind of each member; by default all members are of one kind.
-        """
-        self.n_members = n_members
-        self.n_steps = [n_steps] if isinstance(n_steps, int) else list(n_steps)
-        self.deadline = deadline
+        """Begin to count; see :func:`show_progress`."""
+        self.n_members, self.n_steps, self.deadline = n_members, n_steps, deadline
+        self._kinds = kinds or [0] * len(n_steps)
         self.first: Step | None = None
         """First step of this run."""
         self.settled = False
         """Whether every member that is trained at the same time has reported a step."""
         self._resumed = False
-        self._opened = perf_counter()
-        self._latest: dict[int, Step] = {}
-        self._pace = StepPace(n_members, self.n_steps, kinds or [0] * len(self.n_steps))
+        self._opened = self._now = perf_counter()
+        self._members: dict[int, _MemberPace] = {}
 
     def add(self, member: int, step: Step) -> None:
         """Record a step; the first step of a resumed run has an index above 0."""
-        again = member in self._latest
-        self._latest[member] = step
-        self.n_members = max(self.n_members, len(self._latest))
-        self.settled = self.settled or again or len(self._latest) >= self.n_members
+        now = perf_counter()
+        running = [pace for pace in self._members.values() if pace.is_running(now)]
+        for pace in running:
+            pace.share += (now - self._now) / len(running)
+        self._now = now
+        again = member in self._members
+        if not again:
+            place = member % len(self.n_steps)
+            self._members[member] = _MemberPace(self._kinds[place], self.n_steps[place], step, now)
+        pace = self._members[member]
+        if again:
+            pace.n_measured += 1
+            pace.seconds += pace.share
+            pace.slowest = max(pace.slowest, now - pace.heard)
+        pace.step, pace.heard, pace.share = step, now, 0.0
+        self.n_members = max(self.n_members, len(self._members))
+        self.settled = self.settled or again or len(self._members) >= self.n_members
         self._resumed = self._resumed or (step.index > 0 and not again)
-        self._pace.add(member, step.index, perf_counter())
-        finished_before = step.index == self.n_steps[member % len(self.n_steps)] > 0 and not again
+        finished_before = step.index == pace.planned > 0 and not again
         if self.first is None and not finished_before:
             self.first = step
+
+    def _paces(self) -> dict[int, float]:
+        """Return seconds per step of each kind that was measured."""
+        paces = {}
+        for kind in set(self._kinds):
+            members = [pace for pace in self._members.values() if pace.kind == kind]
+            seconds = math.fsum(pace.seconds for pace in members)
+            most = max((pace.n_measured for pace in members), default=0)
+            if most >= ENOUGH_STEPS or (most >= 2 and seconds >= ENOUGH_SECONDS):
+                paces[kind] = seconds / sum(pace.n_measured for pace in members)
+        return paces
+
+    def _steps_left(self) -> dict[int, float]:
+        """Return the number of steps left of each kind that has any."""
+        # A process that trains some of the members trains about its share of every kind.
+        left: defaultdict[int, float] = defaultdict(float)
+        for kind, n_steps in zip(self._kinds, self.n_steps, strict=True):
+            left[kind] += n_steps * self.n_members / len(self.n_steps)
+        for pace in self._members.values():
+            left[pace.kind] -= pace.step.index if pace.is_running(self._now) else pace.planned
+        return {kind: number for kind, number in left.items() if number > 0}
 
     @property
     def seconds(self) -> float:
@@ -283,12 +191,14 @@ class ProgressTracker:
     @property
     def founded(self) -> bool:
         """Whether enough steps of every kind were measured for an estimate."""
-        return self._pace.founded
+        return bool(self._members) and self._steps_left().keys() <= self._paces().keys()
 
     @property
     def seconds_left(self) -> float:
         """Estimated seconds to the end, once this is founded."""
-        return max(0.0, min(self._pace.seconds_left(), self.deadline - perf_counter()))
+        paces = self._paces()
+        left = math.fsum(n * paces.get(kind, 0.0) for kind, n in self._steps_left().items())
+        return max(0.0, min(left, self.deadline - perf_counter()))
 
     @property
     def left(self) -> str:
@@ -303,7 +213,7 @@ class ProgressTracker:
     @property
     def n_done(self) -> int:
         """Number of steps of all members, including earlier runs."""
-        return sum(step.index for step in self._latest.values())
+        return sum(pace.step.index for pace in self._members.values())
 
     @property
     def n_all(self) -> int:
@@ -319,12 +229,13 @@ class ProgressTracker:
     def state(self) -> str:
         """Text with the steps and the objective."""
         text = f"{self.n_done}/{self.n_all} steps"
-        return f"{text}, objective {self.objective}" if self._latest else text
+        return f"{text}, objective {self.objective}" if self._members else text
 
     @property
     def objective(self) -> str:
         """Text with the mean objective of the members."""
-        return f"{sum(step.value for step in self._latest.values()) / len(self._latest):.4f}"
+        total = sum(pace.step.value for pace in self._members.values())
+        return f"{total / len(self._members):.4f}"
 
     @property
     def beginning(self) -> str:
@@ -336,6 +247,49 @@ class ProgressTracker:
         same = len(set(self.n_steps)) == 1
         steps = f"{self.n_steps[0] if same else f'{self.n_all:,}'} steps of {members}"
         return f"{steps}; the first took {in_words(self.first.seconds)}"
+
+
+@contextmanager
+def show_progress(
+    verbose: bool,
+    n_members: int,
+    n_steps: Sequence[int],
+    callback: MemberCallback | None = None,
+    deadline: float = math.inf,
+    kinds: Sequence[int] = (),
+) -> Iterator[MemberCallback]:
+    """Yield a callback that shows progress if verbose, and calls the user's callback.
+
+    Shown are steps, the members' mean objective and the time left, on the standard error stream: a
+    terminal shows a bar, and the log of a job gets a few lines.
+
+    Args:
+        verbose: Whether to show progress.
+        n_members: Number of members that this process trains.
+        n_steps: Number of steps of every member, or of those of all processes.
+        callback: The user's callback; returning True ends the training.
+        deadline: Value of ``perf_counter`` after which training ends.
+        kinds: Number of the kind of each member; by default all members are of one kind.
+    """
+    tracker = ProgressTracker(n_members, n_steps, deadline, kinds)
+
+    def call(member: int, step: Step) -> object:
+        show(member, step)
+        ends = callback is not None and callback(member, step) is True
+        return ends or perf_counter() > deadline
+
+    with _display(tracker) if verbose else nullcontext(lambda member, step: None) as show:
+        yield call
+
+
+def _display(tracker: ProgressTracker) -> AbstractContextManager[Callable[[int, Step], None]]:
+    """Return the bar of a terminal, or the lines of a log."""
+    from rich.console import Console  # noqa: PLC0415 (only this needs rich)
+
+    console = Console(stderr=True)
+    # rich may be told to colour what goes to a file, which is still not a terminal.
+    moving = console.is_jupyter or (console.is_interactive and console.file.isatty())
+    return _bar(tracker, console) if moving else _lines(tracker)
 
 
 @contextmanager

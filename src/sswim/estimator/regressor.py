@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sswim.base.validation import RandomState
@@ -20,6 +20,7 @@ from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.warp import WarpMatrix
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SSWIMRegressor(BaseRegressor):
     """Nonstationary probabilistic regression that needs no tuning.
 
@@ -75,32 +76,17 @@ class SSWIMRegressor(BaseRegressor):
 
     _rules: ClassVar[dict[str, Rule]] = ENSEMBLE
 
-    def __init__(
-        self,
-        *,
-        n_members: int | Auto = "auto",
-        kernel: Kernel | Auto = "auto",
-        noise: NoiseName | Auto = "auto",
-        output_warp: OutputWarpName | Auto = "auto",
-        coordinates: Coordinates = None,
-        recipe: Recipe | None = None,
-        device: str = "auto",
-        dtype: DType | Auto = "auto",
-        random_state: RandomState = None,
-        verbose: bool = False,
-        callback: MemberCallback | None = None,
-    ) -> None:
-        self.n_members = n_members
-        self.kernel = kernel
-        self.noise = noise
-        self.output_warp = output_warp
-        self.coordinates = coordinates
-        self.recipe = recipe
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
+    n_members: int | Auto = "auto"
+    kernel: Kernel | Auto = "auto"
+    noise: NoiseName | Auto = "auto"
+    output_warp: OutputWarpName | Auto = "auto"
+    coordinates: Coordinates = None
+    recipe: Recipe | None = None
+    device: str = "auto"
+    dtype: DType | Auto = "auto"
+    random_state: RandomState = None
+    verbose: bool = False
+    callback: MemberCallback | None = None
 
     def _check_settings(self) -> None:
         super()._check_settings()

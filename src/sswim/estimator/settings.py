@@ -1,17 +1,11 @@
 """The rules that settings must keep, and where a setting belongs that an estimator does not have.
 
 An estimator has one table of rules: a rule raises an error unless the value of its setting is one
-that it allows. Settings of every estimator are in :data:`SHARED`, those of one model with the
-kernels and warps of the paper in :data:`SINGLE`, and those of a recipe in :data:`RECIPE`.
+that it allows. Those of one model with the kernels and warps of the paper are in :data:`SINGLE`,
+those of the default in :data:`ENSEMBLE`, and those of a recipe in :data:`RECIPE`.
 """
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sswim.estimator.base import BaseRegressor
 
 import dataclasses
 import math
@@ -90,7 +84,7 @@ def _recipe(name: str, value: Any) -> None:
     """Allow recipes whose settings are right."""
     if not isinstance(value, Recipe):
         raise UserError(f"{name} must be a Recipe, or None for the default. Got {value!r}.")
-    check_settings({field.name: getattr(value, field.name) for field in FIELDS}, RECIPE)
+    check_settings(vars(value), RECIPE)
 
 
 _SIZES: dict[str, Rule] = {
@@ -105,12 +99,10 @@ _SIZES: dict[str, Rule] = {
     "n_output_terms": integer(1),
 }
 
-SHARED: dict[str, Rule] = {"coordinates": coordinates}
-"""Rules of settings that every estimator has and that are not checked elsewhere."""
-
-SINGLE: dict[str, Rule] = SHARED | {
-    "depth": integer(0),
+SINGLE: dict[str, Rule] = {
     **_SIZES,
+    "coordinates": coordinates,
+    "depth": integer(0),
     "warps": choice(WarpsName),
     "kernel": choice(Kernel),
     "n_members": integer(1),
@@ -134,24 +126,19 @@ NEIGHBOURS: dict[str, Rule] = SINGLE | {
 }
 """Rules of the settings of one model by neighbours."""
 
-ENSEMBLE: dict[str, Rule] = SHARED | {
-    "n_members": unless("auto", integer(1)),
-    "kernel": unless("auto", choice(Kernel)),
-    "output_warp": unless("auto", choice(OutputWarpName)),
-    "noise": unless("auto", choice(NoiseName)),
-    "dtype": unless("auto", choice(DType)),
+_CHOSEN = ("n_members", "kernel", "output_warp", "noise", "dtype")
+
+ENSEMBLE: dict[str, Rule] = {
+    "coordinates": coordinates,
+    **{name: unless("auto", SINGLE[name]) for name in _CHOSEN},
     "recipe": unless(None, _recipe),
 }
 """Rules of the settings of the default ensemble."""
 
-FIELDS = dataclasses.fields(Recipe)
-
 RECIPE: dict[str, Rule] = {
-    **{field.name: flag for field in FIELDS if field.type == "bool"},
+    **{field.name: flag for field in dataclasses.fields(Recipe) if field.type == "bool"},
     "kinds": _kinds,
-    "warps": choice(WarpsName),
-    "output_warp": choice(OutputWarpName),
-    "noise": choice(NoiseName),
+    **{name: SINGLE[name] for name in ("warps", "output_warp", "noise")},
     **{name: unless(None, rule) for name, rule in _SIZES.items()},
 }
 """Rules of the fields of a recipe."""
@@ -225,7 +212,7 @@ def stored_settings(regressor: BaseRegressor) -> dict[str, Any]:
         if name not in ("device", "verbose", "callback")
     }
     if settings.get("recipe") is not None:
-        settings["recipe"] = asdict(settings["recipe"])
+        settings["recipe"] = dataclasses.asdict(settings["recipe"])
     if isinstance(regressor.random_state, np.random.RandomState):
         settings["random_state"] = None  # its state cannot be stored
     return settings

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float64
 
 from sswim.base.validation import require_level
@@ -96,11 +95,6 @@ class TablePrediction:
     method: IntervalMethod = "model"
 
     @property
-    def used(self) -> list[str]:
-        """Names of the columns that the model needs."""
-        return self.schema.used
-
-    @property
     def names(self) -> list[str]:
         """Names of the new columns."""
         return [self.prefix + name for name in NAMES]
@@ -110,20 +104,24 @@ class TablePrediction:
         table, numbers = chunk.table, np.arange(chunk.first, chunk.first + chunk.table.num_rows)
         kept = np.ones(len(numbers), dtype=bool)
         if self.drop_missing:
-            kept = complete_rows(table, self.used)
+            kept = complete_rows(table, self.schema.used)
             table, numbers = keep_rows(table, kept), numbers[kept]
         # Fewer at a time where categories make the matrix wide.
         n_rows = rows_per_chunk(len(self.schema.feature_names))
-        with naming_infinite(numbers, table.select(self.used), chunk.file, "its file"):
-            parts = [self._columns(piece) for piece in split_rows(table, n_rows)]
+        with naming_infinite(numbers, table.select(self.schema.used), chunk.file, "its file"):
+            parts = [
+                predicted_columns(
+                    self.regressor,
+                    self.regressor._reader.impute(self.schema.encode(piece)),
+                    self.level,
+                    self.method,
+                )
+                for piece in split_rows(table, n_rows)
+            ]
         return kept, {
             self.prefix + name: np.concatenate([np.empty(0), *(part[name] for part in parts)])
             for name in NAMES
         }
-
-    def _columns(self, table: pa.Table) -> dict[str, np.ndarray]:
-        inputs = self.regressor._reader.impute(self.schema.encode(table))
-        return predicted_columns(self.regressor, inputs, self.level, self.method)
 
 
 def predict_table(
@@ -173,11 +171,12 @@ def predict_table(
     if source.is_dir():
         processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
     mine = assign_by_size(sizes, processes.size)[processes.rank]
-    say = say if processes.is_first else _ignore
     notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
     for note in notes if processes.is_first else ():
         warnings.warn(note, TableNote, stacklevel=2)
-    advance = prediction_progress(say, sum(sizes[number] for number in mine))
+    advance = prediction_progress(
+        say if processes.is_first else None, sum(sizes[number] for number in mine)
+    )
     rows: Counter[str] = Counter()
 
     def predict() -> Generator[None, None, None]:
@@ -186,7 +185,7 @@ def predict_table(
 
     run_with_heartbeat(processes, predict())
     rows = sum(processes.all_gather(rows), Counter())
-    if rows["left out"]:
+    if rows["left out"] and processes.is_first:
         say(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
     return rows["predicted"]
 
@@ -209,7 +208,7 @@ def _jobs(source: Path, out: Path, prediction: TablePrediction, csv: CsvOptions)
         require_copy(source, out)
         require_folder(out)
     table = open_table(source, csv=csv.for_model(prediction.schema.text_names))
-    require_columns(table.schema, prediction.used)
+    require_columns(table.schema, prediction.schema.used)
     require_new_names(table.schema.names, prediction.names)
     files = split_by_file(table)
     jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
@@ -240,7 +239,7 @@ def _predict_file(
     out.parent.mkdir(parents=True, exist_ok=True)
     with (
         copy_file(file, out, prediction.names, no_formulas=prediction.no_formulas) as copy,
-        closing(prefetched(file.table.chunks(prediction.used))) as chunks,
+        closing(prefetched(file.table.chunks(prediction.schema.used))) as chunks,
     ):
         for chunk in chunks:
             kept, columns = prediction.predict(chunk)
@@ -258,7 +257,3 @@ def _make_folder(path: Path) -> None:
             f"{str(path)!r}, which is {'not empty' if path.is_dir() else 'a file'}; choose another."
         )
     resolve_link(path).mkdir(parents=True, exist_ok=True)
-
-
-def _ignore(text: str) -> None:
-    """Print nothing: the first process speaks for all."""

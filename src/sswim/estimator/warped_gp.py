@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sswim.base.validation import RandomState
@@ -13,13 +14,12 @@ from sswim.estimator.settings import (
     Auto,
     DType,
     ObjectiveName,
-    PriorName,
     Rule,
     n_frequencies,
 )
 from sswim.kernels.features import Kernel
 from sswim.members.checkpoints import MemberCallback
-from sswim.members.kinds import Kind, Plan, Precision
+from sswim.members.kinds import Kind, Plan
 from sswim.members.model import Architecture, InputsName, NoiseName, WarpsName, check_warp_matrix
 from sswim.members.neighbour_training import MiniBatches
 from sswim.members.objective import OBJECTIVES
@@ -29,7 +29,64 @@ from sswim.warps.output_warp import OutputWarpName
 from sswim.warps.warp import WarpMatrix
 
 
-class WarpedGPRegressor(BaseRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _OneKind(BaseRegressor):
+    """The settings of one kind of member, and its plan, with nothing that the data decide."""
+
+    depth: int = 1
+    n_components: int
+    n_pseudo: int
+    warps: WarpsName
+    warp_matrix: WarpMatrix = "diagonal"
+    warp_dim: int | None = None
+    inputs: InputsName = "standardised"
+    kernel: Kernel = "matern32"
+    n_members: int = 1
+    output_warp: OutputWarpName = "none"
+    n_output_terms: int = 2
+    noise: NoiseName = "constant"
+    objective: ObjectiveName = "map"
+    max_iter: int
+    learning_rate: float
+    length_scale: float | None = None
+    coordinates: Coordinates = None
+    device: str = "auto"
+    dtype: DType | Auto
+    random_state: RandomState = None
+    verbose: bool = False
+    callback: MemberCallback | None = None
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
+
+    def _plan_of(self, way: str, optimiser: Adam | MiniBatches, **neighbours: Any) -> Plan:
+        """Make the plan of one kind of member that predicts in some way."""
+        architecture = Architecture(
+            depth=int(self.depth),
+            n_frequencies=n_frequencies(int(self.n_components)),
+            n_pseudo=int(self.n_pseudo),
+            warps=self.warps,
+            warp_matrix=self.warp_matrix,
+            warp_dim=None if self.warp_dim is None else int(self.warp_dim),
+            inputs=self.inputs,
+            kernel=self.kernel,
+            output_warp=self.output_warp,
+            n_output_terms=int(self.n_output_terms),
+            noise=self.noise,
+            **neighbours,
+        )
+        name, objective = f"{way}-{self.depth}", OBJECTIVES[self.objective]
+        kind = Kind(name, way, architecture, objective, optimiser, int(self.n_members))
+        return Plan(
+            (kind,),
+            length_scale=None if self.length_scale is None else float(self.length_scale),
+            precision="float32" if self.dtype == "auto" else self.dtype,
+        )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class WarpedGPRegressor(_OneKind):
     """One model of a given depth: a sparse spectrum GP of warped inputs, as published.
 
     All rows train it, and no part of it is chosen by the data. With ``n_members`` it is a mixture
@@ -93,70 +150,22 @@ class WarpedGPRegressor(BaseRegressor):
     """
 
     _rules: ClassVar[dict[str, Rule]] = FEATURES
-    dtype: DType
 
-    def __init__(
-        self,
-        *,
-        depth: int = 1,
-        n_components: int = 512,
-        n_pseudo: int = 128,
-        warps: WarpsName = "separate",
-        warp_matrix: WarpMatrix = "diagonal",
-        warp_dim: int | None = None,
-        inputs: InputsName = "standardised",
-        kernel: Kernel = "matern32",
-        n_members: int = 1,
-        output_warp: OutputWarpName = "none",
-        n_output_terms: int = 2,
-        noise: NoiseName = "constant",
-        objective: ObjectiveName = "map",
-        max_iter: int = 150,
-        growing: bool = False,
-        learning_rate: float = 0.03,
-        length_scale: float | None = None,
-        coordinates: Coordinates = None,
-        device: str = "auto",
-        dtype: DType = "float64",
-        random_state: RandomState = None,
-        verbose: bool = False,
-        callback: MemberCallback | None = None,
-    ) -> None:
-        self.depth = depth
-        self.n_components = n_components
-        self.n_pseudo = n_pseudo
-        self.warps = warps
-        self.warp_matrix = warp_matrix
-        self.warp_dim = warp_dim
-        self.inputs = inputs
-        self.kernel = kernel
-        self.n_members = n_members
-        self.output_warp = output_warp
-        self.n_output_terms = n_output_terms
-        self.noise = noise
-        self.objective = objective
-        self.max_iter = max_iter
-        self.growing = growing
-        self.learning_rate = learning_rate
-        self.length_scale = length_scale
-        self.coordinates = coordinates
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
+    n_components: int = 512
+    n_pseudo: int = 128
+    warps: WarpsName = "separate"
+    max_iter: int = 150
+    growing: bool = False
+    learning_rate: float = 0.03
+    dtype: DType = "float64"
 
     def _plan(self, summary: Summary) -> Plan:
-        growing = bool(self.growing)
-        optimiser = Adam(int(self.max_iter), float(self.learning_rate), growing=growing)
-        return _plan_of_one(self, "features", optimiser, self.dtype)
+        rate, growing = float(self.learning_rate), bool(self.growing)
+        return self._plan_of("features", Adam(int(self.max_iter), rate, growing=growing))
 
 
-class NeighbourGPRegressor(BaseRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeighbourGPRegressor(_OneKind):
     """One model of a given depth: the exact kernel, conditioned on the nearest rows.
 
     Each prediction is conditioned on the ``n_neighbors`` rows that are nearest in the warped space.
@@ -207,98 +216,19 @@ class NeighbourGPRegressor(BaseRegressor):
 
     _rules: ClassVar[dict[str, Rule]] = NEIGHBOURS
 
-    def __init__(
-        self,
-        *,
-        depth: int = 1,
-        n_neighbors: int = 64,
-        local_amplitude: bool = True,
-        n_components: int = 256,
-        n_pseudo: int = 64,
-        warps: WarpsName = "joint",
-        warp_matrix: WarpMatrix = "diagonal",
-        warp_dim: int | None = None,
-        inputs: InputsName = "standardised",
-        kernel: Kernel = "matern32",
-        n_members: int = 1,
-        output_warp: OutputWarpName = "none",
-        n_output_terms: int = 2,
-        noise: NoiseName = "constant",
-        objective: PriorName = "map",
-        max_iter: int = MiniBatches.steps,
-        learning_rate: float = MiniBatches.learning_rate,
-        length_scale: float | None = None,
-        coordinates: Coordinates = None,
-        device: str = "auto",
-        dtype: DType | Auto = "auto",
-        random_state: RandomState = None,
-        verbose: bool = False,
-        callback: MemberCallback | None = None,
-    ) -> None:
-        self.depth = depth
-        self.n_neighbors = n_neighbors
-        self.local_amplitude = local_amplitude
-        self.n_components = n_components
-        self.n_pseudo = n_pseudo
-        self.warps = warps
-        self.warp_matrix = warp_matrix
-        self.warp_dim = warp_dim
-        self.inputs = inputs
-        self.kernel = kernel
-        self.n_members = n_members
-        self.output_warp = output_warp
-        self.n_output_terms = n_output_terms
-        self.noise = noise
-        self.objective = objective
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.length_scale = length_scale
-        self.coordinates = coordinates
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_warp_matrix(self.warp_matrix, self.warp_dim, self.depth)
+    n_neighbors: int = 64
+    local_amplitude: bool = True
+    n_components: int = 256
+    n_pseudo: int = 64
+    warps: WarpsName = "joint"
+    max_iter: int = MiniBatches.steps
+    learning_rate: float = MiniBatches.learning_rate
+    dtype: DType | Auto = "auto"
 
     def _plan(self, summary: Summary) -> Plan:
-        return _plan_of_one(
-            self,
+        return self._plan_of(
             "neighbours",
             MiniBatches(int(self.max_iter), float(self.learning_rate)),
-            "float32" if self.dtype == "auto" else self.dtype,
             n_neighbors=int(self.n_neighbors),
             local_amplitude=bool(self.local_amplitude),
         )
-
-
-def _plan_of_one(
-    settings: WarpedGPRegressor | NeighbourGPRegressor,
-    way: str,
-    optimiser: Adam | MiniBatches,
-    precision: Precision,
-    **neighbours: Any,
-) -> Plan:
-    """Make the plan of one kind of member, with nothing that the data decide."""
-    warp_dim, length_scale = settings.warp_dim, settings.length_scale
-    architecture = Architecture(
-        depth=int(settings.depth),
-        n_frequencies=n_frequencies(int(settings.n_components)),
-        n_pseudo=int(settings.n_pseudo),
-        warps=settings.warps,
-        warp_matrix=settings.warp_matrix,
-        warp_dim=None if warp_dim is None else int(warp_dim),
-        inputs=settings.inputs,
-        kernel=settings.kernel,
-        output_warp=settings.output_warp,
-        n_output_terms=int(settings.n_output_terms),
-        noise=settings.noise,
-        **neighbours,
-    )
-    name, objective = f"{way}-{settings.depth}", OBJECTIVES[settings.objective]
-    kind = Kind(name, way, architecture, objective, optimiser, int(settings.n_members))
-    length_scale = None if length_scale is None else float(length_scale)
-    return Plan((kind,), length_scale=length_scale, precision=precision)
