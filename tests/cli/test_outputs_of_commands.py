@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.commands import fit_prices, invoke, prices, write_price_model
+from builders.commands import fit_prices, prices, refuse, succeed
 from typer.testing import Result
 
 from sswim import load
@@ -101,22 +100,15 @@ def test_a_model_that_cannot_be_saved_is_kept_elsewhere(
     assert (tmp_path / "checkpoint").exists()
 
 
-def predicted(model: Path, table: Path, out: Path) -> Result:
-    return invoke("predict", model, table, "--out", out)
-
-
-def mapped(model: Path, table: Path, out: Path) -> Result:
-    return invoke("grid", model, "--out", out)
-
-
-@pytest.mark.parametrize("command", [predicted, mapped])
+@pytest.mark.parametrize(("command", "suffix"), [("predict", ".parquet"), ("grid", ".tif")])
 def test_predictions_refuse_outputs_before_they_are_made(
-    command: Callable[[Path, Path, Path], Result],
+    command: str,
+    suffix: str,
     table: Path,
+    model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, suffix = write_price_model(tmp_path), ".parquet" if command is predicted else ".tif"
     pipe, folder, link = (tmp_path / f"{name}{suffix}" for name in ("pipe", "folder", "link"))
     os.mkfifo(pipe)
     folder.mkdir()
@@ -127,30 +119,28 @@ def test_predictions_refuse_outputs_before_they_are_made(
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr("sswim.estimator.load", load)
-    for out, words in {
+    inputs = [model, table] if command == "predict" else [model]
+    refused = {
         pipe: "which is a named pipe",
         folder: "which is a folder",
         link: "must not replace an input",
         tmp_path / "missing" / f"out{suffix}": "Make the folder",
-    }.items():
-        require_refused(command(model, table, out), words)
-    if command is predicted:
-        require_refused(command(model, table, table), "must not replace an input")
+    }
+    for out, words in (refused | dict.fromkeys(inputs[1:], "must not replace an input")).items():
+        assert words in refuse(command, *inputs, "--out", out)
     assert (model.read_bytes(), table.read_bytes()) == bytes_before
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_a_folder_is_not_predicted_into_itself(tmp_path: Path) -> None:
-    model, folder = write_price_model(tmp_path), tmp_path / "tables"
+def test_a_folder_is_not_predicted_into_itself(model: Path, tmp_path: Path) -> None:
+    folder, link = tmp_path / "tables", tmp_path / "link"
     folder.mkdir()
     write_table(prices(), folder / "a.parquet")
     for out in (folder, folder / "predicted"):
-        require_refused(predicted(model, folder, out), "must not replace an input")
+        assert "must not replace an input" in refuse("predict", model, folder, "--out", out)
     assert list(folder.iterdir()) == [folder / "a.parquet"]
-    link = tmp_path / "link"
     link.symlink_to(tmp_path / "out")
     for out in (link, tmp_path / "new" / "newer"):
-        made = predicted(model, folder, out)
-        assert made.exit_code == 0, made.stderr
+        succeed("predict", model, folder, "--out", out)
         assert (out / "a.parquet").exists()
     assert link.is_symlink()

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from builders.estimators import make_rows, small
-from builders.forgeries import Damage, Edit, TensorEdit, damaged, damages, edited, edits
+from builders.forgeries import (
+    Damage,
+    Forgery,
+    TensorEdit,
+    damaged,
+    damages,
+    edited,
+    forgeries,
+)
 from builders.fuzzing import count_refusal, fuzz
 from hypothesis import example
 from hypothesis import strategies as st
@@ -105,24 +112,7 @@ def test_a_damaged_checkpoint_is_refused_or_resumed(
     resume(kind, {name: damaged(checkpoint(kind)[name], changes)})
 
 
-@dataclass(frozen=True)
-class Forgery:
-    """Edits of the checkpoint of one kind of training."""
-
-    kind: str
-    changes: tuple[Edit, ...]
-
-
-def forgeries() -> st.SearchStrategy[Forgery]:
-    """Return a strategy of forged checkpoints."""
-
-    def of_kind(kind: str) -> st.SearchStrategy[Forgery]:
-        return st.builds(Forgery, st.just(kind), edits(*content(kind)))
-
-    return st.sampled_from([*KINDS]).flatmap(functools.cache(of_kind))
-
-
-@fuzz(small=15, full=2000, part=100, limit=30.0, forgery=forgeries())
+@fuzz(small=15, full=2000, part=100, limit=30.0, forgery=forgeries(KINDS, content))
 # The numbers of checkpoints had no limits, and the model predicted NaN.
 @example(Forgery("features", (TensorEdit("model.noise_correction", "fill", 1e8),)))
 def test_a_forged_checkpoint_is_refused_or_resumed(forgery: Forgery) -> None:

@@ -7,12 +7,19 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from builders.forgeries import Damage, Edit, TensorEdit, damaged, damages, edited, edits
+from builders.forgeries import (
+    Damage,
+    Forgery,
+    TensorEdit,
+    damaged,
+    damages,
+    edited,
+    forgeries,
+)
 from builders.fuzzing import count_refusal, fuzz
 from builders.model_files import KINDS, inputs, load_bytes, model_bytes, model_content
 from hypothesis import example
@@ -83,24 +90,7 @@ def test_a_damaged_model_is_refused_or_is_the_same(kind: str, changes: tuple[Dam
         np.testing.assert_array_equal(found, expected(kind))
 
 
-@dataclass(frozen=True)
-class Forgery:
-    """Edits of one kind of model file."""
-
-    kind: str
-    changes: tuple[Edit, ...]
-
-
-def forgeries() -> st.SearchStrategy[Forgery]:
-    """Return a strategy of forged files."""
-
-    def of_kind(kind: str) -> st.SearchStrategy[Forgery]:
-        return st.builds(Forgery, st.just(kind), edits(*model_content(kind)))
-
-    return st.sampled_from([*KINDS]).flatmap(functools.cache(of_kind))
-
-
-@fuzz(small=40, full=10_000, part=250, limit=20.0, forgery=forgeries())
+@fuzz(small=40, full=10_000, part=250, limit=20.0, forgery=forgeries(KINDS, model_content))
 # The k-d tree has no neighbours at infinite distances: it was an IndexError.
 @example(
     Forgery("neighbours", (TensorEdit("members.0.model.normal_scores.knots", "times", 1e-300),))

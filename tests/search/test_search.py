@@ -44,19 +44,19 @@ def test_nearest_points_are_those_of_brute_force(search_in: MakeSearch, name: st
     assert_nearest(search_in(points), points, queries, k)
 
 
-def test_one_point_is_the_nearest(search_in: MakeSearch) -> None:
-    search = search_in(torch.tensor([[1.0, 2.0]], dtype=torch.float64))
-    assert isinstance(search, Search)
-    assert search.n_points == 1
-    nearest = search.nearest(torch.tensor([[1.0, 4.0]]), 1)
-    assert nearest.indices.tolist() == [[0]]
-    assert nearest.squared.tolist() == [[4.0]]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_queries_have_either_precision(search_in: MakeSearch, dtype: torch.dtype) -> None:
     points, queries = TABLES["normal"]
     assert_nearest(search_in(points), points, queries.to(dtype), 5)
+
+
+def test_all_points_can_be_neighbours(search_in: MakeSearch) -> None:
+    points, queries = TABLES["one dimension"]
+    for n_points in (1, 30):
+        search = search_in(points[:n_points])
+        assert isinstance(search, Search)
+        assert search.n_points == n_points
+        assert_nearest(search, points[:n_points], queries, n_points)
 
 
 @pytest.mark.parametrize("k", [0, 4])
@@ -64,11 +64,6 @@ def test_neighbours_must_be_no_more_than_points(search_in: MakeSearch, k: int) -
     search = search_in(torch.zeros(3, 2))
     with pytest.raises(ValueError, match=f"Got k={k} and 3 points"):
         search.nearest(torch.zeros(1, 2), k)
-
-
-def test_all_points_can_be_neighbours(search_in: MakeSearch) -> None:
-    points, queries = TABLES["one dimension"]
-    assert_nearest(search_in(points[:30]), points[:30], queries, 30)
 
 
 @pytest.mark.parametrize("value", [1e300, torch.inf, torch.nan])
@@ -91,6 +86,9 @@ def test_many_dimensions_need_no_tree(by_topk: bool) -> None:
     search = ProductSearch(points, by_topk=by_topk)
     assert_nearest(search, points, points[:80], 12)
     assert "tree" not in vars(search)
+    points = torch.eye(60, dtype=torch.float64)  # ties are compared by differences
+    search = ProductSearch(points, by_topk=by_topk)
+    assert_nearest(search, points, torch.zeros(3, 60, dtype=torch.float64), 5)
 
 
 def test_coarse_products_are_not_trusted() -> None:
@@ -101,10 +99,6 @@ def test_coarse_products_are_not_trusted() -> None:
         assert_nearest(ProductSearch(points, by_topk=True), points, queries, 6)
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def test_a_search_without_points_can_be_made() -> None:
-    assert ProductSearch(torch.zeros(0, 3)).n_points == 0
 
 
 @pytest.mark.parametrize("method", ["auto", "tree", "products"])
@@ -125,6 +119,7 @@ def test_every_method_finds_the_same(method: Method) -> None:
 )
 def test_few_dimensions_get_a_tree(n_points: int, n_inputs: int, kind: type) -> None:
     assert isinstance(make_search(torch.zeros(n_points, n_inputs)), kind)
+    assert ProductSearch(torch.zeros(0, 3)).n_points == 0  # no points are a search as well
 
 
 def test_points_near_a_set_of_few_dimensions_get_a_tree(generator: torch.Generator) -> None:
@@ -132,11 +127,6 @@ def test_points_near_a_set_of_few_dimensions_get_a_tree(generator: torch.Generat
     plane = torch.randn(2**15, 2, **options) @ torch.randn(2, 12, **options)
     assert isinstance(make_search(plane), TreeSearch)
     assert isinstance(make_search(torch.randn(2**15, 12, **options)), ProductSearch)
-
-
-def test_ties_in_many_dimensions_are_compared_by_differences() -> None:
-    points = torch.eye(60, dtype=torch.float64)
-    assert_nearest(ProductSearch(points), points, torch.zeros(3, 60, dtype=torch.float64), 5)
 
 
 @pytest.mark.parametrize("n_inputs", [1, 10, 300])
