@@ -183,6 +183,13 @@ def require_sane(regressor: BaseRegressor, X: Any, y: Array, X_std: Any = None) 
     assert (density < torch.inf).all(), density  # −∞ only where a target is out of all bounds
 
 
+def require_sane_fit(regressor: BaseRegressor, table: Table) -> None:
+    """Check predictions of the rows of a table, and of new ones."""
+    X_std = table.options().get("X_std")
+    require_sane(regressor, table.rows(), table.y(), X_std)
+    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+
+
 def require_finite_draws(regressor: BaseRegressor, X: Any) -> None:
     """Check drawn functions and observations."""
     with only_notes(), _may_overflow(regressor):

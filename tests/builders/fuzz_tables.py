@@ -44,11 +44,6 @@ class Table:
     deviations: str = "none"
     frame: bool = False
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether cells are missing."""
-        return "with gaps" in self.columns
-
     def rows(self, n_rows: int | None = None, seed: int = 0) -> Any:
         """Return the inputs of the table, or of new rows like them."""
         random = np.random.default_rng([self.seed, seed, 0])

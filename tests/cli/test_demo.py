@@ -1,5 +1,3 @@
-"""The command ``sswim demo``."""
-
 from __future__ import annotations
 
 import io

@@ -1,5 +1,3 @@
-"""The command ``sswim grid``."""
-
 from __future__ import annotations
 
 from pathlib import Path

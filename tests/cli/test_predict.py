@@ -1,5 +1,3 @@
-"""The command ``sswim predict``."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The command ``sswim report``."""
-
 from __future__ import annotations
 
 from pathlib import Path
