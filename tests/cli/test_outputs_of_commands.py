@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pipe", "which is a named pipe"),
         (os.devnull, "which is a device"),
         ("", "which is a folder"),
         ("locked", "which is read-only"),
@@ -55,13 +53,11 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
 def test_fit_refuses_outputs_before_training(
     name: str, words: str, table: Path, tmp_path: Path
 ) -> None:
-    pipe, data, locked = tmp_path / "pipe", tmp_path / "notes.txt", tmp_path / "locked"
-    os.mkfifo(pipe)
+    data, locked = tmp_path / "notes.txt", tmp_path / "locked"
     for path in (data, locked):
         path.write_text("mine")
     locked.chmod(0o444)
     require_refused(fit_prices(table, tmp_path / name), words)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert data.read_text() == locked.read_text() == "mine"
 
 
@@ -109,27 +105,21 @@ def test_predictions_refuse_outputs_before_they_are_made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pipe, folder, link = (tmp_path / f"{name}{suffix}" for name in ("pipe", "folder", "link"))
-    os.mkfifo(pipe)
+    folder, link = tmp_path / f"folder{suffix}", tmp_path / f"link{suffix}"
     folder.mkdir()
     link.symlink_to(model)
-    bytes_before = model.read_bytes(), table.read_bytes()
+    inputs = [model, table] if command == "predict" else [model]
+    before = [path.read_bytes() for path in inputs]
 
     def load(path: Path) -> None:
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr("sswim.estimator.load", load)
-    inputs = [model, table] if command == "predict" else [model]
-    refused = {
-        pipe: "which is a named pipe",
-        folder: "which is a folder",
-        link: "must not replace an input",
-        tmp_path / "missing" / f"out{suffix}": "Make the folder",
-    }
-    for out, words in (refused | dict.fromkeys(inputs[1:], "must not replace an input")).items():
+    refused = dict.fromkeys([link, *inputs[1:]], "must not replace an input")
+    refused |= {folder: "which is a folder", tmp_path / f"none/out{suffix}": "Make the folder"}
+    for out, words in refused.items():
         assert words in refuse(command, *inputs, "--out", out)
-    assert (model.read_bytes(), table.read_bytes()) == bytes_before
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [path.read_bytes() for path in inputs] == before
 
 
 def test_a_folder_is_not_predicted_into_itself(model: Path, tmp_path: Path) -> None:
