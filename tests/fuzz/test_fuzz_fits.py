@@ -6,16 +6,18 @@ from typing import Any
 
 from builders.fuzz_fits import (
     Settings,
+    Table,
     fit,
     fit_settings,
     fit_table,
+    frames,
     refusals,
     require_finite_draws,
     require_sane,
     require_sane_fit,
+    tables,
     two_noise_steps,  # noqa: F401 (for every test here)
 )
-from builders.fuzz_tables import Table, frames, tables
 from builders.fuzzing import fuzz
 from hypothesis import example
 from hypothesis import strategies as st

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from builders.fuzzing import fuzz
-from builders.model_files import TINY
+from builders.maps import FAST as MAP_FAST
 from hypothesis import strategies as st
 
 from sswim import load
@@ -77,8 +77,8 @@ def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     table = pa.table({"x": x, "y": y, "z": np.sin(x) + y})
     write_table(table, folder / "table.csv")
     frame = table.slice(0, 50).to_pandas()
-    settings = TINY | {"depth": 1, "random_state": 0, "coordinates": ("x", "y")}
-    make_estimator(**settings).fit(frame[["x", "y"]], frame["z"]).save(folder / "model.sswim")
+    model = make_estimator(**MAP_FAST, coordinates=("x", "y")).fit(frame[["x", "y"]], frame["z"])
+    model.save(folder / "model.sswim")
     _files.update({path.name: path.read_bytes() for path in folder.iterdir()})
 
 

@@ -49,7 +49,7 @@ def plot_prediction(
         warped = regressor._fitted.warps_targets
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
     mean, centre, lower, upper, floor, ceiling = map(
-        single_target, (mean, centre, lower, upper, floor, ceiling)
+        style.single_target, (mean, centre, lower, upper, floor, ceiling)
     )
 
     ax = style.axes(ax)
