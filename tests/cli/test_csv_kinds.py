@@ -89,8 +89,8 @@ def kinds() -> dict[str, Kind]:
         "repeated name": Kind(
             text(header=["x", "x", " colour", "y"]),
             (
-                "Column 2 is 'x' too, as another one: it is called 'x.1'.",
                 "Blanks around the names ' colour' are left out.",
+                "Column 2 is 'x' too, as another one: it is called 'x.1'.",
             ),
         ),
         "last separator": Kind(

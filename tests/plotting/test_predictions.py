@@ -75,7 +75,7 @@ def test_a_map_has_the_values_of_its_cells_middles() -> None:
     ax = plot_map(model, bounds, resolution=2, ax=new_axes())
     (image,) = ax.get_images()
     middles = [[0.5, 1.25], [1.5, 1.25], [0.5, 1.75], [1.5, 1.75]]
-    expected = model.predict(middles).reshape(2, 2)
+    expected = np.reshape(model.predict(middles), (2, 2))
     np.testing.assert_allclose(np.asarray(image.get_array()), expected)
     assert image.origin == "lower"
     assert (ax.get_xlim(), ax.get_ylim()) == ((0, 2), (1, 2))
