@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
@@ -47,28 +46,11 @@ def flat_in_the_middle(x: Tensor) -> Tensor:
 FUNCTIONS: list[Function] = [cubic, flat_then_steep, steep_step, flat_in_the_middle, torch.atan]
 
 
-def levels(function: Function, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Values that the function takes within the bracket."""
-    places = LOW + (HIGH - LOW) * torch.rand(shape, generator=generator, dtype=torch.float64)
-    return function(places)
-
-
-def roots_of_scipy(function: Function, wanted: Tensor) -> Tensor:
-    def error(x: float, level: float) -> float:
+def root_of_scipy(function: Function, level: float) -> float:
+    def error(x: float) -> float:
         return function(torch.tensor(x, dtype=torch.float64)).item() - level
 
-    found = [
-        brentq(error, LOW, HIGH, args=(level,), xtol=1e-14) for level in wanted.flatten().tolist()
-    ]
-    return torch.from_numpy(np.array(found)).reshape(wanted.shape)
-
-
-def assert_same_roots(function: Function, ours: Tensor, theirs: Tensor, wanted: Tensor) -> None:
-    """Roots are close; or the function is so flat there that its values are equal to rounding."""
-    assert ours.shape == theirs.shape
-    close = (ours - theirs).abs() <= 1e-10
-    scale = 1e-15 * (1 + wanted.abs())
-    assert (close | ((function(ours) - wanted).abs() <= scale)).all()
+    return float(brentq(error, LOW, HIGH, xtol=1e-14))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -76,7 +58,9 @@ def assert_same_roots(function: Function, ours: Tensor, theirs: Tensor, wanted: 
 def test_newton_steps_find_the_roots_of_scipy(
     function: Function, shape: tuple[int, ...], generator: torch.Generator
 ) -> None:
-    wanted = levels(function, shape, generator)
+    """Roots are close; or the function is so flat there that its values are equal to rounding."""
+    places = LOW + (HIGH - LOW) * torch.rand(shape, generator=generator, dtype=torch.float64)
+    wanted = function(places)
 
     def error_and_step(x: Tensor) -> tuple[Tensor, Tensor]:
         leaf = x.clone().requires_grad_()
@@ -92,7 +76,10 @@ def test_newton_steps_find_the_roots_of_scipy(
         torch.full_like(wanted, HIGH),
         lambda x: 1e-14 * (1 + x.abs()),
     )
-    assert_same_roots(function, ours, roots_of_scipy(function, wanted), wanted)
+    roots = [root_of_scipy(function, level) for level in wanted.flatten().tolist()]
+    close = (ours - torch.tensor(roots, dtype=torch.float64).reshape(shape)).abs() <= 1e-10
+    scale = 1e-15 * (1 + wanted.abs())
+    assert (close | ((function(ours) - wanted).abs() <= scale)).all()
 
 
 def test_every_entry_has_its_own_bracket() -> None:
@@ -132,26 +119,15 @@ def test_moments_of_the_standard_normal(degree: int) -> None:
     assert ours == pytest.approx(expected, abs=1e-10 * scale)
 
 
-def test_the_polynomials_are_those_of_hermite() -> None:
-    nodes = hermite_nodes()
-    for order in range(N_NODES):
-        expected = eval_hermitenorm(order, nodes.points.numpy()) / math.sqrt(math.factorial(order))
-        assert torch.allclose(nodes.polynomials[order], torch.from_numpy(expected), rtol=1e-10)
-
-
-def test_the_polynomials_are_orthonormal_under_the_weights() -> None:
-    nodes = hermite_nodes()
-    products = (nodes.polynomials * nodes.weights) @ nodes.polynomials.mT
-    assert torch.allclose(products, torch.eye(N_NODES, dtype=torch.float64), atol=1e-10)
-
-
-def test_the_nodes_are_many_positive_and_symmetric() -> None:
+def test_the_polynomials_are_those_of_hermite_and_orthonormal_under_the_weights() -> None:
     nodes = hermite_nodes()
     assert len(nodes.points) == N_NODES == 21
     assert (nodes.weights > 0).all()
-    assert nodes.weights.sum().item() == pytest.approx(1, abs=1e-15)
-    assert torch.allclose(nodes.points, -nodes.points.flip(0), atol=1e-13)
-    assert torch.allclose(nodes.weights, nodes.weights.flip(0), rtol=1e-10)
+    for order in range(N_NODES):
+        expected = eval_hermitenorm(order, nodes.points.numpy()) / math.sqrt(math.factorial(order))
+        assert torch.allclose(nodes.polynomials[order], torch.from_numpy(expected), rtol=1e-10)
+    products = (nodes.polynomials * nodes.weights) @ nodes.polynomials.mT
+    assert torch.allclose(products, torch.eye(N_NODES, dtype=torch.float64), atol=1e-10)
 
 
 def test_nodes_stand_for_normal_draws() -> None:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from importlib import import_module
 
 import pytest
+from builders.commands import run_python
 
 import sswim
 
 
 def modules_after(statement: str) -> set[str]:
     """Return the modules that a statement loads in a fresh process."""
-    script = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
-    command = [sys.executable, "-c", script]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(json.loads(result.stdout))
+    ended = run_python("-c", f"import sys\n{statement}\nprint(*sys.modules)")
+    assert ended.returncode == 0, ended.stderr
+    return set(ended.stdout.split())
 
 
-@pytest.mark.parametrize("name", sswim.__all__)
-def test_every_public_name_can_be_imported(name: str) -> None:
-    value = getattr(sswim, name)
-    assert value is not None
-    assert name in dir(sswim)
-    if isinstance(value, type):
-        assert value.__name__ == name
-
-
-def test_public_names_are_listed_once() -> None:
+def test_public_names_are_listed_once_and_can_be_imported() -> None:
     assert len(set(sswim.__all__)) == len(sswim.__all__)
+    for name in sswim.__all__:
+        assert getattr(getattr(sswim, name), "__name__", name) == name
+        assert name in dir(sswim)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +38,9 @@ def test_other_names_are_refused() -> None:
         sswim.nothing  # noqa: B018
 
 
-def test_the_estimator_loads_neither_tables_nor_figures_nor_the_lab() -> None:
+def test_imports_load_what_they_need() -> None:
+    assert not modules_after("import sswim") & {"torch", "numpy", "sklearn"}
     # Where pandas is installed, scikit-learn loads it, and pandas loads pyarrow.
-    without_pandas = "sys.modules['pandas'] = None"
-    loaded = modules_after(f"{without_pandas}\nfrom sswim import SSWIMRegressor")
+    loaded = modules_after("sys.modules['pandas'] = None\nfrom sswim import SSWIMRegressor")
     assert "sswim.estimator.regressor" in loaded
     assert not loaded & {"pyarrow", "matplotlib", "sswim_lab", "sswim.plotting", "sswim.tables"}
-
-
-def test_the_package_alone_loads_almost_nothing() -> None:
-    loaded = modules_after("import sswim")
-    assert not loaded & {"torch", "numpy", "sklearn"}

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -7,7 +10,16 @@ import torch
 from builders.models import small_rows
 from torch import Tensor
 
-from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once, stack_records
+from sswim.base.record import (
+    Record,
+    chunks,
+    concatenate,
+    map_chunks,
+    map_in_threads,
+    map_on_cores,
+    rows_at_once,
+    stack_records,
+)
 from sswim.rows import Rows
 
 
@@ -24,34 +36,23 @@ class Tree(Record):
     name: str
 
 
-def tree() -> Tree:
-    return Tree(Leaf(torch.zeros(2)), (Leaf(torch.ones(1)), Leaf(torch.full((3,), 2.0))), "oak")
-
-
-def test_tensors_come_in_the_order_of_the_fields() -> None:
-    assert [len(tensor) for tensor in tree().tensors()] == [2, 1, 3]
-
-
-def test_map_keeps_the_structure() -> None:
-    mapped = tree().map(lambda tensor: tensor + 1)
+def test_records_are_mapped_as_trees_of_tensors() -> None:
+    others = (Leaf(torch.ones(1)), Leaf(torch.full((3,), 2.0)))
+    mapped = Tree(Leaf(torch.zeros(2)), others, "oak").map(lambda tensor: tensor + 1)
     assert isinstance(mapped, Tree)
     assert mapped.name == "oak"
     assert mapped.first.missing is None
-    assert [tensor[0].item() for tensor in mapped.tensors()] == [1, 2, 3]
+    assert [tensor.tolist() for tensor in mapped.tensors()] == [[1, 1], [2], [3, 3, 3]]
+    converted = mapped.to(dtype=torch.float64)
+    assert {tensor.dtype for tensor in converted.tensors()} == {torch.float64}
 
 
 def test_leaves_collect_gradients_without_touching_the_original() -> None:
     weight = torch.ones(2, requires_grad=True)
-    leaf = Leaf(weight * 3)
-    cut = leaf.leaves()
+    cut = Leaf(weight * 3).leaves()
     cut.tensor.sum().backward()
     assert weight.grad is None
     assert torch.equal(cut.tensor.grad, torch.ones(2))  # type: ignore[arg-type]
-
-
-def test_to_converts_every_tensor() -> None:
-    converted = tree().to(dtype=torch.float64)
-    assert {tensor.dtype for tensor in converted.tensors()} == {torch.float64}
 
 
 @pytest.mark.parametrize("size", [1, 5, 23, 100])
@@ -73,7 +74,7 @@ def test_chunks_put_together_are_the_rows(
 def test_results_of_chunks_are_put_together(
     generator: torch.Generator, size: int, in_threads: bool
 ) -> None:
-    rows = small_rows(generator, 7, n_targets=2, weighted=True)
+    rows = small_rows(generator, 7, n_targets=2, weighted=True).leaves()
     seen = []
 
     def doubled(chunk: Rows) -> Rows:
@@ -85,27 +86,70 @@ def test_results_of_chunks_are_put_together(
         assert torch.equal(ours, 2 * theirs)
     assert max(seen) <= size
     assert sum(seen) == 7
-
-
-def test_chunks_are_differentiable_outside_threads(generator: torch.Generator) -> None:
-    rows = small_rows(generator, 7).leaves()
-    squared = map_chunks(lambda chunk: chunk.map(torch.square), rows, 3)
-    (gradient,) = torch.autograd.grad(squared.targets.sum(), rows.targets)
-    assert torch.equal(gradient, 2 * rows.targets)
-
-
-def test_threads_have_smaller_chunks(generator: torch.Generator) -> None:
-    rows = small_rows(generator, 7)
+    if not in_threads:
+        (gradient,) = torch.autograd.grad(whole.targets.sum(), rows.targets)
+        assert torch.equal(gradient, torch.full_like(gradient, 2))
     assert rows_at_once(rows, in_threads=True) < rows_at_once(rows)
 
 
 def test_rows_of_members_are_cut_along_their_own_axis(generator: torch.Generator) -> None:
-    each = [small_rows(generator, 7, weighted=True, uncertain=True) for _ in range(2)]
-    together = stack_records(each)
+    members = [small_rows(generator, 7, weighted=True, uncertain=True) for _ in range(2)]
+    together = stack_records(members)
     assert len(together) == 7
-    assert (each[0].axis, together.axis) == (0, 1)
+    assert (members[0].axis, together.axis) == (0, 1)
     cut = list(chunks(together, 3, together.axis))
-    for number, expected in enumerate(zip(*(chunks(rows, 3) for rows in each), strict=True)):
+    assert len(cut) == 3
+    for number, expected in enumerate(zip(*(chunks(rows, 3) for rows in members), strict=True)):
         parts = zip(cut[number].tensors(), stack_records(expected).tensors(), strict=True)
         assert all(torch.equal(ours, theirs) for ours, theirs in parts)
-    assert len(cut) == 3
+
+
+@pytest.fixture
+def _four_threads() -> Iterator[None]:
+    """Let PyTorch use four threads, however many cores there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    assert torch.get_num_threads() == 4
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_four_threads")
+def test_threads_have_one_core_each_and_results_their_order() -> None:
+    barrier = threading.Barrier(4)
+
+    def work(item: int) -> tuple[int, int, int]:
+        barrier.wait(10)  # all four run at the same time
+        return item, torch.get_num_threads(), threading.get_ident()
+
+    items, cores, names = zip(*map_in_threads(work, range(4)), strict=True)
+    assert items == (0, 1, 2, 3)
+    assert set(cores) == {1}
+    assert len(set(names)) == 4
+    # One item is computed by the caller, and threads of others keep their cores.
+    assert map_in_threads(lambda _: threading.get_ident(), [0]) == [threading.get_ident()]
+    assert map_in_threads(str, []) == []
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 4
+
+
+@pytest.mark.usefixtures("_four_threads")
+def test_threads_record_gradients_if_the_caller_does_and_raise_errors() -> None:
+    leaf = torch.ones(2, requires_grad=True)
+    results = map_in_threads(lambda n: n * leaf, range(8))
+    (gradient,) = torch.autograd.grad(torch.stack(results).sum(), leaf)
+    assert gradient.tolist() == [28, 28]
+    with torch.no_grad():
+        results = map_in_threads(lambda n: n * leaf, range(8))
+    assert not any(result.requires_grad for result in results)
+    with pytest.raises(ZeroDivisionError):
+        map_in_threads(lambda item: 1 / (item - 5), range(8))
+
+
+@pytest.mark.usefixtures("_four_threads")
+def test_a_map_on_cores_keeps_the_order() -> None:
+    with map_on_cores() as map_:
+        assert torch.get_num_threads() == 1
+        for _ in range(2):  # the same threads work again
+            found = list(map_(lambda item: (item, torch.get_num_threads()), range(20)))
+            assert found == [(item, 1) for item in range(20)]

@@ -17,14 +17,11 @@ from sswim.rows import full_covariance
 MEAN, VARIANCE = torch.zeros(3, 2), torch.ones(4, 5, 6)
 
 
-def test_a_wrong_shape_is_an_error() -> None:
-    with pytest.raises(jaxtyping.TypeCheckError):
-        full_covariance(MEAN, VARIANCE)
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_every_test_checks_the_first_calls(first: bool) -> None:
-    for _ in range(CHECKED_CALLS):
+    with pytest.raises(jaxtyping.TypeCheckError):
+        full_covariance(MEAN, VARIANCE)
+    for _ in range(CHECKED_CALLS - 1):
         assert full_covariance(MEAN, torch.ones(3, 2)).shape == (3, 2, 2)
     assert full_covariance(MEAN, VARIANCE) is VARIANCE
 

@@ -22,6 +22,9 @@ FAST = (
 )
 """Options of a fit that takes no time."""
 
+TINY = ("--depth=0", "--n-components=16", "--max-iter=2", "--random-state=0", "--no-verbose")
+"""Options of one without warps, which is faster yet."""
+
 
 def invoke(*arguments: str | Path) -> Result:
     """Run a command; an error that would show a traceback is raised."""
@@ -29,6 +32,21 @@ def invoke(*arguments: str | Path) -> Result:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+def succeed(*arguments: str | Path) -> Result:
+    """Run a command that must end well."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refuse(*arguments: str | Path) -> str:
+    """Run a command that must be refused; return what it says, as one line."""
+    result = invoke(*arguments)
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
 
 
 def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

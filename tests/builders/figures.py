@@ -58,12 +58,6 @@ def two_target_model() -> BaseRegressor:
     return small_regressor(output_warp="tanh").fit(X, np.column_stack([y, -y]))
 
 
-def predicted_mean(model: BaseRegressor, X: Any) -> Array:
-    mean = model.predict(X)
-    assert isinstance(mean, np.ndarray)
-    return mean
-
-
 def new_axes() -> Axes:
     """Axes of a new figure that pyplot does not manage."""
     return Figure().subplots()

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -257,6 +258,25 @@ def edits(tensors: Mapping[str, Tensor], content: Content) -> st.SearchStrategy[
         st.integers(0, 200),
     )
     return st.lists(in_json | in_tensors, min_size=1, max_size=3).map(tuple)
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """Edits of one kind of file."""
+
+    kind: str
+    changes: tuple[Edit, ...]
+
+
+def forgeries(
+    kinds: Iterable[str], content_of: Callable[[str], tuple[Tensors, Content]]
+) -> st.SearchStrategy[Forgery]:
+    """Return a strategy of forged files of some kinds."""
+
+    def of_kind(kind: str) -> st.SearchStrategy[Forgery]:
+        return st.builds(Forgery, st.just(kind), edits(*content_of(kind)))
+
+    return st.sampled_from([*kinds]).flatmap(functools.cache(of_kind))
 
 
 def edited(

@@ -53,16 +53,12 @@ def test_bugs_keep_their_traceback(
 
 
 def test_names_of_columns_do_not_write_to_the_terminal(tmp_path: Path) -> None:
-    table = pa.table({"x\x1b]0;owned\x07": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 2.0, 4.0]})
-    path = tmp_path / "t.parquet"
-    write_table(table, path)
-    for shown in (
-        invoke("info", path),
-        invoke("fit", path, "--target", "z", "--out", tmp_path / "m.sswim"),
-    ):
-        assert "\x1b]" not in shown.output
-        assert "\x07" not in shown.output
-        assert r"\x1b" in shown.output
+    path, out = tmp_path / "t.parquet", tmp_path / "m.sswim"
+    write_table(pa.table({"x\x1b]0;owned\x07": [0.0, 1.0, 2.0], "y": [1.0, 3.0, 2.0]}), path)
+    for command in (("info", path), ("fit", path, "--target", "z", "--out", out)):
+        shown = invoke(*command).output
+        assert not {"\x1b", "\x07"} & set(shown)
+        assert r"\x1b" in shown
 
 
 def test_a_command_in_a_process_of_its_own_has_one_line(table: Path, tmp_path: Path) -> None:
@@ -86,14 +82,9 @@ PREDICT = ["predict", "{model}", "{table}", "--out", "{tmp}/o.csv"]
         ([*FIT, "--target", "colour"], "must hold numbers"),
         ([*FIT, "--drop", "w"], "must have columns 'w'"),
         ([*FIT, "--depth", "-1"], "depth must be an integer of at least 0"),
-        ([*FIT, "--n-components", "0"], "n_components must be an integer of at least 1"),
-        ([*FIT, "--length-scale", "0"], "length_scale must be positive"),
-        ([*FIT, "--length-scale", "inf"], "length_scale must be positive and finite"),
         ([*FIT, "--learning-rate", "nan"], "learning_rate must be positive and finite"),
-        ([*FIT, "--depth", "1", "--learning-rate", "-1"], "learning_rate must be positive"),
         ([*FIT, "--memory", "much"], "memory must be a number of bytes"),
         ([*FIT, "--device", "gpu"], 'device must be "auto" or a device that this machine has'),
-        ([*FIT, "--device", "cuda:99"], 'device must be "auto" or a device that this machine has'),
         ([*FIT, "--resume"], "--checkpoints"),
         ([*FIT, "--checkpoints", "{tmp}/c", "--every", "0"], "every must be an integer"),
         (["fit", "{tmp}/none.csv", *FIT[2:]], "cannot be found"),

@@ -1,5 +1,3 @@
-"""The command ``sswim demo``."""
-
 from __future__ import annotations
 
 import io
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders.commands import invoke
+from builders.commands import succeed
 from matplotlib import pyplot as plt
 from PIL import Image
 from rich.console import Console
@@ -46,15 +44,13 @@ def hardly_trained(depth: int | None) -> BaseRegressor:
     )
 
 
-def without_ensemble(depth: int | None) -> BaseRegressor:
-    """Return a regressor of the demo, or one that is hardly trained instead of the ensemble."""
-    return hardly_trained(depth) if depth is None else demo_regressor(depth)
-
-
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Run the demo once, without the ensemble, which takes most of its time."""
-    return run_in(tmp_path_factory.mktemp("demo"), without_ensemble)
+    return run_in(
+        tmp_path_factory.mktemp("demo"),
+        lambda depth: hardly_trained(depth) if depth is None else demo_regressor(depth),
+    )
 
 
 def run_in(folder: Path, make: Any = demo_regressor) -> Outcome:
@@ -74,9 +70,14 @@ def check_scores(stationary: DemoResult, warped: Sequence[DemoResult]) -> None:
         assert 0.8 < result.coverage < 0.98
 
 
-def test_warps_help_on_the_demo_signal(outcome: Outcome) -> None:
+def test_warps_help_on_the_demo_signal_and_scores_are_printed(outcome: Outcome) -> None:
     stationary, one_warp, two_warps, _ = outcome.results
     check_scores(stationary, [one_warp, two_warps])
+    for result in outcome.results:
+        (line,) = (line for line in outcome.printed.splitlines() if result.name in line)
+        assert tuple(cell.strip() for cell in line.strip("│").split("│")) == result.cells()
+    for name in ("demo.png", "demo.html"):
+        assert f"Wrote {outcome.folder / name}\n" in outcome.printed
 
 
 @pytest.mark.slow
@@ -86,38 +87,27 @@ def test_the_ensemble_helps_as_single_warped_models_do(tmp_path: Path) -> None:
     check_scores(stationary, others)
 
 
-def test_scores_and_paths_are_printed(outcome: Outcome) -> None:
-    for result in outcome.results:
-        (line,) = (line for line in outcome.printed.splitlines() if result.name in line)
-        assert tuple(cell.strip() for cell in line.strip("│").split("│")) == result.cells()
-    for name in ("demo.png", "demo.html"):
-        assert f"Wrote {outcome.folder / name}\n" in outcome.printed
-
-
 def test_only_the_picture_and_the_page_are_written_into_a_new_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "demo_regressor", hardly_trained)
     figures, folder = plt.get_fignums(), tmp_path / "new" / "folder"
-    assert invoke("demo", "--out", folder).exit_code == 0
+    succeed("demo", "--out", folder)
     assert sorted(path.name for path in folder.iterdir()) == ["demo.html", "demo.png"]
     assert plt.get_fignums() == figures
 
 
-def test_the_picture_has_a_size_to_read_it_at_and_is_not_blank(outcome: Outcome) -> None:
+def test_the_picture_is_not_blank_and_the_page_has_it_the_table_and_the_lines(
+    outcome: Outcome,
+) -> None:
     with Image.open(outcome.folder / "demo.png") as picture:
         assert (picture.format, picture.size) == ("PNG", (1500, 1050))
         grey = np.asarray(picture.convert("L"))
     quarters = [grey[i : i + 525, j : j + 750] for i in (0, 525) for j in (0, 750)]
     assert all((quarter < 200).mean() > 0.01 for quarter in quarters)
-
-
-def test_the_page_has_the_picture_the_table_and_the_lines(outcome: Outcome) -> None:
     html = (outcome.folder / "demo.html").read_text(encoding="utf-8")
     assert "data:image/png;base64," in html
-    assert "http:" not in html
-    assert "https:" not in html
-    assert "<script" not in html
+    assert not any(word in html for word in ("http:", "https:", "<script"))
     for result in outcome.results:
         assert all(f">{escape(cell)}</td>" in html for cell in result.cells())
     assert escape(EXPLANATION) in html
@@ -135,7 +125,7 @@ def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(names["lower"] < names["upper"])
 
 
-def test_a_missing_folder_raises_an_error_before_any_work(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused_before_any_work(tmp_path: Path) -> None:
     stream = io.StringIO()
     with pytest.raises(FileNotFoundError, match=r"Make the folder .* first"):
         run_demo(tmp_path / "missing", Console(file=stream))

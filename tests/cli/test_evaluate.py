@@ -1,5 +1,3 @@
-"""The command ``sswim evaluate``."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, invoke, prices
+from builders.commands import FAST, prices, refuse, succeed
 from builders.maps import sphere_rows
 
 from sswim.cli.options import load_model
@@ -18,28 +16,25 @@ from sswim.maps import evaluate_table_blocks
 from sswim.tables import write_table
 
 
-def test_scores_are_those_of_python(model: Path, table: Path) -> None:
-    regressor, _ = load_model(model)
-    scores = evaluate(regressor, prices(), prices()["price"].to_numpy())
-    evaluated = invoke("evaluate", model, table)
-    assert evaluated.exit_code == 0
-    lines = evaluated.output.splitlines()
-    for name, score in (("RMSE", scores.rmse), ("MNLP", scores.mnlp), ("R²", scores.r2)):
-        (line,) = (line for line in lines if name in line)
-        assert f"{score:.6g}" in line
-    (line,) = (line for line in lines if "coverage of 90% intervals" in line)
-    assert f"{scores.coverage:.1%}" in line
+def line_of(output: str, word: str) -> str:
+    (line,) = (line for line in output.splitlines() if word in line)
+    return line
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
-def test_evaluate_scores_whole_tables_and_chunks_alike(
+def test_scores_are_those_of_python_whole_and_in_chunks(
     model: Path, tmp_path: Path, suffix: str
 ) -> None:
-    path = tmp_path / f"t{suffix}"
-    write_table(prices(), path)
-    whole, chunks = (invoke("evaluate", model, path, "--memory", each) for each in ("1GB", "0"))
-    assert whole.exit_code == 0
-    assert whole.output == chunks.output
+    table = tmp_path / f"t{suffix}"
+    write_table(prices(), table)
+    scores = evaluate(load_model(model)[0], prices(), prices()["price"].to_numpy())
+    whole, chunks = (
+        succeed("evaluate", model, table, "--memory", memory).output for memory in ("1GB", "0")
+    )
+    assert whole == chunks
+    for name, score in (("RMSE", scores.rmse), ("MNLP", scores.mnlp), ("R²", scores.r2)):
+        assert f"{score:.6g}" in line_of(whole, name)
+    assert f"{scores.coverage:.1%}" in line_of(whole, "coverage of 90% intervals")
 
 
 @pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
@@ -49,20 +44,16 @@ def test_missing_values_are_imputed_refused_or_left_out(
     rows = prices(10).to_pydict()
     rows["x"][3] = None
     path = tmp_path / "gaps.parquet"
+    command = ("evaluate", model, path, "--memory", memory)
     pq.write_table(pa.table(rows), path)
-    imputed = invoke("evaluate", model, path, "--memory", memory)
-    assert imputed.exit_code == 0
+    imputed = succeed(*command)
     assert "Left out" not in imputed.stderr
     assert "on 10 rows of" in " ".join(imputed.stdout.split())
     rows["price"][5] = None
     pq.write_table(pa.table(rows), path)
-    refused = invoke("evaluate", model, path, "--memory", memory)
-    assert refused.exit_code == 1
-    assert "Got 1 of 10 rows without one in column 'price'" in " ".join(refused.stderr.split())
+    assert "Got 1 of 10 rows without one in column 'price'" in refuse(*command)
     for option, n_rows in (("--drop-missing-target", 9), ("--drop-missing", 8)):
-        options = ("--drop-missing-target", option, "--memory", memory)
-        kept = invoke("evaluate", model, path, *options)
-        assert kept.exit_code == 0
+        kept = succeed(*command, "--drop-missing-target", option)
         assert f"Left out {10 - n_rows} of 10 rows" in kept.stderr
         assert f"on {n_rows} rows of" in " ".join(kept.stdout.split())
 
@@ -71,14 +62,12 @@ def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
     table, model = tmp_path / "rows.parquet", tmp_path / "model.sswim"
     sphere_rows().to_parquet(table)
     options = ("--target", "height", "--coordinates", "lon,lat", *FAST)
-    assert invoke("fit", table, "--out", model, *options).exit_code == 0
-    scored = invoke("evaluate", model, table, "--blocks", "10", "--folds", "2")
-    assert scored.exit_code == 0, scored.output
+    succeed("fit", table, "--out", model, *options)
+    scored = succeed("evaluate", model, table, "--blocks", "10", "--folds", "2")
     assert "blocks, fold 2 of 2: RMSE" in scored.stderr
     found = evaluate_table_blocks(*load_model(model), table, 10.0, n_folds=2)
-    (line,) = (line for line in scored.stdout.splitlines() if "RMSE" in line)
-    assert f"{found.blocks.rmse:.6g}" in line
-    assert f"{found.random.rmse:.6g}" in line
+    for scores in (found.blocks, found.random):
+        assert f"{scores.rmse:.6g}" in line_of(scored.stdout, "RMSE")
     assert f"{found.n_blocks} blocks" in scored.stdout
 
 
@@ -86,14 +75,13 @@ def test_importance_is_a_table_of_columns(
     model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(permutation, "MAX_ROWS", 20)
-    shown = invoke("evaluate", model, table, "--importance")
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.index("coverage of 90%") < shown.stdout.index("±")  # scores come first
+    shown = succeed("evaluate", model, table, "--importance").stdout
+    assert shown.index("coverage of 90%") < shown.index("±")  # scores come first
     found = permutation_importance(*load_model(model), table)
-    lines = [line for line in shown.stdout.splitlines() if "±" in line]
-    assert len(lines) == 2
+    lines = [line for line in shown.splitlines() if "±" in line]
     for line, column in zip(lines, found.columns, strict=True):
         assert f" {column.name} " in line
-        assert f"{column.rmse.mean:+.3g} ± {column.rmse.deviation:.1g}" in line
-        assert f"{column.mnlp.mean:+.3g} ± {column.mnlp.deviation:.1g}" in line
-    assert "(20 of 60 rows)" in " ".join(shown.stdout.split())
+        for score in (column.rmse, column.mnlp):
+            assert f"{score.mean:+.3g} ± {score.deviation:.1g}" in line
+    assert len(lines) == 2
+    assert "(20 of 60 rows)" in " ".join(shown.split())

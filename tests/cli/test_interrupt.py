@@ -53,23 +53,16 @@ def test_the_second_signal_ends_the_program(
     assert "Ctrl-C again to give up" in capsys.readouterr().err
 
 
-def test_before_the_first_step_there_is_no_model() -> None:
+def test_signals_before_the_first_and_after_the_last_step_change_nothing() -> None:
     with stop_on_interrupt() as interruption:
         interruption(0, Step(0, 1.0, 1.0, 1.0))
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert not interruption.requested
-
-
-def test_a_signal_after_the_last_step_changes_nothing() -> None:
-    interruption = Interruption()
     interruption(0, Step(1, 1.0, 1.0, 1.0))
     interruption.requested = True
     assert not interruption.stopped
-
-
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is ignored stays ignored
     with stop_on_interrupt() as interruption:
         signal.raise_signal(signal.SIGINT)
     assert not interruption.requested
@@ -114,10 +107,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def fit_arguments(table: Path, out: Path) -> list[str | Path]:
-    return [
-        *("fit", table, "--target", "price", "--drop", "id", "--out", out),
-        *(*FAST, "--max-iter", "100000"),
-    ]
+    options = ("--target", "price", "--drop", "id", *FAST, "--max-iter", "100000")
+    return ["fit", table, "--out", out, *options]
 
 
 def send_at(monkeypatch: pytest.MonkeyPatch, index: int, number: signal.Signals) -> None:

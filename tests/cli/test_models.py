@@ -1,89 +1,64 @@
-"""Model files that the commands can use."""
+"""Model files of Python that the commands can use."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from builders.commands import invoke, prices
-from typer.testing import Result
+import pytest
+from builders.commands import prices, refuse, succeed
 
 from sswim.cli.options import load_model, table_schema
-from sswim.estimator import make_estimator
+from sswim.estimator import WarpedGPRegressor
 from sswim.rows import ArraySource
 from sswim.tables import NumberColumn, read_table, write_table
 
-QUICK: dict[str, Any] = {
-    **{"depth": 1, "n_components": 16, "n_pseudo": 4, "max_iter": 2, "random_state": 0}
-}
+quick = partial(WarpedGPRegressor, n_components=16, n_pseudo=4, max_iter=2, random_state=0)
 
 
-def predict(model: Path, table: Path, out: str = "o.parquet") -> Result:
-    return invoke("predict", model, table, "--out", table.parent / out)
-
-
-def test_a_model_fitted_in_python_on_named_columns_can_be_used(table: Path, tmp_path: Path) -> None:
-    rows, model = prices(), tmp_path / "m.sswim"
-    frame, target = rows.select(["x", "id"]).to_pandas(), rows["price"].to_numpy()
-    regressor = make_estimator(**QUICK).fit(frame, target)
+@pytest.mark.parametrize("with_target", [False, True])
+def test_a_model_of_a_frame_can_be_used(with_target: bool, table: Path, tmp_path: Path) -> None:
+    frame, model, out = prices().to_pandas(), tmp_path / "m.sswim", tmp_path / "o.parquet"
+    rows = frame if with_target else frame[["x", "id"]]
+    regressor = quick().fit(rows, "price" if with_target else frame["price"])
     regressor.save(model)
-    result = predict(model, table)
-    assert result.exit_code == 0
-    assert "Warning" not in result.output
-    means = read_table(tmp_path / "o.parquet")["mean"].to_numpy()
-    assert np.allclose(means, regressor.predict(frame))
-    refused = invoke("evaluate", model, table)
-    assert refused.exit_code == 1
-    assert "must know the name of its target column" in " ".join(refused.output.split())
+    assert "Warning" not in succeed("predict", model, table, "--out", out).output
+    assert np.array_equal(read_table(out)["mean"].to_numpy(), regressor.predict(rows))
+    if with_target:
+        succeed("evaluate", model, table)
+    else:
+        assert "must know the name of its target column" in refuse("evaluate", model, table)
 
 
 def test_models_without_names_or_of_several_targets_are_for_python(
     table: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "m.sswim"
+    model, out = tmp_path / "m.sswim", tmp_path / "o.parquet"
     x = prices().select(["x", "id"]).to_pandas()
-    for inputs, targets, words in (
-        (x.to_numpy(), x["x"], "names of its columns"),
-        (x, x, "predicts one target"),
-    ):
-        make_estimator(**QUICK).fit(inputs, targets).save(model)
-        refused = predict(model, table)
-        assert refused.exit_code == 1
-        assert words in " ".join(refused.output.split())
-    make_estimator(**QUICK).fit(x.to_numpy(), x["x"]).save(model)
-    assert invoke("info", model).exit_code == 0
-    make_estimator(**QUICK).fit(x, x[["x"]]).save(model)
-    assert predict(model, table).exit_code == 0
-
-
-def test_a_model_fitted_in_python_on_a_table_with_its_target_can_be_used(
-    table: Path, tmp_path: Path
-) -> None:
-    regressor = make_estimator(**QUICK).fit(prices().to_pandas(), "price")
-    regressor.save(tmp_path / "m.sswim")
-    assert invoke("evaluate", tmp_path / "m.sswim", table).exit_code == 0
-    assert predict(tmp_path / "m.sswim", table).exit_code == 0
-    means = read_table(tmp_path / "o.parquet")["mean"].to_numpy()
-    assert np.array_equal(means, regressor.predict(prices()))
+    quick().fit(x, x).save(model)
+    assert "predicts one target" in refuse("predict", model, table, "--out", out)
+    quick().fit(x, x[["x"]]).save(model)
+    succeed("predict", model, table, "--out", out)
+    quick().fit(x.to_numpy(), x["x"]).save(model)
+    assert "names of its columns" in refuse("predict", model, table, "--out", out)
+    succeed("info", model)
 
 
 def test_a_model_of_named_inputs_without_a_schema_reads_numbers(tmp_path: Path) -> None:
-    rows = prices()
+    rows, model = prices(), tmp_path / "m.sswim"
+    table, out = tmp_path / "t.parquet", tmp_path / "o.parquet"
     x = rows["x"].to_numpy()
     source = ArraySource(x[:, None], rows["price"].to_numpy())
     source.names = ("x",)
-    regressor = make_estimator(**QUICK).fit(source)
+    regressor = quick().fit(source)
     schema = table_schema(regressor)
     assert schema.columns == (NumberColumn("x"),)
-    regressor.save(tmp_path / "m.sswim")
-    _, again = load_model(tmp_path / "m.sswim")
-    assert again == schema
-    gaps = pa.table({"x": pa.array(x, mask=np.arange(len(x)) == 2)})
-    write_table(gaps, tmp_path / "t.parquet")
-    assert predict(tmp_path / "m.sswim", tmp_path / "t.parquet").exit_code == 0
-    found = read_table(tmp_path / "o.parquet")
-    assert np.isfinite(found["mean"].to_numpy()).all()
-    std = found["std"].to_numpy()
+    regressor.save(model)
+    assert load_model(model)[1] == schema
+    write_table(pa.table({"x": pa.array(x, mask=np.arange(len(x)) == 2)}), table)
+    succeed("predict", model, table, "--out", out)
+    mean, std = (read_table(out)[name].to_numpy() for name in ("mean", "std"))
+    assert np.isfinite(mean).all()
     assert std[2] > np.delete(std, 2).max()  # its input is not known

@@ -59,14 +59,8 @@ def test_other_defaults_are_those_of_python() -> None:
 )
 def test_help_names_all_choices(name: str, choices: Any) -> None:
     option = get_type_hints(fit, include_extras=True)[name].__metadata__[0]
-    words = (
-        option.help.removeprefix("One model: ")
-        .partition(":")[0]
-        .removesuffix(".")
-        .replace(" or ", ", ")
-        .split(", ")
-    )
-    assert sorted(words) == sorted(get_args(choices))
+    listed = option.help.removeprefix("One model: ").partition(":")[0].removesuffix(".")
+    assert sorted(listed.replace(" or ", ", ").split(", ")) == sorted(get_args(choices))
 
 
 @pytest.mark.parametrize(

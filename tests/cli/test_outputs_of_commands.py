@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.commands import fit_prices, invoke, prices, write_price_model
+from builders.commands import fit_prices, prices, refuse, succeed
 from typer.testing import Result
 
 from sswim import load
@@ -45,7 +43,6 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pipe", "which is a named pipe"),
         (os.devnull, "which is a device"),
         ("", "which is a folder"),
         ("locked", "which is read-only"),
@@ -56,13 +53,11 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
 def test_fit_refuses_outputs_before_training(
     name: str, words: str, table: Path, tmp_path: Path
 ) -> None:
-    pipe, data, locked = tmp_path / "pipe", tmp_path / "notes.txt", tmp_path / "locked"
-    os.mkfifo(pipe)
+    data, locked = tmp_path / "notes.txt", tmp_path / "locked"
     for path in (data, locked):
         path.write_text("mine")
     locked.chmod(0o444)
     require_refused(fit_prices(table, tmp_path / name), words)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert data.read_text() == locked.read_text() == "mine"
 
 
@@ -101,56 +96,41 @@ def test_a_model_that_cannot_be_saved_is_kept_elsewhere(
     assert (tmp_path / "checkpoint").exists()
 
 
-def predicted(model: Path, table: Path, out: Path) -> Result:
-    return invoke("predict", model, table, "--out", out)
-
-
-def mapped(model: Path, table: Path, out: Path) -> Result:
-    return invoke("grid", model, "--out", out)
-
-
-@pytest.mark.parametrize("command", [predicted, mapped])
+@pytest.mark.parametrize(("command", "suffix"), [("predict", ".parquet"), ("grid", ".tif")])
 def test_predictions_refuse_outputs_before_they_are_made(
-    command: Callable[[Path, Path, Path], Result],
+    command: str,
+    suffix: str,
     table: Path,
+    model: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, suffix = write_price_model(tmp_path), ".parquet" if command is predicted else ".tif"
-    pipe, folder, link = (tmp_path / f"{name}{suffix}" for name in ("pipe", "folder", "link"))
-    os.mkfifo(pipe)
+    folder, link = tmp_path / f"folder{suffix}", tmp_path / f"link{suffix}"
     folder.mkdir()
     link.symlink_to(model)
-    bytes_before = model.read_bytes(), table.read_bytes()
+    inputs = [model, table] if command == "predict" else [model]
+    before = [path.read_bytes() for path in inputs]
 
     def load(path: Path) -> None:
         raise AssertionError("the model was loaded")
 
     monkeypatch.setattr("sswim.estimator.load", load)
-    for out, words in {
-        pipe: "which is a named pipe",
-        folder: "which is a folder",
-        link: "must not replace an input",
-        tmp_path / "missing" / f"out{suffix}": "Make the folder",
-    }.items():
-        require_refused(command(model, table, out), words)
-    if command is predicted:
-        require_refused(command(model, table, table), "must not replace an input")
-    assert (model.read_bytes(), table.read_bytes()) == bytes_before
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    refused = dict.fromkeys([link, *inputs[1:]], "must not replace an input")
+    refused |= {folder: "which is a folder", tmp_path / f"none/out{suffix}": "Make the folder"}
+    for out, words in refused.items():
+        assert words in refuse(command, *inputs, "--out", out)
+    assert [path.read_bytes() for path in inputs] == before
 
 
-def test_a_folder_is_not_predicted_into_itself(tmp_path: Path) -> None:
-    model, folder = write_price_model(tmp_path), tmp_path / "tables"
+def test_a_folder_is_not_predicted_into_itself(model: Path, tmp_path: Path) -> None:
+    folder, link = tmp_path / "tables", tmp_path / "link"
     folder.mkdir()
     write_table(prices(), folder / "a.parquet")
     for out in (folder, folder / "predicted"):
-        require_refused(predicted(model, folder, out), "must not replace an input")
+        assert "must not replace an input" in refuse("predict", model, folder, "--out", out)
     assert list(folder.iterdir()) == [folder / "a.parquet"]
-    link = tmp_path / "link"
     link.symlink_to(tmp_path / "out")
     for out in (link, tmp_path / "new" / "newer"):
-        made = predicted(model, folder, out)
-        assert made.exit_code == 0, made.stderr
+        succeed("predict", model, folder, "--out", out)
         assert (out / "a.parquet").exists()
     assert link.is_symlink()

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from builders.commands import FAST, invoke
+from builders.commands import FAST, succeed
 
 from sswim import load
 from sswim.estimator import make_estimator
@@ -64,22 +64,19 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def fit_command(path: Path, out: Path, *options: str) -> None:
-    result = invoke("fit", path, "--target", "y", "--out", out, *FAST, *options)
-    assert result.exit_code == 0, result.output
+def fit_command(path: Path, out: Path, *options: str) -> Path:
+    succeed("fit", path, "--target", "y", "--out", out, *FAST, *options)
+    return out
 
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> Path:
     """The model that the command line fits to the Parquet file."""
-    fit_command(folder / "t.parquet", folder / "command.sswim")
-    return folder / "command.sswim"
+    return fit_command(folder / "t.parquet", folder / "command.sswim")
 
 
 FORMS: dict[str, Callable[[Path], Any]] = {
-    "path of Parquet": lambda folder: folder / "t.parquet",
     "path of CSV": lambda folder: str(folder / "t.csv"),
-    "path of Arrow": lambda folder: folder / "t.arrow",
     "Arrow table": lambda folder: read_table(folder / "t.parquet"),
     "pandas of Parquet": lambda folder: pd.read_parquet(folder / "t.parquet"),
     "pandas with Arrow types": lambda folder: pd.read_parquet(
@@ -119,30 +116,23 @@ def test_python_fits_the_model_of_the_command_line(
     assert np.array_equal(regressor.predict(X), expected)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "arrow"])
-def test_the_command_line_fits_the_same_model_to_every_format(
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow"])
+def test_the_command_line_fits_and_predicts_the_same_in_every_format(
     suffix: str, folder: Path, model: Path, tmp_path: Path
 ) -> None:
-    fit_command(folder / f"t.{suffix}", tmp_path / "m.sswim")
-    assert_same(tmp_path / "m.sswim", model)
+    source, out = folder / f"t.{suffix}", tmp_path / "out.parquet"
+    assert_same(fit_command(source, tmp_path / "m.sswim"), model)
+    succeed("predict", model, source, "--out", out)
+    for name, expected in zip(
+        ("mean", "std"), load(model).predict(source, return_std=True), strict=True
+    ):
+        assert np.array_equal(read_table(out)[name].to_numpy(), expected)
 
 
 def test_single_precision_is_the_same_too(folder: Path, tmp_path: Path) -> None:
-    fit_command(folder / "t.parquet", tmp_path / "command.sswim", "--dtype", "float32")
+    single = fit_command(folder / "t.parquet", tmp_path / "m.sswim", "--dtype", "float32")
     table = read_table(folder / "t.parquet")
     with pytest.warns(match="read as numbers"):
         regressor = make_estimator(**SETTINGS, dtype="float32").fit(table, "y")
     regressor.save(tmp_path / "python.sswim")
-    assert_same(tmp_path / "python.sswim", tmp_path / "command.sswim")
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_the_command_line_predicts_what_python_does(
-    suffix: str, folder: Path, model: Path, tmp_path: Path
-) -> None:
-    source, out = folder / f"t.{suffix}", tmp_path / "out.parquet"
-    assert invoke("predict", model, source, "--out", out).exit_code == 0
-    found = read_table(out)
-    mean, std = load(model).predict(source, return_std=True)
-    assert np.array_equal(found["mean"].to_numpy(), mean)
-    assert np.array_equal(found["std"].to_numpy(), std)
+    assert_same(tmp_path / "python.sswim", single)

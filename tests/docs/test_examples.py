@@ -45,7 +45,11 @@ def run_example(example: Path, picture: Path, log: Path) -> None:
 
 
 @pytest.mark.parametrize("example", GALLERY, ids=lambda path: path.stem)
-def test_an_example_runs_and_draws(example: Path, tmp_path: Path) -> None:
+def test_an_example_has_a_heading_runs_quickly_and_draws(example: Path, tmp_path: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+    _, title, line, *_ = text.splitlines()
+    assert line == "=" * len(title)
+    assert '"SSWIM_GALLERY_QUICK" in os.environ' in text
     package = OPTIONAL.get(example.stem)
     if package is not None and find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
@@ -60,15 +64,6 @@ def test_an_example_runs_and_draws(example: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("example", GALLERY, ids=lambda path: path.stem)
-def test_an_example_has_a_heading_and_a_quick_mode(example: Path) -> None:
-    text = example.read_text(encoding="utf-8")
-    _, title, line, *_ = text.splitlines()
-    assert set(line) == {"="}
-    assert len(line) == len(title)
-    assert '"SSWIM_GALLERY_QUICK" in os.environ' in text
-
-
 def run_page(name: str, *words: str, shorter: tuple[str, str] = ("", "")) -> dict[str, Any]:
     """Run the block of code of a page that has some words, and return its names.
 
@@ -77,20 +72,23 @@ def run_page(name: str, *words: str, shorter: tuple[str, str] = ("", "")) -> dic
         words: Words of the block; none if the page has only one.
         shorter: Text of the block, and what stands in its place so that it takes less time.
     """
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    [block] = [block for block in blocks if all(word in block for word in words)]
+    [block] = [block for block in blocks_of(f"docs/{name}") if all(word in block for word in words)]
     names: dict[str, Any] = {"__name__": "example"}
     with torch.random.fork_rng(devices=[]):
         exec(block.replace(*shorter), names)
     return names
 
 
+def blocks_of(page: str) -> list[str]:
+    """Return the blocks of code of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def test_a_member_of_ones_own_is_fitted_and_weighted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WAYS, "nearest", WAYS["features"])  # which the example replaces
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "example"}
-    for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for block in blocks_of("CONTRIBUTING.md"):
         exec(compile(block, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
     features, nearest = names["fitted_kinds"]
     assert nearest.weight > 0.5 > features.weight

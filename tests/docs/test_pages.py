@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import operator
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -42,28 +43,28 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def is_module(name: str) -> bool:
-    """Return whether a module exists, without importing it: some need optional packages."""
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent is not a package
-        return False
-
-
 def exists(name: str) -> bool:
-    """Return whether a dotted name is a module, or an attribute in one."""
+    """Return whether a dotted name is a module, or an attribute in one.
+
+    A module is not imported: some need optional packages.
+    """
     module, attributes = name, list[str]()
     while not is_module(module):
         module, _, last = module.rpartition(".")
         attributes.insert(0, last)
-    if not attributes:
-        return True
-    found: object = importlib.import_module(module)
-    for attribute in attributes:
-        if not hasattr(found, attribute):
-            return False
-        found = getattr(found, attribute)
+    try:
+        if attributes:
+            operator.attrgetter(".".join(attributes))(importlib.import_module(module))
+    except AttributeError:
+        return False
     return True
+
+
+def is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is not a package
+        return False
 
 
 def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -103,22 +104,18 @@ def test_dotted_names_exist(page: Path) -> None:
 
 
 @pages
-def test_imports_of_code_blocks_exist(page: Path) -> None:
-    missing = []
-    for language, block in CODE_BLOCK.findall(read(page)):
-        if language != "python":
-            continue
-        for node in ast.walk(ast.parse(block)):
-            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "sswim":
-                module = importlib.import_module(str(node.module))
-                names = [alias.name for alias in node.names]
-                missing += [f"{node.module}.{name}" for name in names if not hasattr(module, name)]
-    assert missing == []
-
-
-@pages
-def test_scripts_exist(page: Path) -> None:
-    assert [name for name in SCRIPT.findall(read(page)) if not (ROOT / name).exists()] == []
+def test_imports_of_code_blocks_and_scripts_exist(page: Path) -> None:
+    text = read(page)
+    blocks = [block for language, block in CODE_BLOCK.findall(text) if language == "python"]
+    nodes = [node for block in blocks for node in ast.walk(ast.parse(block))]
+    imports = [
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "sswim"
+        for alias in node.names
+    ]
+    assert [name for name in imports if not exists(name)] == []
+    assert [name for name in SCRIPT.findall(text) if not (ROOT / name).exists()] == []
 
 
 @pages

@@ -46,9 +46,15 @@ def check(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return run
 
 
-def test_a_site_without_faults_passes(check: Check) -> None:
-    counts = "2 pages, 1 executed examples, 6 links: 0 broken links, 0 warnings\n"
-    assert check() == (0, counts)
+def test_a_site_without_faults_passes_and_warnings_of_the_build_fail(
+    site: Path, check: Check
+) -> None:
+    counts = "2 pages, 1 executed examples, 6 links: 0 broken links, "
+    assert check() == (0, f"{counts}0 warnings\n")
+    (site.parent / "warnings.txt").write_text("page.md:3: WARNING: unknown document\n")
+    code, printed = check()
+    assert code == 1
+    assert f"{counts}1 warnings\n" in printed
 
 
 @pytest.mark.parametrize("link", ["gone.html", "guide.html#gone", "#gone", "gone.png"])
@@ -58,10 +64,3 @@ def test_a_broken_link_is_named(site: Path, check: Check, link: str) -> None:
     assert code == 1
     assert f"guide.html: broken link {link}\n" in printed
     assert "1 broken links" in printed
-
-
-def test_warnings_of_the_build_fail(site: Path, check: Check) -> None:
-    (site.parent / "warnings.txt").write_text("page.md:3: WARNING: unknown document\n")
-    code, printed = check()
-    assert code == 1
-    assert "1 warnings" in printed

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import resource
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from builders.commands import FAST, invoke, prices, write_price_model
-from builders.disks import Disk, disk, kinds
 from builders.fuzzing import count_refusal, fuzz
 from builders.maps import plane_model
 from hypothesis import example
@@ -18,10 +24,79 @@ from hypothesis import strategies as st
 from sswim import load
 from sswim.tables import open_table, write_table
 
-N_ROWS = 60
-"""Rows of the table of prices."""
+Disk = Literal["full", "read-only", "limited"]
 
 OLD = b"an older file"
+
+PAGE = 4096
+DISK_PAGES = 256
+
+
+@contextmanager
+def disk(kind: Disk, n_pages: int, old: str) -> Iterator[Path]:
+    """Yield a folder that has an older file and little room for more.
+
+    Args:
+        kind: "full": a file system with some free pages. "read-only": one that cannot be written.
+            "limited": no file can become larger than these pages.
+        n_pages: Free pages.
+        old: Name of the older file.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if kind == "limited":
+            (folder / old).write_bytes(OLD)
+            with _limited(n_pages * PAGE):
+                yield folder
+            return
+        _mount("-t", "tmpfs", "-o", f"size={DISK_PAGES * PAGE}", "tmpfs", name)
+        try:
+            (folder / old).write_bytes(OLD)
+            if kind == "read-only":
+                _mount("-o", "remount,ro", name)
+            else:
+                _fill(folder, n_pages)
+            yield folder
+        finally:
+            # Lazily: an error may still hold the file that it is about.
+            subprocess.run(["umount", "-l", name], check=True)
+
+
+@functools.cache
+def kinds() -> tuple[Disk, ...]:
+    """Return the kinds of disks that this process may make; only root may mount file systems."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return ("limited",)
+    try:
+        with disk("full", 1, "old"):
+            return ("full", "read-only", "limited")
+    except subprocess.CalledProcessError:
+        return ("limited",)
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+def _fill(folder: Path, n_pages: int) -> None:
+    """Fill a file system up to a number of free pages."""
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize // PAGE
+    (folder / "filler").write_bytes(bytes(max(0, free - n_pages) * PAGE))
+
+
+@contextmanager
+def _limited(size: int) -> Iterator[None]:
+    """Let no file of this process become larger than a size; Python ignores the signal of that."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+N_ROWS = 60
+"""Rows of the table of prices."""
 
 _inputs: list[Path] = []
 """The folder of the table and the models."""
@@ -87,7 +162,7 @@ COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], Any]]] = {
 def test_a_disk_without_room_loses_nothing(kind: Disk, command: str, n_pages: int) -> None:
     arguments, name, check = COMMANDS[command]
     before = {path: path.read_bytes() for path in _inputs[0].iterdir()}
-    with disk(kind, n_pages, {name: OLD}) as folder:
+    with disk(kind, n_pages, name) as folder:
         given = [_inputs[0] / each if (_inputs[0] / each).exists() else each for each in arguments]
         given = [folder / "kept" if each == "CHECKPOINT" else each for each in given]
         result = invoke(*given, "--out", folder / name)

@@ -6,15 +6,18 @@ from typing import Any
 
 from builders.fuzz_fits import (
     Settings,
+    Table,
     fit,
     fit_settings,
     fit_table,
+    frames,
     refusals,
     require_finite_draws,
     require_sane,
+    require_sane_fit,
+    tables,
     two_noise_steps,  # noqa: F401 (for every test here)
 )
-from builders.fuzz_tables import Table, frames, tables
 from builders.fuzzing import fuzz
 from hypothesis import example
 from hypothesis import strategies as st
@@ -42,10 +45,7 @@ PLAIN: Settings = {"depth": 0, "n_components": 1, "max_iter": 0}
     settings=PLAIN,
 )
 def test_predictions_of_arrays_are_sane(table: Table, settings: Settings) -> None:
-    regressor = fit_table(settings, table)
-    X_std = table.options().get("X_std")
-    require_sane(regressor, table.rows(), table.y(), X_std)
-    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+    require_sane_fit(fit_table(settings, table), table)
 
 
 # Means of levels of almost constant targets of 1e200 differed by rounding, whose square overflowed.
@@ -65,9 +65,7 @@ def test_predictions_of_arrays_are_sane(table: Table, settings: Settings) -> Non
     settings=PLAIN,
 )
 def test_predictions_of_frames_are_sane(table: Table, settings: Settings) -> None:
-    regressor = fit_table(settings, table)
-    require_sane(regressor, table.rows(), table.y())
-    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+    require_sane_fit(fit_table(settings, table), table)
 
 
 @fuzz(small=3, full=3_000, table=tables(), settings=fit_settings())
@@ -110,7 +108,5 @@ DEFAULT = st.fixed_dictionaries(
 )
 def test_predictions_of_default_fits_are_sane(table: Table, settings: Settings) -> None:
     regressor = fit_table(settings, table)
-    X_std = table.options().get("X_std")
-    require_sane(regressor, table.rows(), table.y(), X_std)
-    require_sane(regressor, table.rows(3, seed=1), table.y()[:1].repeat(3, axis=0))
+    require_sane_fit(regressor, table)
     require_finite_draws(regressor, table.rows(3, seed=1))

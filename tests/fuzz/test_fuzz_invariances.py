@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 from builders.fuzz_fits import (
+    Array,
     Settings,
+    Table,
     all_predictions,
     fit,
     fit_settings,
     fit_table,
+    frames,
     only_notes,
     require_close,
     require_same_bits,
+    tables,
     two_noise_steps,  # noqa: F401 (for every test here)
 )
-from builders.fuzz_tables import Array, Table, frames, tables
 from builders.fuzzing import fuzz
 from hypothesis import example
 from hypothesis import strategies as st

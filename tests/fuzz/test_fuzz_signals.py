@@ -9,14 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from builders.fuzzing import fuzz
-from builders.model_files import TINY
+from builders.maps import FAST as MAP_FAST
 from hypothesis import strategies as st
 
 from sswim import load
@@ -69,16 +68,6 @@ COMMANDS: dict[str, tuple[list[str], str, Callable[[Path], object]]] = {
 OLD = b"an older file"
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a command left."""
-
-    code: int
-    words: str
-    seconds: float
-    """Time from the signal to the end."""
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Write the inputs."""
@@ -88,8 +77,8 @@ def _inputs(tmp_path_factory: pytest.TempPathFactory) -> None:
     table = pa.table({"x": x, "y": y, "z": np.sin(x) + y})
     write_table(table, folder / "table.csv")
     frame = table.slice(0, 50).to_pandas()
-    settings = TINY | {"depth": 1, "random_state": 0, "coordinates": ("x", "y")}
-    make_estimator(**settings).fit(frame[["x", "y"]], frame["z"]).save(folder / "model.sswim")
+    model = make_estimator(**MAP_FAST, coordinates=("x", "y")).fit(frame[["x", "y"]], frame["z"])
+    model.save(folder / "model.sswim")
     _files.update({path.name: path.read_bytes() for path in folder.iterdir()})
 
 
@@ -99,8 +88,11 @@ _files: dict[str, bytes] = {}
 
 def run(
     command: str, folder: Path, number: signal.Signals, moment: float, imported: bool, again: bool
-) -> Ended:
-    """Run a command, and send it a signal after a number of seconds, or two."""
+) -> tuple[int, str]:
+    """Run a command, and send it a signal after a number of seconds, or two.
+
+    Return its exit code and what it prints.
+    """
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "imported" if imported else "", *COMMANDS[command][0]],
@@ -115,16 +107,13 @@ def run(
                 assert process.stdout is not None
                 assert process.stdout.readline() == "ready\n"
                 time.sleep(moment)
-                sent = time.perf_counter()
-                process.send_signal(number)
-                if again:
+                for _ in range(1 + again):
                     process.send_signal(number)
                 process.wait(PATIENCE)
-                seconds = time.perf_counter() - sent
             finally:
                 process.kill()
         log.seek(0)
-        return Ended(process.returncode, log.read(), seconds)
+        return process.returncode, log.read()
 
 
 @fuzz(
@@ -146,10 +135,10 @@ def test_a_signal_leaves_a_whole_output_or_none(
         folder = Path(place)
         for file, data in (_files | {name: OLD}).items():
             (folder / file).write_bytes(data)
-        ended = run(command, folder, number, moment, imported, again)
-        assert "Traceback" not in ended.words, ended.words
-        assert ended.code in {0, CODES[number], *([STOPPED] if command == "fit" else [])}
-        if ended.code in (0, STOPPED) or (folder / name).read_bytes() != OLD:
+        code, words = run(command, folder, number, moment, imported, again)
+        assert "Traceback" not in words, words
+        assert code in {0, CODES[number], *([STOPPED] if command == "fit" else [])}
+        if code in (0, STOPPED) or (folder / name).read_bytes() != OLD:
             check(folder / name)
         assert {file: (folder / file).read_bytes() for file in _files} == _files
         stray = {file.name for file in folder.iterdir()} - {*_files, name}

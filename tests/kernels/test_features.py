@@ -42,36 +42,40 @@ def test_zero_variance_gives_the_features_of_points(
     mean, frequencies = normal(generator, 9, 3).to(dtype), normal(generator, 5, 3).to(dtype)
     points = expected_features(frequencies, Measure(mean))
     assert points.dtype == dtype
+    assert torch.allclose(points.square().sum(-1), torch.ones(9, dtype=dtype))
     for zero in (torch.zeros(9, 3, dtype=dtype), torch.zeros(9, 3, 3, dtype=dtype)):
         assert torch.equal(expected_features(frequencies, Measure(mean, zero)), points)
 
 
-def test_features_of_points_have_unit_norm(generator: torch.Generator) -> None:
-    features = expected_features(normal(generator, 7, 2), Measure(normal(generator, 20, 2)))
-    assert torch.allclose(features.square().sum(-1), torch.ones(20, dtype=torch.float64))
-
-
-def test_full_covariance_includes_the_diagonal_one(generator: torch.Generator) -> None:
+def test_causes_of_uncertainty_add_up(generator: torch.Generator) -> None:
     mean, frequencies = normal(generator, 6, 3), normal(generator, 5, 3)
-    variance = normal(generator, 6, 3).square()
-    diagonal = expected_features(frequencies, Measure(mean, variance))
-    full = expected_features(frequencies, Measure(mean, variance.diag_embed()))
-    assert torch.allclose(diagonal, full, rtol=1e-13)
+    variance, covariance = normal(generator, 6, 3).square(), covariances(generator, 6, 3)
+    for other in (torch.zeros_like(covariance), covariance):
+        together = expected_features(frequencies, Measure(mean, variance.diag_embed() + other))
+        apart = expected_features(frequencies, Measure(mean, variance, other))
+        assert torch.allclose(together, apart, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["points", "diagonal", "full"])
-def test_gradients(kind: str, generator: torch.Generator) -> None:
-    frequencies = normal(generator, 3, 2).requires_grad_()
-    mean = normal(generator, 4, 2).requires_grad_()
-    variance = {
-        "points": None,
-        "diagonal": normal(generator, 4, 2).square().requires_grad_(),
-        "full": covariances(generator, 4, 2).requires_grad_(),
-    }[kind]
-    torch.autograd.gradcheck(
-        lambda *tensors: expected_features(tensors[0], Measure(*tensors[1:])),
-        [tensor for tensor in (frequencies, mean, variance) if tensor is not None],
-    )
+def test_the_norm_and_gradients(kind: str, generator: torch.Generator) -> None:
+    given = [normal(generator, 3, 2), normal(generator, 4, 2)]
+    if kind == "diagonal":
+        given.append(normal(generator, 4, 2).square())
+    if kind == "full":
+        given.append(covariances(generator, 4, 2))
+
+    def both(*tensors: Tensor) -> tuple[Tensor, ...]:
+        features, norm = features_and_norm(tensors[0], Measure(*tensors[1:]))
+        return (features,) if norm is None else (features, norm)
+
+    features, *norms = both(*given)
+    assert torch.equal(features, expected_features(given[0], Measure(*given[1:])))
+    assert len(norms) == (kind != "points")
+    for norm in norms:
+        assert torch.allclose(norm[:, 0], features.square().sum(-1), rtol=1e-13)
+    leaves = [tensor.requires_grad_() for tensor in given]
+    torch.autograd.gradcheck(both, leaves)
+    torch.autograd.gradcheck(lambda *tensors: both(*tensors)[-1], leaves)
 
 
 @pytest.mark.parametrize("asked", range(1, 8))
@@ -97,37 +101,6 @@ def test_products_either_way_round(
     matrix, others = normal(generator, 2, *sizes), normal(generator, 2, 4, sizes[1])
     assert torch.allclose(multiply(rows, matrix), rows @ matrix, rtol=1e-13)
     assert torch.allclose(transposed_product(rows, others), rows.mT @ others, rtol=1e-13)
-
-
-@pytest.mark.parametrize("kind", ["points", "diagonal", "full"])
-def test_the_norm_and_its_gradients(kind: str, generator: torch.Generator) -> None:
-    given = [normal(generator, 3, 2).requires_grad_(), normal(generator, 4, 2).requires_grad_()]
-    if kind == "diagonal":
-        given.append(normal(generator, 4, 2).square().requires_grad_())
-    if kind == "full":
-        given.append(covariances(generator, 4, 2).requires_grad_())
-    features, norm = features_and_norm(given[0], Measure(*given[1:]))
-    if norm is None:
-        assert kind == "points"
-        return
-    assert torch.allclose(norm[:, 0], features.square().sum(-1), rtol=1e-13)
-
-    def both(*tensors: Tensor) -> tuple[Tensor, Tensor]:
-        features, norm = features_and_norm(tensors[0], Measure(*tensors[1:]))
-        assert norm is not None
-        return features, norm
-
-    torch.autograd.gradcheck(both, given)
-    torch.autograd.gradcheck(lambda *tensors: both(*tensors)[1], given)
-
-
-def test_both_causes_of_uncertainty_add_up(generator: torch.Generator) -> None:
-    mean, frequencies = normal(generator, 6, 3), normal(generator, 5, 3)
-    variance = normal(generator, 6, 3).square()
-    covariance = covariances(generator, 6, 3)
-    together = expected_features(frequencies, Measure(mean, variance.diag_embed() + covariance))
-    apart = expected_features(frequencies, Measure(mean, variance, covariance))
-    assert torch.allclose(together, apart, rtol=1e-12)
 
 
 def test_slopes_are_derivatives(generator: torch.Generator) -> None:

@@ -40,9 +40,7 @@ def test_a_rectangle_is_cut_into_blocks() -> None:
     points = np.array([[0, 0], [1, 0], [9, 0], [0, 3], [9.9, 4], [10, 4]], dtype=np.float64)
     for cv in (BlockKFold(shape=(2, 5)), BlockKFold(spacing=2)):
         assert cv.blocks(points).tolist() == [0, 0, 1, 2, 3, 3]
-
-
-def test_the_spacing_is_adjusted_to_the_rectangle() -> None:
+    # The spacing is adjusted to the rectangle.
     points = np.stack([np.linspace(0, 10, 1001), np.zeros(1001)], axis=-1)
     counts = np.bincount(BlockKFold(spacing=3.1).blocks(points))
     assert len(counts) == 3
@@ -95,15 +93,13 @@ def test_whole_blocks_are_left_out_once() -> None:
     assert sorted(seen) == list(range(len(X)))
 
 
-def test_folds_follow_from_the_seed() -> None:
+def test_folds_follow_from_the_seed_and_have_equal_sizes() -> None:
     X = uniform()
     first, again, other = (folds(BlockKFold(spacing=2, random_state=seed), X) for seed in (0, 0, 1))
     assert first == again != other
     in_order = BlockKFold(spacing=2, shuffle=False)
     assert folds(in_order, X) == folds(in_order, X) != first
-
-
-def test_folds_have_equal_numbers_of_rows() -> None:
+    # They have equal numbers of rows, wherever these are.
     random = np.random.default_rng(0)
     X = np.concatenate([random.normal(5, 0.5, (300, 2)), random.uniform(0, 10, (300, 2))])
     sizes = [len(test) for test in folds(BlockKFold(shape=(20, 20), random_state=0), X)]

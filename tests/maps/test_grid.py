@@ -1,4 +1,4 @@
-"""Predictions on the cells of a map, and the regions and columns of maps."""
+"""Predictions on the cells of a map, the regions and columns of maps, and their files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
+import rioxarray
+import xarray
 from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
 
 from sswim.base.validation import UserError
@@ -183,7 +185,7 @@ def test_a_time_without_a_zone_is_one_of_the_zone_of_the_rows() -> None:
 
 
 def test_a_map_may_cross_the_date_line() -> None:
-    model = cached_sphere_model()
+    model, frame = cached_sphere_model(), sphere_rows()
     data = predict_grid(model, DATE_LINE, spacing=1)
     assert data["mean"].dims == ("lat", "lon")
     np.testing.assert_allclose(data["lon"], np.arange(170, 190) + 0.5)
@@ -192,44 +194,32 @@ def test_a_map_may_cross_the_date_line() -> None:
     for region in ((-190, -170, -10, 10), (170, 190, -10, 10)):
         same = predict_grid(model, region, spacing=1)
         np.testing.assert_allclose(same["mean"], data["mean"])
-    lon, lat = np.meshgrid([-179.5], data["lat"])
-    mean = model.predict(pd.DataFrame({"lon": lon.ravel(), "lat": lat.ravel()}))
+    mean = model.predict(pd.DataFrame({"lon": -179.5, "lat": data["lat"]}))
     np.testing.assert_allclose(data["mean"].sel(lon=180.5), mean)
+    of_array = make_estimator(coordinates=(0, 1), **FAST)
+    of_array.fit(frame[["lon", "lat"]].to_numpy(), frame["height"])
+    same = predict_grid(of_array, DATE_LINE, spacing=1)
+    assert same["mean"].dims == ("y", "x")
+    assert same.rio.crs.to_epsg() == 4326
+    np.testing.assert_allclose(same["mean"].values, data["mean"].values)
 
 
-def test_models_of_arrays_may_be_on_the_sphere() -> None:
-    frame = sphere_rows()
-    model = make_estimator(coordinates=(0, 1), **FAST)
-    model.fit(frame[["lon", "lat"]].to_numpy(), frame["height"])
-    data = predict_grid(model, DATE_LINE, spacing=2)
-    assert data["mean"].dims == ("y", "x")
-    assert data.rio.crs.to_epsg() == 4326
-    expected = predict_grid(cached_sphere_model(), DATE_LINE, spacing=2)
-    np.testing.assert_allclose(data["mean"].values, expected["mean"].values)
-
-
-@pytest.mark.parametrize("is_array", [False, True])
-def test_the_region_of_the_rows_is_the_default(is_array: bool) -> None:
-    frame = stations()
+def test_the_region_of_the_rows_is_the_default() -> None:
+    frame, shape = stations(), (3, 4)
     X = frame[["x", "y"]]
-    model = make_estimator(n_neighbors=8, **FAST)
-    model.fit(X.to_numpy() if is_array else X, frame["height"])
     expected = [X["x"].min(), X["x"].max(), X["y"].min(), X["y"].max()]
-    found = edges_of(predict_grid(model, shape=(3, 4)), "x", "y")
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_the_region_of_the_rows_may_cross_the_date_line() -> None:
+    for rows in (X, X.to_numpy()):
+        model = make_estimator(n_neighbors=8, **FAST).fit(rows, frame["height"])
+        found = edges_of(predict_grid(model, shape=shape), "x", "y")
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # It may cross the date line, and rows all around have all longitudes.
     frame = sphere_rows()
     lon, lat = np.mod(frame["lon"], 360), frame["lat"]
-    found = edges_of(predict_grid(sphere_model(n_neighbors=8), shape=(3, 4)), "lon", "lat")
+    found = edges_of(predict_grid(sphere_model(n_neighbors=8), shape=shape), "lon", "lat")
     np.testing.assert_allclose(found, [lon.min(), lon.max(), lat.min(), lat.max()], atol=1e-5)
-
-
-def test_rows_all_around_have_all_longitudes() -> None:
     random = np.random.default_rng(0)
-    X = np.stack([random.uniform(-180, 180, 400), random.uniform(-60, 60, 400)], axis=-1)
-    model = make_estimator(coordinates=(0, 1), n_neighbors=8, **FAST).fit(X, X[:, 1])
+    places = np.stack([random.uniform(-180, 180, 400), random.uniform(-60, 60, 400)], axis=-1)
+    model = make_estimator(coordinates=(0, 1), n_neighbors=8, **FAST).fit(places, places[:, 1])
     np.testing.assert_allclose(edges_of(predict_grid(model, shape=(2, 9)), "x"), [-180, 180])
 
 
@@ -262,7 +252,9 @@ def test_impossible_maps_are_refused(changes: dict[str, Any], message: str) -> N
         predict_grid(model, **settings)
 
 
-def test_models_that_have_no_map_are_refused() -> None:
+def test_models_that_have_no_map_and_missing_packages_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     frame = stations()
     for X, y, message in (
         (frame[["x", "y"]], frame[["height", "x"]], "A map shows one target. Got a model of 2"),
@@ -270,9 +262,73 @@ def test_models_that_have_no_map_are_refused() -> None:
     ):
         with pytest.raises(UserError, match=message):
             predict_grid(make_estimator(**FAST).fit(X, y), REGION, spacing=1)
-
-
-def test_the_extra_is_named_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(UserError, match=r'pip install "sswim\[maps\]"'):
         predict_grid(cached_plane_model(), REGION, spacing=1)
+
+
+def open_geotiff(path: Path) -> xarray.DataArray:
+    found = rioxarray.open_rasterio(path)
+    assert isinstance(found, xarray.DataArray)
+    return found
+
+
+@pytest.fixture(scope="module")
+def map_data() -> xarray.Dataset:
+    return predict_grid(cached_plane_model(), REGION, spacing=0.5, crs="EPSG:3035")
+
+
+def test_a_geotiff_has_the_north_up_and_named_bands(
+    map_data: xarray.Dataset, tmp_path: Path
+) -> None:
+    path = tmp_path / "map.tif"
+    write_grid(map_data, path)
+    with open_geotiff(path) as found:
+        assert found.rio.crs.to_epsg() == 3035
+        assert found.rio.bounds() == (0, 40, 10, 45)
+        assert found.y.values[0] > found.y.values[-1]
+        assert np.isnan(found.rio.nodata)
+        quantiles = ("quantile 0.05", "quantile 0.5", "quantile 0.95")
+        assert found.attrs["long_name"] == ("mean", "std", *quantiles)
+        np.testing.assert_array_equal(found.values[0][::-1], map_data["mean"])
+        np.testing.assert_array_equal(found.values[1][::-1], map_data["std"])
+        np.testing.assert_array_equal(found.values[2:, ::-1], map_data["quantiles"])
+    assert [file.name for file in tmp_path.iterdir()] == ["map.tif"]
+
+
+def test_a_netcdf_file_holds_the_dataset(map_data: xarray.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "map.nc"
+    write_grid(map_data, path)
+    with xarray.open_dataset(path, decode_coords="all") as found:
+        xarray.testing.assert_equal(found, map_data)
+        assert found.rio.crs.to_epsg() == 3035
+        assert found["x"].attrs == map_data["x"].attrs
+        assert found.attrs["Conventions"] == "CF-1.8"
+
+
+def test_maps_without_reference_system_and_quantiles_can_be_written(tmp_path: Path) -> None:
+    plain = predict_grid(cached_plane_model(), REGION, shape=(2, 3), quantiles=())
+    for name in ("map.tiff", "map.nc"):
+        write_grid(plain, tmp_path / name)
+    with open_geotiff(tmp_path / "map.tiff") as found:
+        assert found.rio.crs is None
+        assert found.attrs["long_name"] == ("mean", "std")
+    with xarray.open_dataset(tmp_path / "map.nc") as found:
+        assert "quantiles" not in found
+
+
+def test_an_older_file_stays_if_writing_fails_and_other_formats_are_refused(
+    map_data: xarray.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise OSError("disk full")
+
+    path = tmp_path / "map.nc"
+    path.write_text("old")
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_grid(map_data, path)
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["map.nc"]
+    with pytest.raises(UserError, match=r"must end in \.tif, \.tiff, \.nc, \.nc4"):
+        write_grid(map_data, tmp_path / "map.png")

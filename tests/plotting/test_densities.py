@@ -76,12 +76,9 @@ def test_the_output_map_shows_the_output_warp_of_each_member() -> None:
     np.testing.assert_allclose(np.asarray(straight.get_ydata()), plain_model().warp_targets(x))
     np.testing.assert_array_equal(ticks.get_xdata(), y)
     assert legend_labels(ax) == ["output warp", "no warp", "targets"]
-
-
-def test_the_ticks_of_targets_do_not_stretch_the_output_map() -> None:
-    _, y = draw_rows(1)
+    # The ticks are at the bottom of the axes, whatever the limits, and do not stretch them.
     ax = plot_output_map(one_input_model(), 1000 + y, ax=new_axes())
-    assert ax.get_ylim()[0] > 100  # the ticks are at the bottom of the axes, whatever the limits
+    assert ax.get_ylim()[0] > 100
     assert ax.get_xlim()[0] > 900
 
 
@@ -97,7 +94,7 @@ def test_output_maps_that_cannot_be_drawn_are_refused() -> None:
             plot_output_map(model, targets)
 
 
-def test_noise_is_a_curve_over_one_input() -> None:
+def test_noise_is_a_curve_over_one_input_and_points_over_several() -> None:
     X, y = draw_rows(1)
     ax = plot_noise(one_input_model(), X, ax=new_axes())
     (line,) = ax.get_lines()
@@ -110,10 +107,7 @@ def test_noise_is_a_curve_over_one_input() -> None:
     assert ax.get_ylim()[0] == 0
     (line,) = plot_noise(small_regressor().fit(X, y), X, ax=new_axes()).get_lines()
     np.testing.assert_allclose(np.ptp(np.asarray(line.get_ydata())), 0, atol=1e-12)  # constant
-
-
-def test_noise_over_several_inputs_is_a_point_for_each_row() -> None:
-    X, _ = draw_rows(2)
+    X, _ = draw_rows(2)  # over several inputs it is a point for each row
     ax = plot_noise(two_input_model(), X, column=1, ax=new_axes())
     (points,) = ax.get_lines()
     expected = np.column_stack([X[:, 1], two_input_model().predict_noise(X)])

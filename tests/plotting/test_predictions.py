@@ -12,7 +12,6 @@ from builders.figures import (
     new_axes,
     one_input_model,
     plain_model,
-    predicted_mean,
     small_regressor,
     two_input_model,
 )
@@ -40,9 +39,7 @@ def test_the_prediction_is_the_mean_within_its_bands() -> None:
     x = np.asarray(mean.get_xdata())
     assert np.all(np.diff(x) > 0)
     assert np.isin(X, x).all()
-    np.testing.assert_allclose(
-        np.asarray(mean.get_ydata()), predicted_mean(plain_model(), x[:, None])
-    )
+    np.testing.assert_allclose(np.asarray(mean.get_ydata()), plain_model().predict(x[:, None]))
     np.testing.assert_array_equal(points.get_xydata(), np.column_stack([X, y]))
     check_bands(ax, plain_model(), x[:, None], 0.8)
     assert legend_labels(ax) == ["80 %, new observation", "80 %, function", "mean", "rows"]
@@ -55,8 +52,8 @@ def test_under_an_output_warp_the_function_lies_around_the_median() -> None:
     x = np.asarray(mean.get_xdata())[:, None]
     quantile = one_input_model().predict_quantiles(x, [0.5])[:, 0]
     np.testing.assert_allclose(np.asarray(median.get_ydata()), quantile)
-    np.testing.assert_allclose(np.asarray(mean.get_ydata()), predicted_mean(one_input_model(), x))
-    assert np.abs(quantile - predicted_mean(one_input_model(), x)).max() > 0
+    np.testing.assert_allclose(np.asarray(mean.get_ydata()), one_input_model().predict(x))
+    assert np.abs(quantile - one_input_model().predict(x)).max() > 0
     check_bands(ax, one_input_model(), x, 0.9)
     lower, upper = one_input_model().predict_interval(x, 0.9, include_noise=False)
     assert (lower < quantile).all()
@@ -74,21 +71,18 @@ def test_a_curve_over_many_rows_keeps_both_ends() -> None:
 
 
 def test_a_map_has_the_values_of_its_cells_middles() -> None:
-    ax = plot_map(two_input_model(), ((0.0, 2.0), (1.0, 2.0)), resolution=2, ax=new_axes())
+    model, bounds = two_input_model(), ((0.0, 2.0), (1.0, 2.0))
+    ax = plot_map(model, bounds, resolution=2, ax=new_axes())
     (image,) = ax.get_images()
     middles = [[0.5, 1.25], [1.5, 1.25], [0.5, 1.75], [1.5, 1.75]]
-    expected = predicted_mean(two_input_model(), middles).reshape(2, 2)
+    expected = np.reshape(model.predict(middles), (2, 2))
     np.testing.assert_allclose(np.asarray(image.get_array()), expected)
     assert image.origin == "lower"
     assert (ax.get_xlim(), ax.get_ylim()) == ((0, 2), (1, 2))
-
-
-def test_a_map_of_uncertainty_is_that_of_the_function() -> None:
-    bounds = (0.0, 2.0), (1.0, 2.0)
-    ax = plot_map(two_input_model(), bounds, quantity="std", resolution=1, ax=new_axes())
-    _, std = two_input_model().predict([[1.0, 1.5]], return_std=True, include_noise=False)
-    (image,) = ax.get_images()
-    np.testing.assert_allclose(np.asarray(image.get_array()), [std])
+    # The uncertainty is that of the function.
+    ax = plot_map(model, bounds, quantity="std", resolution=1, ax=new_axes())
+    _, std = model.predict([[1.0, 1.5]], return_std=True, include_noise=False)
+    np.testing.assert_allclose(np.asarray(ax.get_images()[0].get_array()), [std])
 
 
 def test_a_map_spans_its_rows() -> None:
@@ -112,9 +106,6 @@ def test_a_map_spans_its_rows() -> None:
 def test_impossible_maps_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         unchecked(plot_map, regressor=two_input_model(), **settings)
-
-
-def test_a_map_of_one_input_is_refused() -> None:
     with pytest.raises(ValueError, match=r"needs a model with 2 inputs\. Got a model with 1"):
         plot_map(one_input_model(), SQUARE)
 
@@ -129,15 +120,10 @@ def test_warps_are_those_of_the_member_layer_by_layer(member: int) -> None:
         np.testing.assert_allclose(np.asarray(line.get_ydata()), mean[:, 0])
     assert identity.get_linestyle() == "--"
     np.testing.assert_array_equal(identity.get_xdata(), identity.get_ydata())
-
-
-def test_warps_of_several_inputs_are_points() -> None:
-    X, _ = draw_rows(2)
+    X, _ = draw_rows(2)  # warps of several inputs are points
     ax = plot_warps(two_input_model(), X, column=1, ax=new_axes())
-    points, _ = ax.get_lines()
-    ((mean, _),) = two_input_model().warp(X)
-    expected = np.column_stack([X[:, 1], mean[:, 1]])
-    np.testing.assert_allclose(np.asarray(points.get_xydata()), expected)
+    expected = np.column_stack([X[:, 1], two_input_model().warp(X)[0][0][:, 1]])
+    np.testing.assert_allclose(np.asarray(ax.get_lines()[0].get_xydata()), expected)
     assert ax.get_xlabel() == "input 2"
 
 
@@ -156,9 +142,11 @@ def test_warped_data_stand_where_the_last_warp_moves_them() -> None:
 
 def test_models_without_warps_of_columns_have_none_to_draw() -> None:
     X, y = draw_rows(2)
+    flat, single = (small_regressor(depth=0).fit(inputs, y) for inputs in (X, X[:, :1]))
+    full = small_regressor(warp_matrix="full").fit(X, y)
     with pytest.raises(ValueError, match="fit one with depth=1"):
-        plot_warps(small_regressor(depth=0).fit(X, y), X)
+        plot_warps(flat, X)
     with pytest.raises(ValueError, match="fit one with depth=1"):
-        plot_warped_data(small_regressor(depth=0).fit(X[:, :1], y), X[:, :1], y)
+        plot_warped_data(single, X[:, :1], y)
     with pytest.raises(ValueError, match="warp_matrix='full'; plot the coordinates that warp"):
-        plot_warps(small_regressor(warp_matrix="full").fit(X, y), X)
+        plot_warps(full, X)

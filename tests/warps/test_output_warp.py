@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +16,16 @@ SPREADS = [1.0, 10.0]
 """Standard deviations of the parameters: that of the prior, and one that reaches their bounds."""
 
 
+of_all_kinds = pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+near_and_far = pytest.mark.parametrize("far", [False, True])
+
+
+@torch.no_grad()
 def many_maps(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator, spread: float
 ) -> OutputMap:
     """Make random maps for forty targets."""
-    with torch.no_grad():
-        return random_warp(kind, n_terms, generator, n_targets=40, spread=spread).factors()[0]
+    return random_warp(kind, n_terms, generator, n_targets=40, spread=spread).factors()[0]
 
 
 def values(*, far: bool) -> Tensor:
@@ -39,25 +44,18 @@ def slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
     return torch.autograd.grad(function(leaf).sum(), leaf)[0]
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(("kind", "n_terms"), [*OUTPUT_WARPS, (None, 0)])
+@near_and_far
 @torch.no_grad()
-def test_zero_is_the_identity(kind: OutputWarpName, n_terms: int, far: bool) -> None:
-    output = OutputWarp(kind, n_terms, 40).factors()[0]
+def test_zero_and_no_map_are_the_identity(
+    kind: OutputWarpName | None, n_terms: int, far: bool
+) -> None:
+    output = OutputMap() if kind is None else OutputWarp(kind, n_terms, 40).factors()[0]
     y = values(far=far)
     z, log_slope = output.forward(y)
-    assert ((z - y).abs() <= 1e-14 * (1 + y.abs())).all()
-    assert log_slope.abs().max() < 1e-14
-    assert ((output.inverse(y) - y).abs() <= 1e-14 * (1 + y.abs())).all()
-
-
-@torch.no_grad()
-def test_no_map_is_the_identity_exactly(generator: torch.Generator) -> None:
-    y = normal(generator, 5, 2)
-    z, log_slope = OutputMap().forward(y)
-    assert torch.equal(z, y)
-    assert not log_slope.any()
-    assert torch.equal(OutputMap().inverse(y), y)
+    for found in (z, output.inverse(y)):
+        assert ((found - y).abs() <= (1e-14 if kind else 0) * (1 + y.abs())).all()
+    assert log_slope.abs().max() <= (1e-14 if kind else 0)
 
 
 @torch.no_grad()
@@ -79,26 +77,27 @@ def test_the_maps_against_their_formulas(generator: torch.Generator) -> None:
     assert torch.allclose(ours, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_all_kinds
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("far", [False, True])
-def test_maps_are_strictly_increasing(
+@near_and_far
+def test_maps_increase_with_the_slope_that_they_say(
     kind: OutputWarpName, n_terms: int, spread: float, far: bool, generator: torch.Generator
 ) -> None:
     """Strictly below the limit of overflow; beyond it they do not decrease."""
     output, y = many_maps(kind, n_terms, generator, spread), values(far=far)
-    z, _ = output.forward(y)
-    moving = slopes(lambda y: output.forward(y)[0], y) > 0
+    z, log_slope = output.forward(y)
+    slope = slopes(lambda y: output.forward(y)[0], y)
+    moving = slope > 0
     if kind == "tanh" or n_terms == 1 or (spread == 1 and not far):
         assert moving.all()
     assert moving.double().mean() > 0.5
-    both = moving[1:] & moving[:-1]
-    assert (z.diff(dim=0)[both] > 0).all()
+    assert (z.diff(dim=0)[moving[1:] & moving[:-1]] > 0).all()
     assert (z.diff(dim=0) >= 0).all()
+    assert torch.allclose(log_slope[moving], slope.log()[moving], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@pytest.mark.parametrize("far", [False, True])
+@of_all_kinds
+@near_and_far
 def test_the_inverse_undoes_the_map_and_the_map_the_inverse(
     kind: OutputWarpName, n_terms: int, far: bool, generator: torch.Generator
 ) -> None:
@@ -114,8 +113,8 @@ def test_the_inverse_undoes_the_map_and_the_map_the_inverse(
         assert (error[moving] < 1e-10).all()
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@pytest.mark.parametrize("far", [False, True])
+@of_all_kinds
+@near_and_far
 def test_inverses_at_the_limits_of_the_parameters(
     kind: OutputWarpName, n_terms: int, far: bool, generator: torch.Generator
 ) -> None:
@@ -142,7 +141,7 @@ def test_inverses_at_the_limits_of_the_parameters(
     assert_small(back, y, (again - y) * (-log_slope).exp(), again - y)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_all_kinds
 def test_gradients_of_the_inverse(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
@@ -162,21 +161,7 @@ def test_the_inverse_of_a_steep_step_does_not_go_round_in_circles() -> None:
     assert torch.allclose(output.inverse(output.forward(y)[0]), y, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("far", [False, True])
-def test_the_log_slope_is_that_of_the_derivative(
-    kind: OutputWarpName, n_terms: int, spread: float, far: bool, generator: torch.Generator
-) -> None:
-    output, y = many_maps(kind, n_terms, generator, spread), values(far=far)
-    slope = slopes(lambda y: output.forward(y)[0], y)
-    moving = slope > 0
-    assert moving.double().mean() > 0.5
-    log_slope = output.forward(y)[1]
-    assert torch.allclose(log_slope[moving], slope.log()[moving], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_all_kinds
 @pytest.mark.parametrize("spread", SPREADS)
 def test_gradients(
     kind: OutputWarpName, n_terms: int, spread: float, generator: torch.Generator
@@ -193,48 +178,47 @@ def test_gradients(
         z, log_slope = output.forward(y)
         return (z.asinh(), log_slope, prior) if spread == 1 else (log_slope, prior)
 
-    module.forward = run
+    check_gradients(module, run, normal(generator, 4, 2))
+
+
+def check_gradients(module: OutputWarp, run: Callable[[Tensor], Any], y: Tensor) -> None:
+    """Check derivatives in the targets and the parameters."""
 
     def called(coordinates: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         return torch.func.functional_call(module, {"coordinates": coordinates}, (y,))
 
-    y = normal(generator, 4, 2).requires_grad_()
+    module.forward = run
     start = module.coordinates.detach().clone().requires_grad_()
-    torch.autograd.gradcheck(called, (start, y))
+    torch.autograd.gradcheck(called, (start, y.requires_grad_()))
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_all_kinds
 @torch.no_grad()
-def test_the_prior_is_standard_normal(
-    kind: OutputWarpName, n_terms: int, generator: torch.Generator
-) -> None:
-    module = random_warp(kind, n_terms, generator)
-    expected = -norm.logpdf(module.coordinates.numpy()).sum()
-    assert module.factors()[1].item() == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
-@torch.no_grad()
-def test_several_targets_are_those_apart(
+def test_the_prior_is_standard_normal_and_targets_are_those_apart(
     kind: OutputWarpName, n_terms: int, generator: torch.Generator
 ) -> None:
     module = random_warp(kind, n_terms, generator, n_targets=3)
-    output = module.factors()[0]
+    output, prior = module.factors()
+    expected = -norm.logpdf(module.coordinates.numpy()).sum()
+    assert prior.item() == pytest.approx(expected, rel=1e-12)
     y = normal(generator, 2, 11, 3)  # draws of rows
-    z, log_slope = output.forward(y)
-    back = output.inverse(y)
-    assert z.shape == log_slope.shape == back.shape == (2, 11, 3)
+    together = *output.forward(y), output.inverse(y)
     for t in range(3):
         alone = OutputWarp(kind, n_terms, 1)
         alone.coordinates.copy_(module.coordinates[:, t : t + 1])
-        its_own = alone.factors()[0]
-        its_z, its_log_slope = its_own.forward(y[..., t : t + 1])
-        assert torch.allclose(z[..., t : t + 1], its_z, rtol=1e-13)
-        assert torch.allclose(log_slope[..., t : t + 1], its_log_slope, rtol=1e-12, atol=1e-14)
-        assert torch.allclose(back[..., t : t + 1], its_own.inverse(y[..., t : t + 1]), rtol=1e-12)
+        assert_same(
+            alone.factors()[0], y[..., t : t + 1], [part[..., t : t + 1] for part in together]
+        )
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+def assert_same(output: OutputMap, y: Tensor, expected: Sequence[Tensor]) -> None:
+    """Check the map, its log slope and its inverse."""
+    for ours, theirs in zip((*output.forward(y), output.inverse(y)), expected, strict=True):
+        assert ours.shape == theirs.shape
+        assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+@of_all_kinds
 @pytest.mark.parametrize("spread", SPREADS)
 @torch.no_grad()
 def test_no_target_is_too_large_for_an_answer(
@@ -254,7 +238,7 @@ def test_no_target_is_too_large_for_an_answer(
         assert not log_slope.any()
 
 
-@pytest.mark.parametrize(("kind", "n_terms"), OUTPUT_WARPS)
+@of_all_kinds
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_parameters_have_a_limit(kind: OutputWarpName, n_terms: int, sign: int) -> None:
     module = OutputWarp(kind, n_terms, 2)
@@ -292,30 +276,30 @@ def test_within_the_range_of_the_targets_nothing_changes(
 ) -> None:
     """Neither values nor gradients change, not even at the ends of the range."""
     module, y = ranged(n_terms, generator, 3)
-    gradients = []
-    results = []
-    for bounded in (True, False):
-        if not bounded:
-            everything = torch.full((3,), torch.inf, dtype=torch.float64)
-            module.set_range(-everything, everything)
+
+    def results() -> list[Tensor]:
         output, _ = module.factors()
         z, log_slope = output.forward(y)
-        gradients.append(torch.autograd.grad((z.square() + log_slope).sum(), module.coordinates)[0])
-        results.append((z, log_slope, output.inverse(z)))
+        gradients = torch.autograd.grad((z.square() + log_slope).sum(), module.coordinates)
+        return [*gradients, z.detach(), log_slope.detach(), output.inverse(z).detach()]
+
+    bounded = results()
+    everything = torch.full((3,), torch.inf, dtype=torch.float64)
+    module.set_range(-everything, everything)
+    for one, other in zip(bounded, results(), strict=True):
+        assert torch.allclose(one, other, rtol=1e-13, atol=1e-13)
+    output, _ = module.factors()
     assert isinstance(output, SinhArcsinhMap)
     plain = replace(output, low=None, high=None)
-    for one, other in zip(*results, strict=True):
-        assert torch.allclose(one, other, rtol=1e-13, atol=1e-13)
-    assert torch.allclose(gradients[0], gradients[1], rtol=1e-13)
     far = 1e6 * normal(generator, 50, 3)  # without a range, anywhere
-    assert torch.equal(output.forward(far)[0], plain.forward(far)[0])
-    assert torch.equal(output.forward(far)[1], plain.forward(far)[1])
-    assert torch.equal(output.inverse(far), plain.inverse(far))
+    assert_same(output, far, (*plain.forward(far), plain.inverse(far)))
 
 
 @pytest.mark.parametrize("n_terms", [1, 2])
 @torch.no_grad()
-def test_beyond_the_targets_a_map_is_its_tangent(n_terms: int, generator: torch.Generator) -> None:
+def test_beyond_the_targets_a_map_is_its_tangent_and_has_an_inverse(
+    n_terms: int, generator: torch.Generator
+) -> None:
     module, _ = ranged(n_terms, generator, 3)
     output = module.factors()[0]
     for edge, sign in ((module.low, -1), (module.high, 1)):
@@ -327,35 +311,22 @@ def test_beyond_the_targets_a_map_is_its_tangent(n_terms: int, generator: torch.
             back = output.inverse(value + sign * distance)
             expected = edge + sign * distance * (-log_slope).exp()
             assert torch.allclose(back, expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("n_terms", [1, 2])
-@torch.no_grad()
-def test_with_tangents_the_inverse_undoes_the_map(n_terms: int, generator: torch.Generator) -> None:
-    module, _ = ranged(n_terms, generator, 3)
-    output = module.factors()[0]
     y = torch.linspace(-30, 30, 2001, dtype=torch.float64)[:, None].expand(-1, 3)
-    z, _ = output.forward(y)
-    assert (z.diff(dim=0) > 0).all()
-    assert torch.allclose(output.inverse(z), y, rtol=1e-10, atol=1e-10)
-    back = output.inverse(y)
-    assert (back.diff(dim=0) > 0).all()
-    assert torch.allclose(output.forward(back)[0], y, rtol=1e-10, atol=1e-10)
+    z, back = output.forward(y)[0], output.inverse(y)
+    for increasing, same in ((z, output.inverse(z)), (back, output.forward(back)[0])):
+        assert (increasing.diff(dim=0) > 0).all()
+        assert torch.allclose(same, y, rtol=1e-10, atol=1e-10)
 
 
 def test_tangents_have_gradients(generator: torch.Generator) -> None:
     module, _ = ranged(2, generator, 2)
-    module.forward = lambda y: (
-        *module.factors()[0].forward(y),
-        module.factors()[0].inverse(y),
-    )
 
-    def called(coordinates: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return torch.func.functional_call(module, {"coordinates": coordinates}, (y,))
+    def run(y: Tensor) -> tuple[Tensor, ...]:
+        output, _ = module.factors()
+        return *output.forward(y), output.inverse(y)
 
-    y = torch.tensor([[-7.0, -5.0], [0.1, 0.2], [6.0, 9.0]], dtype=torch.float64).requires_grad_()
-    start = module.coordinates.detach().clone().requires_grad_()
-    torch.autograd.gradcheck(called, (start, y))
+    y = torch.tensor([[-7.0, -5.0], [0.1, 0.2], [6.0, 9.0]], dtype=torch.float64)
+    check_gradients(module, run, y)
 
 
 @torch.no_grad()
@@ -366,10 +337,6 @@ def test_members_have_ranges_of_their_own(generator: torch.Generator) -> None:
     batch.load_state_dict({name: torch.stack([s[name] for s in states]) for name in states[0]})
     y = 5 * normal(generator, 11, 3)
     output = batch.factors()[0]
-    z, log_slope = output.forward(y)
-    back = output.inverse(y)
+    together = *output.forward(y), output.inverse(y)
     for index, single in enumerate(singles):
-        alone = single.factors()[0]
-        assert torch.allclose(z[index], alone.forward(y)[0], rtol=1e-13)
-        assert torch.allclose(log_slope[index], alone.forward(y)[1], rtol=1e-12)
-        assert torch.allclose(back[index], alone.inverse(y), rtol=1e-12)
+        assert_same(single.factors()[0], y, [part[index] for part in together])

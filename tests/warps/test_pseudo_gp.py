@@ -26,35 +26,27 @@ def pseudo_covariance(gp: PseudoGP) -> Tensor:
 
 
 @pytest.fixture
-def points(generator: torch.Generator) -> Measure:
-    return Measure(normal(generator, 12, 3))
-
-
-@pytest.fixture
 def uncertain(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 12, 3), 0.3 * normal(generator, 12, 3).square())
 
 
-@pytest.mark.parametrize("kind", ["points", "uncertain"])
 @torch.no_grad()
-def test_the_dual_form_equals_weight_space(
-    kind: str, request: pytest.FixtureRequest, generator: torch.Generator
-) -> None:
-    """Compared with linear regression on the pseudo-data, tested in test_linear_regression."""
-    measure: Measure = request.getfixturevalue(kind)
+def test_the_dual_form_equals_weight_space(uncertain: Measure, generator: torch.Generator) -> None:
+    """Compared with linear regression on the pseudo-data, which has tests of its own."""
     gp = small_gp(generator)
     frequencies = gp.spectrum.frequencies()
     pseudo = expected_features(frequencies, Measure(gp.pseudo_inputs))
-    per_target = torch.ones(3, dtype=torch.float64)
+    ones = torch.ones(3, dtype=torch.float64)
     weights = posterior(
         statistics(observations(pseudo, gp.pseudo_targets)),
-        gp.log_noise.exp() * per_target,
-        gp.log_signal.exp() * per_target,
+        gp.log_noise.exp() * ones,
+        gp.log_signal.exp() * ones,
     )
-    expected = weights.predict(expected_features(frequencies, measure))
-    moments = pseudo_gp_moments(gp.factors()[0], measure)
-    assert torch.allclose(moments.mean, expected.mean, rtol=1e-10, atol=1e-10)
-    assert torch.allclose(moments.variance.expand(-1, 3), expected.latent_variance, atol=1e-10)
+    for measure in (Measure(uncertain.mean), uncertain):
+        expected = weights.predict(expected_features(frequencies, measure))
+        moments = pseudo_gp_moments(gp.factors()[0], measure)
+        assert torch.allclose(moments.mean, expected.mean, rtol=1e-10, atol=1e-10)
+        assert torch.allclose(moments.variance.expand(-1, 3), expected.latent_variance, atol=1e-10)
 
 
 @torch.no_grad()
@@ -69,7 +61,7 @@ def test_the_prior_is_the_log_evidence_of_the_pseudo_targets(generator: torch.Ge
 
 
 @torch.no_grad()
-def test_both_priors_describe_the_same_gp(points: Measure, generator: torch.Generator) -> None:
+def test_both_priors_describe_the_same_gp(uncertain: Measure, generator: torch.Generator) -> None:
     """With Y = Cε the moments are equal, and the priors differ by the Jacobian of ε ↦ Y."""
     literal = small_gp(generator, "evidence")
     whitened = PseudoGP(3, 3, 1, 10, 7, "whitened")
@@ -78,7 +70,7 @@ def test_both_priors_describe_the_same_gp(points: Measure, generator: torch.Gene
     whitened.pseudo_targets.copy_(torch.linalg.solve(root, literal.pseudo_targets))
     factors, prior = literal.factors()
     whitened_factors, whitened_prior = whitened.factors()
-    ours, theirs = (pseudo_gp_moments(f, points) for f in (whitened_factors, factors))
+    ours, theirs = (pseudo_gp_moments(f, uncertain) for f in (whitened_factors, factors))
     assert torch.allclose(ours.mean, theirs.mean, atol=1e-12)
     assert torch.equal(ours.variance, theirs.variance)
     jacobian = 3 * root.diagonal().log().sum()
@@ -117,21 +109,20 @@ def test_functions_of_one_gp_equal_gps_with_the_same_pseudo_inputs(
 def test_gradients(
     prior: PseudoPrior, n_functions: int, uncertain: Measure, generator: torch.Generator
 ) -> None:
-    gp = PseudoGP(3, 2, n_functions, n_frequencies=3, n_pseudo=4, prior=prior)
-    move_gp(gp, generator)
-    names = [name for name, _ in gp.named_parameters()]
+    gp = move_gp(PseudoGP(3, 2, n_functions, n_frequencies=3, n_pseudo=4, prior=prior), generator)
+
+    def run() -> tuple[Tensor, ...]:
+        factors, negative_log_prior = gp.factors()
+        return *pseudo_gp_moments(factors, uncertain).tensors(), negative_log_prior
 
     def moments(*values: Tensor) -> tuple[Tensor, ...]:
-        def run(module: PseudoGP) -> tuple[Tensor, ...]:
-            factors, prior = module.factors()
-            moments = pseudo_gp_moments(factors, uncertain)
-            return (moments.mean, moments.variance, prior)
+        return torch.func.functional_call(gp, dict(zip(names, values, strict=True)), ())
 
-        gp.forward = run
-        return torch.func.functional_call(gp, dict(zip(names, values, strict=True)), (gp,))
-
-    inputs = [parameter.detach().clone().requires_grad_() for parameter in gp.parameters()]
-    torch.autograd.gradcheck(moments, inputs)
+    gp.forward = run
+    names, parameters = zip(*gp.named_parameters(), strict=True)
+    torch.autograd.gradcheck(
+        moments, [each.detach().clone().requires_grad_() for each in parameters]
+    )
 
 
 @torch.no_grad()

@@ -1,6 +1,11 @@
+"""Input warps of every form of matrix, against drawn functions and derivatives."""
+
 from __future__ import annotations
 
 import math
+from itertools import product
+from operator import itemgetter
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -9,100 +14,175 @@ from torch import Tensor
 
 from sswim.kernels import expected_features
 from sswim.members.linear_regression import posterior, statistics
+from sswim.members.model import Architecture, stack_models, warped_measures
+from sswim.members.start import start
 from sswim.rows import Measure
-from sswim.warps import PseudoPrior, WarpLayer, pseudo_gp_moments
+from sswim.warps import (
+    SPREAD,
+    PseudoGP,
+    PseudoPrior,
+    WarpFactors,
+    WarpLayer,
+    project,
+    pseudo_gp_moments,
+)
 from sswim.warps.warp import warp
 
-PRIORS: tuple[PseudoPrior, ...] = ("whitened", "evidence")
+D, Q, N = 3, 2, 12
+Matrix = Literal["diagonal", "projected", "full"]
+MATRICES: tuple[Matrix, ...] = ("diagonal", "projected", "full")
+of_all_matrices = pytest.mark.parametrize("matrix", MATRICES)
+of_all_forms = pytest.mark.parametrize(("matrix", "joint"), [*product(MATRICES, (False, True))])
 
 
-def small_layer(generator: torch.Generator, joint: bool = False) -> WarpLayer:
-    layer = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", joint=joint)
+@torch.no_grad()
+def bent_layer(
+    generator: torch.Generator,
+    matrix: Matrix,
+    joint: bool = False,
+    prior: PseudoPrior = "evidence",
+    *,
+    deeper: bool = False,
+) -> WarpLayer:
+    """Make a layer with random parameters; deeper layers keep the number of inputs."""
+    n_inputs, n_outputs = (Q, None) if deeper else (D, None if matrix == "diagonal" else Q)
+    is_full = matrix == "full"
+    layer = WarpLayer(n_inputs, 10, 7, prior, joint, is_full=is_full, n_outputs=n_outputs)
     for gp in layer.gps():
         move_gp(gp, generator)
+        gp.log_signal.add_(0.3 * normal(generator, *gp.log_signal.shape))
+    if layer.projection is not None:
+        layer.projection.start(normal(generator, Q, D))
+        for parameter in layer.projection.parameters():
+            parameter.copy_(0.3 * normal(generator, *parameter.shape))
     return layer
 
 
-@pytest.fixture
-def points(generator: torch.Generator) -> Measure:
-    return Measure(normal(generator, 12, 3))
+def projection_of(layer: WarpLayer) -> Tensor:
+    """Write P out."""
+    if layer.projection is None:
+        return torch.eye(D, dtype=torch.float64)
+    parts = layer.projection
+    return (parts.directions + SPREAD * parts.deviations / D**0.5) @ parts.log_scales.exp().diag()
 
 
-@pytest.fixture
-def uncertain(generator: torch.Generator) -> Measure:
-    return Measure(normal(generator, 12, 3), 0.3 * normal(generator, 12, 3).square())
+def draw_functions(gp: PseudoGP, points: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Draw all outputs of a GP's functions at points, by weights given the pseudo-data."""
+    frequencies = gp.spectrum.frequencies()
+    pseudo = expected_features(frequencies, Measure(gp.pseudo_inputs))
+    n_outputs = gp.pseudo_targets.shape[-1] // len(gp.log_signal)
+    signal = gp.log_signal.exp().repeat_interleave(n_outputs)
+    ridge = (gp.log_noise - gp.log_signal[0]).exp()
+    weights = posterior(
+        statistics(observations(pseudo, gp.pseudo_targets)), ridge * signal, signal
+    ).sample_weights(n, generator)
+    return expected_features(frequencies, Measure(points)) @ weights
 
 
+def mean_warp(factors: WarpFactors, points: Tensor) -> Tensor:
+    return warp(factors, Measure(points)).mean
+
+
+@of_all_forms
 @torch.no_grad()
-def test_a_joint_warp_equals_the_warp_of_two_gps(
-    uncertain: Measure, generator: torch.Generator
+def test_first_layer_against_sampled_matrices(
+    matrix: Matrix, joint: bool, generator: torch.Generator
 ) -> None:
-    layer = small_layer(generator, joint=True)
-    [gp] = layer.gps()
-    factors = layer.factors()[0]
-    parts = WarpLayer(3, n_frequencies=10, n_pseudo=7, prior="evidence", joint=False)
-    for number, part in enumerate(parts.gps()):
-        state = dict(gp.state_dict())
-        state["log_signal"] = gp.log_signal[number : number + 1]
-        state["log_noise"] = gp.log_noise + gp.log_signal[number] - gp.log_signal[0]
-        state["pseudo_targets"] = gp.pseudo_targets[:, 3 * number : 3 * number + 3]
-        part.load_state_dict(state)
-    raw = Measure(uncertain.mean, input_variance=uncertain.variance)
-    for measure in (Measure(uncertain.mean), uncertain, raw):
-        ours, theirs = warp(factors, measure), warp(parts.factors()[0], measure)
-        for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
-            assert torch.allclose(mine, other, rtol=1e-9, atol=1e-12)
+    """Compared with G(x) x + h(x) of drawn matrices, written out."""
+    layer = bent_layer(generator, matrix, joint)
+    x = normal(generator, 4, D)
+    projection = projection_of(layer)
+    seen = x if matrix == "full" else x @ projection.T
+    n = 50_000
+    values = torch.cat([draw_functions(gp, seen, n, generator) for gp in layer.gps()], dim=-1)
+    functions = values.unflatten(-1, (-1, len(projection)))  # (n, 4, functions, outputs)
+    if matrix == "full":
+        drawn = projection + functions[..., :-1, :].mT
+    else:
+        drawn = (1 + functions[..., 0, :])[..., None] * projection
+    draws = torch.einsum("...qd,...d->...q", drawn, x) + functions[..., -1, :]
+    assert_moments(warp(layer.factors()[0], Measure(x)), draws)
+    for point in range(4):
+        correlations = torch.corrcoef(draws[:, point].mT) - torch.eye(len(projection))
+        assert correlations.abs().max() < 5 / math.sqrt(n)  # coordinates are independent
 
 
-@torch.no_grad()
-def test_first_layer_against_sampled_warps(points: Measure, generator: torch.Generator) -> None:
-    """Compared with draws of the functions g and h given the pseudo-data."""
-    layer = small_layer(generator)
-    n = 200_000
-    values = []
-    for gp in layer.gps():
-        frequencies = gp.spectrum.frequencies()
-        pseudo = expected_features(frequencies, Measure(gp.pseudo_inputs))
-        per_target = torch.ones(3, dtype=torch.float64)
-        weights = posterior(
-            statistics(observations(pseudo, gp.pseudo_targets)),
-            gp.log_noise.exp() * per_target,
-            gp.log_signal.exp() * per_target,
-        ).sample_weights(n, generator)
-        values.append(expected_features(frequencies, Measure(points.mean[:4])) @ weights)
-    draws = (1 + values[0]) * points.mean[:4] + values[1]
-    warped = warp(layer.factors()[0], Measure(points.mean[:4]))
-    assert_moments(warped, draws)
-
-
+@pytest.mark.parametrize("matrix", ["diagonal", "full"])
+@pytest.mark.parametrize("joint", [False, True])
 @torch.no_grad()
 def test_deeper_layers_against_draws_under_the_same_independence(
-    uncertain: Measure, generator: torch.Generator
+    matrix: Matrix, joint: bool, generator: torch.Generator
 ) -> None:
-    factors = small_layer(generator).factors()[0]
-    assert uncertain.variance is not None
-    n = 200_000
+    factors = bent_layer(generator, matrix, joint, deeper=True).factors()[0]
+    spread = 0.3 * normal(generator, N, Q).square()
+    measure = Measure(normal(generator, N, Q), spread)
+    moments = [pseudo_gp_moments(gp, measure) for gp in factors.gps]
+    means = torch.cat([part.mean for part in moments], dim=-1).unflatten(-1, (-1, Q))
+    variances = torch.cat([part.variance for part in moments], dim=-1)
+    n = 50_000
+    noise = normal(generator, n, *means.shape)
+    functions = means + variances.sqrt()[..., None] * noise  # (n, N, functions, Q)
+    x = measure.mean + spread.sqrt() * normal(generator, n, N, Q)
+    if matrix == "full":
+        draws = x + torch.einsum("...dq,...d->...q", functions[..., :-1, :], x)
+    else:
+        draws = (1 + functions[..., 0, :]) * x
+    assert_moments(warp(factors, measure), draws + functions[..., -1, :])
 
-    def draw(mean: Tensor, variance: Tensor) -> Tensor:
-        return mean + variance.sqrt() * normal(generator, n, 12, 3)
 
-    g, h = (pseudo_gp_moments(gp, uncertain) for gp in factors.gps)
-    draws = draw(1 + g.mean, g.variance) * draw(uncertain.mean, uncertain.variance)
-    draws = draws + draw(h.mean, h.variance)
-    assert_moments(warp(factors, uncertain), draws)
+@of_all_forms
+@torch.no_grad()
+def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
+    matrix: Matrix, joint: bool, generator: torch.Generator
+) -> None:
+    """With a small uncertainty, against draws of the raw input."""
+    factors = bent_layer(generator, matrix, joint).factors()[0]
+    x = normal(generator, N, D)
+    root = 1e-3 * normal(generator, N, D, D)
+    covariance = root @ root.mT + 1e-7 * torch.eye(D, dtype=torch.float64)
+    passed = warp(factors, Measure(x, input_variance=covariance))
+    assert passed.input_variance is not None
+    n = 50_000
+    for row in range(4):
+        draws = x[row] + normal(generator, n, D) @ torch.linalg.cholesky(covariance[row]).mT
+        means = mean_warp(factors, draws)
+        standard_error = means.std(0) / math.sqrt(n)
+        assert ((means.mean(0) - passed.mean[row]).abs() < 5 * standard_error + 1e-5).all()
+        expected = means.mT.cov()
+        assert (passed.input_variance[row] - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@of_all_matrices
+@torch.no_grad()
+def test_slopes_are_the_derivatives_of_the_mean(matrix: Matrix, generator: torch.Generator) -> None:
+    """JSJᵀ of a tiny covariance, against derivatives by autograd; also without certain inputs."""
+    factors = bent_layer(generator, matrix).factors()[0].map(Tensor.detach)
+    x = normal(generator, N, D)
+    covariance = 1e-14 * torch.eye(D, dtype=torch.float64).expand(N, D, D)
+    passed = warp(factors, Measure(x, input_variance=covariance))
+    assert passed.input_variance is not None
+    with torch.enable_grad():
+        for row in range(N):
+            jacobian = torch.autograd.functional.jacobian(
+                lambda point: mean_warp(factors, point[None])[0], x[row]
+            )
+            expected = jacobian @ covariance[row] @ jacobian.mT
+            assert torch.allclose(passed.input_variance[row], expected, rtol=1e-6, atol=1e-20)
+    certain = warp(factors, Measure(x)).tensors()
+    for ours, theirs in zip(passed.tensors(), certain, strict=False):
+        assert torch.allclose(ours, theirs, atol=1e-10)
 
 
 @torch.no_grad()
-def test_zero_input_variance_gives_the_first_layer(
-    points: Measure, generator: torch.Generator
-) -> None:
-    factors = small_layer(generator).factors()[0]
-    certain = warp(factors, points)
-    zero = warp(factors, Measure(points.mean, torch.zeros_like(points.mean)))
-    assert torch.allclose(certain.mean, zero.mean, rtol=1e-13)
-    assert certain.variance is not None
-    assert zero.variance is not None
-    assert torch.allclose(certain.variance, zero.variance, rtol=1e-12)
+def test_without_variance_a_measure_is_a_point(generator: torch.Generator) -> None:
+    factors = bent_layer(generator, "diagonal").factors()[0]
+    x = normal(generator, N, D)
+    certain, zero = warp(factors, Measure(x)).tensors(), torch.zeros_like(x)
+    for measure in (Measure(x, zero), Measure(x, input_variance=zero)):
+        warped = warp(factors, measure)
+        for ours, theirs in zip(warped.tensors(), certain, strict=False):
+            assert torch.allclose(ours, theirs, rtol=1e-12)
+        assert warped.input_variance is None or not warped.input_variance.any()
 
 
 @torch.no_grad()
@@ -123,22 +203,77 @@ def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> Non
     assert torch.allclose(warped.variance, prior_variance, rtol=0.02)
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("joint", [False, True])
 @torch.no_grad()
-def test_a_warp_starts_as_the_identity(
-    prior: PseudoPrior, joint: bool, points: Measure, generator: torch.Generator
+def test_a_full_matrix_with_a_diagonal_of_pseudo_targets_is_a_diagonal_warp(
+    generator: torch.Generator,
 ) -> None:
-    layer = WarpLayer(3, 10, 7, prior, joint)
+    """The means agree; variances do not, as all entries of a full matrix are uncertain."""
+    diagonal = WarpLayer(D, 10, 7, "evidence", joint=False)
+    full = WarpLayer(D, 10, 7, "evidence", joint=False, is_full=True, n_outputs=D)
+    assert full.projection is not None
+    full.projection.start(torch.eye(D, dtype=torch.float64))
+    for mine, other in zip(full.gps(), diagonal.gps(), strict=True):
+        move_gp(other, generator)
+        targets = other.pseudo_targets.detach()
+        if len(mine.log_signal) > 1:
+            targets = targets.diag_embed().flatten(-2)  # entry q of column d, for d = q alone
+        state = {**other.state_dict(), "pseudo_targets": targets}
+        state["log_signal"] = other.log_signal.expand(len(mine.log_signal))
+        mine.load_state_dict(state)
+    x = normal(generator, N, D)
+    ours, theirs = mean_warp(full.factors()[0], x), mean_warp(diagonal.factors()[0], x)
+    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@of_all_forms
+@pytest.mark.parametrize("prior", ["whitened", "evidence"])
+@torch.no_grad()
+def test_without_pseudo_targets_a_warp_is_its_projection(
+    matrix: Matrix, joint: bool, prior: PseudoPrior, generator: torch.Generator
+) -> None:
+    layer = bent_layer(generator, matrix, joint, prior)
     for gp in layer.gps():
-        move_gp(gp, generator).pseudo_targets.zero_()
-    assert torch.equal(warp(layer.factors()[0], points).mean, points.mean)
+        gp.pseudo_targets.zero_()
+    x = normal(generator, N, D)
+    assert torch.allclose(mean_warp(layer.factors()[0], x), x @ projection_of(layer).T)
 
 
 @torch.no_grad()
-def test_float32_moments_agree_with_float64(generator: torch.Generator) -> None:
-    factors = small_layer(generator).factors()[0]
-    measure = Measure(normal(generator, 50, 3))
+def test_a_projection_passes_a_diagonal_covariance_on_exactly(generator: torch.Generator) -> None:
+    projection, x = normal(generator, Q, D), normal(generator, N, D)
+    variance = normal(generator, N, D).square()
+    passed = project(projection, Measure(x, input_variance=variance))
+    expected = torch.einsum("qd,nd,rd->nqr", projection, variance, projection)
+    assert passed.input_variance is not None
+    assert torch.allclose(passed.input_variance, expected)
+
+
+@of_all_forms
+def test_gradients_of_all_moments(matrix: Matrix, joint: bool, generator: torch.Generator) -> None:
+    layer = bent_layer(generator, matrix, joint)
+    x = normal(generator, 3, D)
+    variance = 0.1 * normal(generator, 3, D).square()
+
+    def run() -> tuple[Tensor, ...]:
+        factors, _ = layer.factors()
+        measures = Measure(x), Measure(x, input_variance=variance)
+        return tuple(part for measure in measures for part in warp(factors, measure).tensors())
+
+    def moments(*values: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), ())
+
+    layer.forward = run
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+    values = [parameter.detach().clone().requires_grad_() for parameter in parameters]
+    assert torch.autograd.gradcheck(moments, values, atol=1e-6, rtol=1e-4)
+
+
+@of_all_matrices
+@torch.no_grad()
+def test_float32_moments_agree_with_float64(matrix: Matrix, generator: torch.Generator) -> None:
+    factors = bent_layer(generator, matrix).factors()[0]
+    x = normal(generator, 50, D)
+    measure = Measure(x, input_variance=0.1 * x.square())
     double = warp(factors, measure)
     single = warp(factors.to(dtype=torch.float32), measure.to(dtype=torch.float32))
     for ours, theirs in zip(single.tensors(), double.tensors(), strict=True):
@@ -146,38 +281,28 @@ def test_float32_moments_agree_with_float64(generator: torch.Generator) -> None:
         assert torch.allclose(ours.double(), theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("matrix", ["projected", "full"])
+@pytest.mark.parametrize("warp_dim", [None, 2, 5])
+@pytest.mark.parametrize("own_rows", [False, True])
 @torch.no_grad()
-def test_an_uncertain_raw_input_is_passed_on_by_the_slope_of_the_warp(
-    points: Measure, generator: torch.Generator
+def test_members_of_a_batch_warp_as_they_do_alone(
+    matrix: Any, warp_dim: int | None, own_rows: bool, generator: torch.Generator
 ) -> None:
-    """With a small uncertainty, against draws of the raw input; independence would be far off."""
-    factors = small_layer(generator).factors()[0]
-    root = 1e-2 * normal(generator, 12, 3, 3)
-    covariance = root @ root.mT + 1e-5 * torch.eye(3, dtype=torch.float64)
-    passed = warp(factors, Measure(points.mean, input_variance=covariance))
-    assert passed.input_variance is not None
-    n = 100_000
-    for row in range(12):
-        root = torch.linalg.cholesky(covariance[row])
-        draws = points.mean[row] + normal(generator, n, 3) @ root.mT
-        means = warp(factors, Measure(draws)).mean
-        standard_error = means.std(0) / math.sqrt(n)
-        assert ((means.mean(0) - passed.mean[row]).abs() < 5 * standard_error + 1e-4).all()
-        expected = means.mT.cov()
-        error = (passed.input_variance[row] - expected).abs().max()
-        assert error < 0.05 * expected.abs().max()
-
-
-@torch.no_grad()
-def test_zero_input_covariance_gives_the_warp_of_a_point(
-    points: Measure, generator: torch.Generator
-) -> None:
-    factors = small_layer(generator).factors()[0]
-    certain = warp(factors, points)
-    zero = warp(factors, Measure(points.mean, input_variance=torch.zeros_like(points.mean)))
-    assert torch.allclose(certain.mean, zero.mean, rtol=1e-12)
-    assert certain.variance is not None
-    assert zero.variance is not None
-    assert zero.input_variance is not None
-    assert torch.allclose(certain.variance, zero.variance, rtol=1e-12)
-    assert not zero.input_variance.any()
+    architecture = Architecture(
+        depth=2, n_frequencies=6, n_pseudo=5, warp_matrix=matrix, warp_dim=warp_dim, warps="joint"
+    )
+    x = normal(generator, 2, N, D)
+    models = [start(architecture, x[0], 1, generator) for _ in range(2)]
+    for model in models:
+        for parameter in model.parameters():
+            parameter.add_(0.3 * normal(generator, *parameter.shape))
+    given = x if own_rows else x[0]
+    rows = Measure(given, input_variance=0.1 * given.square())
+    together = warped_measures(stack_models(models).factors()[0], rows)
+    for number, model in enumerate(models):
+        mine = rows.map(itemgetter(number)) if own_rows else rows
+        alone = warped_measures(model.factors()[0], mine)
+        assert alone[-1].mean.shape == (N, warp_dim or D)
+        for batch, single in zip(together[1:], alone[1:], strict=True):
+            for ours, theirs in zip(batch.tensors(), single.tensors(), strict=True):
+                assert torch.allclose(ours[number], theirs, rtol=1e-9, atol=1e-11)

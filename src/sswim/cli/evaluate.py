@@ -8,27 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sswim.base.validation import UserError, as_bytes
+from sswim.cli import options
 from sswim.cli.console import cell, messages, output, print_facts, say, say_left_out, user_errors
-from sswim.cli.options import (
-    Coordinates,
-    Decimal,
-    DropMissing,
-    DropMissingTarget,
-    Encoding,
-    Force,
-    Header,
-    Level,
-    Memory,
-    ModelPath,
-    Separator,
-    TablePath,
-    Timeout,
-    check_model_output,
-    csv_options,
-    join_launched,
-    load_model,
-    split_coordinates,
-)
 from sswim.files.output_files import check_output_file, save_somewhere
 
 if TYPE_CHECKING:
@@ -42,23 +23,23 @@ DRIFTED = 4
 
 
 def evaluate(
-    model: ModelPath,
-    table: TablePath,
-    level: Level = 0.9,
-    drop_missing: DropMissing = False,
-    drop_missing_target: DropMissingTarget = False,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    memory: Memory = "2GiB",
-    timeout: Timeout = 1800.0,
+    model: options.ModelPath,
+    table: options.TablePath,
+    level: options.Level = 0.9,
+    drop_missing: options.DropMissing = False,
+    drop_missing_target: options.DropMissingTarget = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    memory: options.Memory = "2GiB",
+    timeout: options.Timeout = 1800.0,
     blocks: Annotated[
         float | None,
         typer.Option(help="Side of blocks of the map: fit again without blocks, and score these."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Number of folds, with --blocks.")] = 5,
-    coordinates: Coordinates = None,
+    coordinates: options.Coordinates = None,
     importance: Annotated[
         bool,
         typer.Option(
@@ -76,7 +57,7 @@ def evaluate(
 
     left_out = LeftOut(drop_missing, drop_missing_target)
     with user_errors():
-        csv = csv_options(separator, decimal, encoding, header)
+        csv = options.csv_options(separator, decimal, encoding, header)
         if importance and blocks is not None:
             raise UserError(
                 "--importance is about the model of the file, and --blocks fits others. Got both; "
@@ -87,11 +68,11 @@ def evaluate(
             from sswim.maps import evaluate_table_blocks
 
             evaluation = evaluate_table_blocks(
-                *load_model(model),
+                *options.load_model(model),
                 table,
                 blocks,
                 n_folds=folds,
-                coordinates=split_coordinates(coordinates),
+                coordinates=options.split_coordinates(coordinates),
                 level=level,
                 left_out=left_out,
                 csv=csv,
@@ -102,8 +83,8 @@ def evaluate(
         title = f"settings of {model} on {n_rows} rows of {table}, {folds} folds"
         _print_side_by_side(title, evaluation, level)
         return
-    with user_errors(), join_launched(timeout) as processes:
-        regressor, schema = load_model(model)
+    with user_errors(), options.join_launched(timeout) as processes:
+        regressor, schema = options.load_model(model)
         size = as_bytes(memory)
         scores = evaluate_table(regressor, schema, table, level, left_out, processes, size, csv)
         if processes.is_first:
@@ -164,10 +145,10 @@ def _score_texts(scores: Scores, level: float) -> dict[str, str]:
 
 
 def calibrate(
-    model: ModelPath,
-    table: TablePath,
+    model: options.ModelPath,
+    table: options.TablePath,
     out: Annotated[Path, typer.Option(help="File to write the calibrated model to.")],
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Learn the sizes of conformal intervals from a table of rows that the fit did not get.
 
@@ -175,16 +156,16 @@ def calibrate(
     the model is wrong. The model and its predictions stay as they are.
     """
     with user_errors():
-        check_model_output(out, [model, table], force=force)
-        regressor, schema = load_model(model)
+        options.check_model_output(out, [model, table], force=force)
+        regressor, schema = options.load_model(model)
         regressor.calibrate(table, schema.require_target())
         save_somewhere(regressor.save, out)
         say(output, f"Calibrated {model} with {regressor.n_held_out_:g} rows and wrote {out}.")
 
 
 def monitor(
-    model: ModelPath,
-    table: TablePath,
+    model: options.ModelPath,
+    table: options.TablePath,
     false_alarm: Annotated[
         float, typer.Option(help="Largest probability of an alarm if nothing has changed.")
     ] = 0.01,
@@ -200,7 +181,7 @@ def monitor(
     with user_errors():
         if plot is not None:
             check_output_file(plot, [model, table])
-        regressor, schema = load_model(model)
+        regressor, schema = options.load_model(model)
         target = None if inputs_only else schema.require_target()
         report = regressor.monitor(table, target, false_alarm=false_alarm)
         print_facts(output, f"{model} on {report.n_rows} rows of {table}", _monitor_texts(report))

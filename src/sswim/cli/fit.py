@@ -8,28 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sswim.base.validation import UserError, as_bytes
+from sswim.cli import options
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
 from sswim.cli.entry import STOPPED, Interruption, stop_on_interrupt
-from sswim.cli.options import (
-    Coordinates,
-    Decimal,
-    Device,
-    DropMissing,
-    DropMissingTarget,
-    Encoding,
-    Force,
-    Header,
-    KeepIndex,
-    KeepText,
-    Memory,
-    Separator,
-    TablePath,
-    Timeout,
-    check_model_output,
-    csv_options,
-    join_launched,
-    split_coordinates,
-)
 from sswim.files.output_files import save_somewhere
 
 if TYPE_CHECKING:
@@ -38,20 +19,20 @@ if TYPE_CHECKING:
 
 
 def fit(
-    table: TablePath,
+    table: options.TablePath,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
-    force: Force = False,
+    force: options.Force = False,
     drop: Annotated[list[str] | None, typer.Option(help="Column to ignore; repeatable.")] = None,
-    text: KeepText = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    keep_index: KeepIndex = False,
-    coordinates: Coordinates = None,
-    drop_missing: DropMissing = False,
-    drop_missing_target: DropMissingTarget = False,
+    text: options.KeepText = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    keep_index: options.KeepIndex = False,
+    coordinates: options.Coordinates = None,
+    drop_missing: options.DropMissing = False,
+    drop_missing_target: options.DropMissingTarget = False,
     depth: Annotated[
         int | None, typer.Option(help="Train one model with this many warps, not the ensemble.")
     ] = None,
@@ -100,12 +81,12 @@ def fit(
         typer.Option(help="Start of the length-scales, in standard deviations of the inputs."),
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="float64 or float32.")] = None,
-    device: Device = "auto",
+    device: options.Device = "auto",
     random_state: Annotated[
         int | None,
         typer.Option(help="Integer seed, for reproducible results.", min=0, max=2**32 - 1),
     ] = None,
-    memory: Memory = "2GiB",
+    memory: options.Memory = "2GiB",
     checkpoints: Annotated[
         Path | None, typer.Option(help="Folder in which to save the training as it goes.")
     ] = None,
@@ -120,7 +101,7 @@ def fit(
     time_limit: Annotated[
         float | None, typer.Option(help="About how many seconds the fit may take.")
     ] = None,
-    timeout: Timeout = 1800.0,
+    timeout: options.Timeout = 1800.0,
     verbose: Annotated[bool, typer.Option(help="Show progress.")] = True,
 ) -> None:
     """Learn to predict one column of a table from the others.
@@ -132,11 +113,11 @@ def fit(
     with (
         user_errors(),
         stop_on_interrupt() as interruption,
-        join_launched(timeout, device) as processes,
+        options.join_launched(timeout, device) as processes,
     ):
         with processes.shared_errors():
             if processes.is_first:
-                check_model_output(out, [table], force=force)
+                options.check_model_output(out, [table], force=force)
         if resume and checkpoints is None:
             raise UserError("--resume needs the folder of the checkpoint: give --checkpoints.")
         place = None if checkpoints is None else (checkpoints, every, resume)
@@ -158,7 +139,7 @@ def _fit(
     from sswim.tables import open_source
 
     checkpoints = None if place is None else Checkpoints(*place)
-    coordinates = given["coordinates"] = split_coordinates(given.get("coordinates"))
+    coordinates = given["coordinates"] = options.split_coordinates(given.get("coordinates"))
     regressor = _make_estimator(given).set_params(callback=interruption)
     source = open_source(
         given["table"],
@@ -170,7 +151,7 @@ def _fit(
         drop_missing_target=given["drop_missing_target"],
         memory=as_bytes(given["memory"]),
         dtype=torch.float32 if given.get("dtype") == "float32" else torch.float64,
-        csv=csv_options(
+        csv=options.csv_options(
             given.get("separator"),
             given.get("decimal"),
             given.get("encoding"),

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from sswim.base.validation import UserError
+from sswim.cli import options
 from sswim.cli.console import messages, output, say, user_errors
-from sswim.cli.options import Coordinates, ModelPath, split_coordinates
 from sswim.files.output_files import check_output_file
 
 
 def grid(
-    model: ModelPath,
+    model: options.ModelPath,
     out: Annotated[Path, typer.Option(help="Map to write: a .tif or .nc file.")],
     region: Annotated[
         tuple[float, float, float, float] | None,
@@ -28,7 +28,7 @@ def grid(
         tuple[int, int] | None,
         typer.Option(help="Numbers of cells in each direction.", metavar="ROWS COLUMNS"),
     ] = None,
-    coordinates: Coordinates = None,
+    coordinates: options.Coordinates = None,
     at: Annotated[
         list[str] | None,
         typer.Option(help="Value of another column; repeatable.", metavar="COLUMN=VALUE"),
@@ -57,7 +57,7 @@ def grid(
             region,
             spacing,
             shape,
-            coordinates=split_coordinates(coordinates),
+            coordinates=options.split_coordinates(coordinates),
             at=dict(map(_split_value, at or [])),
             quantiles=quantile or (0.05, 0.5, 0.95),
             crs=crs,

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sswim.cli import options
 from sswim.cli.console import cell, messages, output, print_facts, say, user_errors
-from sswim.cli.options import (
-    Decimal,
-    Encoding,
-    Header,
-    KeepIndex,
-    KeepText,
-    Separator,
-    csv_options,
-    table_schema,
-)
 
 if TYPE_CHECKING:
     from sswim.ensemble.plan import FittedKind
@@ -29,12 +20,12 @@ def info(
     path: Annotated[
         Path, typer.Argument(help="Model file that `sswim fit` wrote, or a table of any format.")
     ],
-    text: KeepText = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    keep_index: KeepIndex = False,
+    text: options.KeepText = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    keep_index: options.KeepIndex = False,
 ) -> None:
     """Show what a model file holds, or what would be read of a table."""
     with user_errors():
@@ -45,7 +36,7 @@ def info(
             return
         from sswim.tables import describe_table
 
-        csv = csv_options(separator, decimal, encoding, header, keep_index)
+        csv = options.csv_options(separator, decimal, encoding, header, keep_index)
         _show_table(path, describe_table(path, csv, text or ()))
 
 
@@ -76,7 +67,7 @@ def _show_model(model: Path) -> None:
     n_inputs = len(getattr(regressor, "input_names_", range(regressor.n_features_in_)))
     facts: dict[str, object] = {"estimator": type(regressor).__name__, "number of inputs": n_inputs}
     if hasattr(regressor, "table_schema_"):
-        schema = table_schema(regressor)
+        schema = options.table_schema(regressor)
         facts["target"] = schema.target
         facts["columns"] = ", ".join(f"{column.name} ({column.kind})" for column in schema.columns)
     facts["rows seen"] = f"{regressor.n_samples_seen_:,.10g}"

@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sswim.base.validation import as_bytes
+from sswim.cli import options
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.options import (
-    Decimal,
-    DropMissing,
-    Encoding,
-    Header,
-    Level,
-    Memory,
-    ModelPath,
-    Separator,
-    TablePath,
-    Timeout,
-    csv_options,
-    join_launched,
-    load_model,
-)
 from sswim.files.output_files import check_output_file, check_output_folder
 
 if TYPE_CHECKING:
@@ -31,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: ModelPath,
-    table: TablePath,
+    model: options.ModelPath,
+    table: options.TablePath,
     out: Annotated[Path, typer.Option(help="File or folder to write, with the predictions.")],
-    level: Level = 0.9,
+    level: options.Level = 0.9,
     conformal: Annotated[
         bool,
         typer.Option(
@@ -44,11 +30,11 @@ def predict(
         ),
     ] = False,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "",
-    drop_missing: DropMissing = False,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    header: Header = None,
+    drop_missing: options.DropMissing = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    header: options.Header = None,
     no_formulas: Annotated[
         bool,
         typer.Option(
@@ -56,8 +42,8 @@ def predict(
             help="CSV: put an apostrophe before text that a spreadsheet would run as a formula.",
         ),
     ] = False,
-    memory: Memory = "2GiB",
-    timeout: Timeout = 1800.0,
+    memory: options.Memory = "2GiB",
+    timeout: options.Timeout = 1800.0,
 ) -> None:
     """Add the columns mean, std, median, lower and upper to a table.
 
@@ -77,11 +63,11 @@ def predict(
         write_table,
     )
 
-    with user_errors(), join_launched(timeout) as processes:
+    with user_errors(), options.join_launched(timeout) as processes:
         check_output = check_output_folder if table.is_dir() else check_output_file
         processes.run_everywhere(lambda: check_output(out, [model, table]))
-        regressor, schema = load_model(model)
-        csv = csv_options(separator, decimal, encoding, header)
+        regressor, schema = options.load_model(model)
+        csv = options.csv_options(separator, decimal, encoding, header)
         method: IntervalMethod = "conformal" if conformal else "model"
         small = None
         if processes.size == 1 and not is_csv(table):  # CSV files are copied as they are written

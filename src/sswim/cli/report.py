@@ -9,26 +9,14 @@ from typing import Annotated
 import typer
 
 from sswim.base.validation import as_bytes, require_integer
+from sswim.cli import options
 from sswim.cli.console import messages, output, say, say_left_out, user_errors
-from sswim.cli.options import (
-    Decimal,
-    DropMissing,
-    DropMissingTarget,
-    Encoding,
-    Header,
-    Memory,
-    ModelPath,
-    Separator,
-    TablePath,
-    csv_options,
-    load_model,
-)
 from sswim.files.output_files import check_output_file, require_replaceable, save_somewhere
 
 
 def report(
-    model: ModelPath,
-    table: TablePath,
+    model: options.ModelPath,
+    table: options.TablePath,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     max_rows: Annotated[
         int, typer.Option(help="Largest number of rows to use; of more, a random sample.")
@@ -36,13 +24,13 @@ def report(
     random_state: Annotated[
         int, typer.Option(help="Seed of the sample and of the intervals of scores.")
     ] = 0,
-    drop_missing: DropMissing = False,
-    drop_missing_target: DropMissingTarget = False,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    header: Header = None,
-    memory: Memory = "2GiB",
+    drop_missing: options.DropMissing = False,
+    drop_missing_target: options.DropMissingTarget = False,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    header: options.Header = None,
+    memory: options.Memory = "2GiB",
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing file that is no page.")
     ] = False,
@@ -55,11 +43,11 @@ def report(
     with user_errors():
         require_integer("--max-rows", max_rows, 1)
         require_integer("--random-state", random_state, 0)
-        csv = csv_options(separator, decimal, encoding, header)
+        csv = options.csv_options(separator, decimal, encoding, header)
         check_output_file(out, [model, table])
         if not force:
             require_replaceable(out, b"<!DOCTYPE html>", "page")
-        regressor, schema = load_model(model)
+        regressor, schema = options.load_model(model)
 
         from sswim.report import report_page, table_report_rows
         from sswim.report.page import write_page

@@ -10,21 +10,7 @@ from scipy import stats
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sswim.estimator.base import BaseRegressor
-from sswim.plotting.style import (
-    CYCLE,
-    INK,
-    add_legend,
-    allow_unnamed_inputs,
-    axes,
-    check_targets,
-    curve_points,
-    draw_band,
-    draw_points,
-    input_name,
-    shown_inputs,
-    single_target,
-    thin,
-)
+from sswim.plotting import style
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 """Coverages of the intervals whose calibration is shown."""
@@ -44,19 +30,19 @@ def plot_calibration(
         y: Targets of the rows.
         ax: Axes to draw into; by default those of a new figure.
     """
-    n = len(check_targets(regressor, X, y))
+    n = len(style.check_targets(regressor, X, y))
     # A target lies in every central interval of at least this coverage.
-    needed = 2 * np.abs(single_target(regressor.cdf(X, y)) - 0.5)
+    needed = 2 * np.abs(style.single_target(regressor.cdf(X, y)) - 0.5)
     observed = [np.mean(needed <= level) for level in _LEVELS]
     low, high = np.asarray(stats.binom.interval(0.95, n, _LEVELS)) / n
 
-    ax = axes(ax)
-    draw_band(ax, _LEVELS, low, high, color=INK, alpha=0.15, label="95 % by chance")
-    ax.plot([0, 1], [0, 1], color=INK, lw=0.8, ls="--", label="exact")
-    ax.plot(_LEVELS, observed, color=CYCLE[0], lw=1.2, marker="o", ms=3.5, label="model")
+    ax = style.axes(ax)
+    style.draw_band(ax, _LEVELS, low, high, color=style.INK, alpha=0.15, label="95 % by chance")
+    ax.plot([0, 1], [0, 1], color=style.INK, lw=0.8, ls="--", label="exact")
+    ax.plot(_LEVELS, observed, color=style.CYCLE[0], lw=1.2, marker="o", ms=3.5, label="model")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="coverage of the interval", ylabel="fraction of targets within")
-    add_legend(ax)
+    style.add_legend(ax)
     return ax
 
 
@@ -82,18 +68,20 @@ def plot_pit(
     """
     if bins < 1:
         raise ValueError(f"bins must be at least 1. Got {bins}.")
-    n = len(check_targets(regressor, X, y))
-    counts, edges = np.histogram(single_target(regressor.cdf(X, y)), bins, (0, 1))
+    n = len(style.check_targets(regressor, X, y))
+    counts, edges = np.histogram(style.single_target(regressor.cdf(X, y)), bins, (0, 1))
     low, high = stats.binom.interval(0.95, n, 1 / bins)
     unit = n / bins  # expected number of rows in a bin
 
-    ax = axes(ax)
-    ax.stairs(counts / unit, edges, fill=True, color=CYCLE[0], alpha=0.55, lw=0, label="model")
-    ax.axhspan(low / unit, high / unit, color=INK, alpha=0.15, lw=0, label="95 % by chance")
-    ax.axhline(1, color=INK, lw=0.8, ls="--", label="exact")
+    ax = style.axes(ax)
+    ax.stairs(
+        counts / unit, edges, fill=True, color=style.CYCLE[0], alpha=0.55, lw=0, label="model"
+    )
+    ax.axhspan(low / unit, high / unit, color=style.INK, alpha=0.15, lw=0, label="95 % by chance")
+    ax.axhline(1, color=style.INK, lw=0.8, ls="--", label="exact")
     ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller target", ylabel="density")
     ax.set_ylim(0, 1.35 * max(counts.max(), high) / unit)  # room for the legend
-    add_legend(ax)
+    style.add_legend(ax)
     return ax
 
 
@@ -118,25 +106,25 @@ def plot_output_map(
             "This figure needs a model with an output warp. Got output_warp='none'; fit one with "
             "output_warp='sinh-arcsinh'."
         )
-    targets = single_target(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
-    x = curve_points(targets)
+    targets = style.single_target(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
+    x = style.curve_points(targets)
     members = range(len(regressor.history_)) if member is None else [member]
-    maps = [single_target(regressor.warp_targets(x, member=chosen)) for chosen in members]
+    maps = [style.single_target(regressor.warp_targets(x, member=chosen)) for chosen in members]
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     width = 1.2 if len(maps) == 1 else 0.7
     for number, warped in enumerate(maps):
         label = None if number else "output warp"  # one entry in the legend for all members
-        ax.plot(x, warped, color=CYCLE[0], lw=width, label=label)
+        ax.plot(x, warped, color=style.CYCLE[0], lw=width, label=label)
     scaling = regressor.scaling_.to(device=torch.device("cpu"))
     standard = scaling.targets(torch.from_numpy(x)[:, None]).numpy()  # the input of the output warp
-    ax.plot(x, single_target(standard), color=INK, lw=0.8, ls="--", label="no warp")
-    ticks = thin(targets)
+    ax.plot(x, style.single_target(standard), color=style.INK, lw=0.8, ls="--", label="no warp")
+    ticks = style.thin(targets)
     bottom = ax.get_xaxis_transform()  # data along the axis, and the height of the axes across it
-    ax.plot(ticks, np.full_like(ticks, 0.02), ls="", marker="|", ms=7, mew=0.6, color=INK,
+    ax.plot(ticks, np.full_like(ticks, 0.02), ls="", marker="|", ms=7, mew=0.6, color=style.INK,
             alpha=0.4, label="targets", transform=bottom)  # fmt: skip
     ax.set(xlabel="target", ylabel="target, standardised and warped")
-    add_legend(ax)
+    style.add_legend(ax)
     return ax
 
 
@@ -158,15 +146,15 @@ def plot_noise(
         column: Index of the input on the horizontal axis, counted from 0.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = shown_inputs(regressor, X, column)
-    with allow_unnamed_inputs():
-        noise = single_target(regressor.predict_noise(rows))
+    rows = style.shown_inputs(regressor, X, column)
+    with style.allow_unnamed_inputs():
+        noise = style.single_target(regressor.predict_noise(rows))
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     if rows.shape[1] == 1:
-        ax.plot(rows[:, 0], noise, color=CYCLE[0], lw=1.2, label="model")
+        ax.plot(rows[:, 0], noise, color=style.CYCLE[0], lw=1.2, label="model")
     else:
-        draw_points(ax, rows[:, column], noise, label="rows", color=CYCLE[0])
-    ax.set(xlabel=input_name(regressor, column), ylabel="standard deviation of the noise")
+        style.draw_points(ax, rows[:, column], noise, label="rows", color=style.CYCLE[0])
+    ax.set(xlabel=style.input_name(regressor, column), ylabel="standard deviation of the noise")
     ax.set_ylim(bottom=0)
     return ax

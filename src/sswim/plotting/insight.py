@@ -16,16 +16,7 @@ from sswim.base.validation import UserError
 from sswim.insight.effect import Effect
 from sswim.insight.local_metric import LocalMetric
 from sswim.insight.relevance import Relevance
-from sswim.plotting.style import (
-    CYCLE,
-    DARK_BLUE,
-    INK,
-    add_legend,
-    axes,
-    draw_band,
-    draw_rug,
-    write_plainly,
-)
+from sswim.plotting import style
 
 MAX_NAMES = 30
 """Largest number of columns or inputs with a line of their own."""
@@ -55,13 +46,13 @@ def plot_relevance(
         names.append(f"{len(rest)} others")
         shares = np.column_stack((shares, every[:, rest].sum(1)))
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     _make_room(ax, len(names))
     places = np.arange(len(names))
-    ax.barh(places, shares[0], color=CYCLE[0], alpha=0.8, lw=0)
+    ax.barh(places, shares[0], color=style.CYCLE[0], alpha=0.8, lw=0)
     weights = relevance.weights / relevance.weights.max()
     if (weights > 0).sum() > 1:
-        tick: dict[str, Any] = {"ls": "", "marker": "|", "ms": 7, "mew": 1.2, "color": INK}
+        tick: dict[str, Any] = {"ls": "", "marker": "|", "ms": 7, "mew": 1.2, "color": style.INK}
         for weight, member in zip(weights, shares[1:], strict=True):
             if member.any():  # fainter, the less it weighs
                 ax.plot(member, places, **tick, alpha=float(np.clip(weight, 0.12, 0.8)))
@@ -97,12 +88,12 @@ def plot_effect(effect: Effect, *, target: int = 0, ax: Axes | None = None) -> A
     curves = [
         _of_target(values, n_axes, target) for values in (effect.mean, effect.lower, effect.upper)
     ]
-    ax = axes(ax)
+    ax = style.axes(ax)
     categories = effect.kinds.count("category")
     if n_axes == 1:
         draw = _draw_levels if categories else _draw_line
         draw(ax, effect, *curves)
-    elif categories == 1 and len(effect.grids[effect.kinds.index("category")]) <= len(CYCLE):
+    elif categories == 1 and len(effect.grids[effect.kinds.index("category")]) <= len(style.CYCLE):
         _draw_lines(ax, effect, *curves)
     else:
         _draw_map(ax, effect, curves[0])
@@ -117,10 +108,10 @@ def _draw_line(
     upper: Float64[np.ndarray, " G"],
 ) -> None:
     x = _positions(effect.grids[0])
-    draw_band(ax, x, lower, upper, alpha=0.25, label=_band(effect))
-    ax.plot(x, mean, color=DARK_BLUE, lw=1.4)
+    style.draw_band(ax, x, lower, upper, alpha=0.25, label=_band(effect))
+    ax.plot(x, mean, color=style.DARK_BLUE, lw=1.4)
     _finish_lines(ax, effect, 0)
-    add_legend(ax)
+    style.add_legend(ax)
 
 
 def _draw_levels(
@@ -140,7 +131,7 @@ def _draw_levels(
         marker="o",
         ms=5,
         capsize=3,
-        color=CYCLE[0],
+        color=style.CYCLE[0],
         lw=1.4,
         label=_band(effect),
     )
@@ -154,7 +145,7 @@ def _draw_levels(
         ax.set_xticks(places, names)
     ax.set(xlim=(-0.5, len(grid) - 0.5), ylabel=_AVERAGE)
     ax.set_xlabel(f"{effect.names[0]}, share of rows")
-    add_legend(ax)
+    style.add_legend(ax)
 
 
 def _draw_lines(
@@ -170,10 +161,10 @@ def _draw_lines(
     x = _positions(effect.grids[other])
     for number, level in enumerate(effect.grids[levels]):
         curve, low, high = (np.take(part, number, axis=levels) for part in (mean, lower, upper))
-        draw_band(ax, x, low, high, color=CYCLE[number], alpha=0.2)
-        ax.plot(x, curve, color=CYCLE[number], lw=1.4, label=str(level))
+        style.draw_band(ax, x, low, high, color=style.CYCLE[number], alpha=0.2)
+        ax.plot(x, curve, color=style.CYCLE[number], lw=1.4, label=str(level))
     _finish_lines(ax, effect, other)
-    add_legend(ax).set_title(f"{effect.names[levels]}, {_band(effect)}s")
+    style.add_legend(ax).set_title(f"{effect.names[levels]}, {_band(effect)}s")
 
 
 def _draw_map(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> None:
@@ -198,7 +189,7 @@ def _draw_map(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> Non
 def _finish_lines(ax: Axes, effect: Effect, column: int) -> None:
     """Draw the rows, and name the axes; dates along the horizontal one are short."""
     x, rows = _positions(effect.grids[column]), _positions(effect.rows[column])
-    draw_rug(ax, rows[(rows >= x.min()) & (rows <= x.max())])
+    style.draw_rug(ax, rows[(rows >= x.min()) & (rows <= x.max())])
     if x.dtype.kind == "M":
         locator = AutoDateLocator(maxticks=7)
         ax.xaxis.set_major_locator(locator)
@@ -252,15 +243,15 @@ def plot_local_metric(
         max_inputs: Largest number of inputs that have a box: those with the shortest length-scales.
         ax: Axes to draw into; by default those of a new figure.
     """
-    ax = axes(ax)
+    ax = style.axes(ax)
     n_inputs = len(metric.names)
     if n_inputs == 1:
         order = np.argsort(metric.inputs[:, 0])
         x, scale = metric.inputs[order, 0], metric.length_scale[order, 0]
-        ax.plot(x, scale, color=DARK_BLUE, lw=1.4)
-        draw_rug(ax, x)
+        ax.plot(x, scale, color=style.DARK_BLUE, lw=1.4)
+        style.draw_rug(ax, x)
         ax.set(xlabel=metric.names[0], ylabel="local length-scale", yscale="log")
-        write_plainly(ax.yaxis)
+        style.write_plainly(ax.yaxis)
     elif n_inputs == 2:
         _draw_ellipses(ax, metric)
     else:
@@ -289,7 +280,7 @@ def _draw_ellipses(ax: Axes, metric: LocalMetric) -> None:
         outline = (row[:, None] + axis @ (half[:, None] * circle)) * spread[:, None]
         ax.fill(*outline, facecolor=(*shade[:3], 0.25), edgecolor=shade, lw=0.8)
     bar = ax.figure.colorbar(colours, ax=ax, label="local length-scale, in units of the range")
-    write_plainly(bar.ax.yaxis)
+    style.write_plainly(bar.ax.yaxis)
     ax.set(xlabel=metric.names[0], ylabel=metric.names[1])
 
 
@@ -319,7 +310,7 @@ def _draw_boxes(ax: Axes, metric: LocalMetric, max_inputs: int) -> None:
     order = np.argsort(np.nanmedian(scales, axis=0), kind="stable")[:max_inputs]
     _make_room(ax, len(order))
     boxes = [scales[~np.isnan(scales[:, place]), place] for place in order]
-    line: dict[str, Any] = {"color": INK, "linewidth": 0.8}
+    line: dict[str, Any] = {"color": style.INK, "linewidth": 0.8}
     ax.boxplot(
         boxes,
         orientation="horizontal",
@@ -327,8 +318,8 @@ def _draw_boxes(ax: Axes, metric: LocalMetric, max_inputs: int) -> None:
         showfliers=False,
         patch_artist=True,
         widths=0.65,
-        boxprops={"facecolor": CYCLE[5], "edgecolor": INK, "linewidth": 0.6},
-        medianprops={"color": DARK_BLUE, "linewidth": 1.4},
+        boxprops={"facecolor": style.CYCLE[5], "edgecolor": style.INK, "linewidth": 0.6},
+        medianprops={"color": style.DARK_BLUE, "linewidth": 1.4},
         whiskerprops=line,
         capprops=line,
     )
@@ -337,4 +328,4 @@ def _draw_boxes(ax: Axes, metric: LocalMetric, max_inputs: int) -> None:
     ax.tick_params(axis="y", length=0, labelsize="small" if len(order) > 15 else "medium")
     ax.set(xscale="log", ylim=(len(order) + 0.6, 0.4))
     ax.set_xlabel("local length-scale, in units of the input's spread")
-    write_plainly(ax.xaxis)
+    style.write_plainly(ax.xaxis)

@@ -12,22 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sswim.base.validation import require_choice
 from sswim.estimator.base import BaseRegressor
-from sswim.plotting.style import (
-    CYCLE,
-    DARK_BLUE,
-    INK,
-    add_legend,
-    allow_unnamed_inputs,
-    axes,
-    check_inputs,
-    check_targets,
-    curve_points,
-    draw_band,
-    draw_points,
-    input_name,
-    require_inputs,
-    single_target,
-)
+from sswim.plotting import style
 
 Quantity = Literal["mean", "std"]
 Interval = tuple[float, float]
@@ -54,30 +39,30 @@ def plot_prediction(
             the function.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = check_inputs(regressor, X, n_inputs=1)[:, 0]
-    targets = None if y is None else check_targets(regressor, X, y)
-    x = curve_points(rows)
-    with allow_unnamed_inputs():
+    rows = style.check_inputs(regressor, X, n_inputs=1)[:, 0]
+    targets = None if y is None else style.check_targets(regressor, X, y)
+    x = style.curve_points(rows)
+    with style.allow_unnamed_inputs():
         mean = np.asarray(regressor.predict(x[:, None]))
         lower, upper = regressor.predict_interval(x[:, None], level)
         floor, ceiling = regressor.predict_interval(x[:, None], level, include_noise=False)
         warped = regressor._fitted.warps_targets
         centre = regressor.predict_quantiles(x[:, None], [0.5])[..., 0] if warped else mean
     mean, centre, lower, upper, floor, ceiling = map(
-        single_target, (mean, centre, lower, upper, floor, ceiling)
+        style.single_target, (mean, centre, lower, upper, floor, ceiling)
     )
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     share = f"{100 * level:.3g} %"
-    draw_band(ax, x, lower, upper, alpha=0.2, label=f"{share}, new observation")
-    draw_band(ax, x, floor, ceiling, alpha=0.55, label=f"{share}, function")
+    style.draw_band(ax, x, lower, upper, alpha=0.2, label=f"{share}, new observation")
+    style.draw_band(ax, x, floor, ceiling, alpha=0.55, label=f"{share}, function")
     if warped:
-        ax.plot(x, centre, color=DARK_BLUE, lw=0.9, label="median")
-    ax.plot(x, mean, color=DARK_BLUE, lw=0.9, ls="--" if warped else "-", label="mean")
+        ax.plot(x, centre, color=style.DARK_BLUE, lw=0.9, label="median")
+    ax.plot(x, mean, color=style.DARK_BLUE, lw=0.9, ls="--" if warped else "-", label="mean")
     if targets is not None:
-        draw_points(ax, rows, targets, label="rows", color=INK)
-    ax.set(xlabel=input_name(regressor, 0), ylabel="target")
-    add_legend(ax)
+        style.draw_points(ax, rows, targets, label="rows", color=style.INK)
+    ax.set(xlabel=style.input_name(regressor, 0), ylabel="target")
+    style.add_legend(ax)
     return ax
 
 
@@ -103,17 +88,19 @@ def plot_map(
     require_choice("quantity", quantity, Quantity)
     if resolution < 1:
         raise ValueError(f"resolution must be at least 1. Got {resolution}.")
-    require_inputs(regressor, 2)
-    rows = None if X is None else check_inputs(regressor, X, n_inputs=2)
+    style.require_inputs(regressor, 2)
+    rows = None if X is None else style.check_inputs(regressor, X, n_inputs=2)
     (x0, x1), (y0, y1) = _choose_bounds(bounds, rows)
     middles = (np.arange(resolution) + 0.5) / resolution
     grid = np.meshgrid(x0 + (x1 - x0) * middles, y0 + (y1 - y0) * middles)
     cells = np.stack(grid, axis=-1).reshape(-1, 2)
-    with allow_unnamed_inputs():
+    with style.allow_unnamed_inputs():
         mean, std = regressor.predict(cells, return_std=True, include_noise=False)
-    values = single_target(mean if quantity == "mean" else std).reshape(resolution, resolution)
+    values = style.single_target(mean if quantity == "mean" else std).reshape(
+        resolution, resolution
+    )
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     image = ax.imshow(
         values,
         extent=(x0, x1, y0, y1),
@@ -127,7 +114,7 @@ def plot_map(
         # Black points with white edges are visible on dark and on light colours.
         ax.scatter(rows[:, 0], rows[:, 1], s=7, color="black", edgecolors="white", linewidths=0.4)
     ax.set(xlim=(x0, x1), ylim=(y0, y1))
-    ax.set(xlabel=input_name(regressor, 0), ylabel=input_name(regressor, 1))
+    ax.set(xlabel=style.input_name(regressor, 0), ylabel=style.input_name(regressor, 1))
     return ax
 
 
@@ -153,11 +140,11 @@ def _choose_bounds(
 def plot_history(regressor: BaseRegressor, *, ax: Axes | None = None) -> Axes:
     """Plot the objective at every training step, one line for each member."""
     check_is_fitted(regressor)
-    ax = axes(ax)
+    ax = style.axes(ax)
     for member, values in enumerate(regressor.history_):
-        color = CYCLE[member % len(CYCLE)]
+        color = style.CYCLE[member % len(style.CYCLE)]
         ax.plot(values, color=color, lw=1.2, label=f"member {member + 1}")
     ax.set(xlabel="step", ylabel="objective, nats per row")
     if len(regressor.history_) > 1:
-        add_legend(ax)
+        style.add_legend(ax)
     return ax

@@ -8,20 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from sswim.estimator.base import BaseRegressor
-from sswim.plotting.style import (
-    CYCLE,
-    INK,
-    INPUT_COLOURS,
-    add_legend,
-    allow_unnamed_inputs,
-    axes,
-    check_inputs,
-    check_targets,
-    draw_band,
-    draw_points,
-    input_name,
-    shown_inputs,
-)
+from sswim.plotting import style
 
 
 def plot_warps(
@@ -45,25 +32,25 @@ def plot_warps(
         column: Index of the input, counted from 0.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = shown_inputs(regressor, X, column)
+    rows = style.shown_inputs(regressor, X, column)
     warps = _compute_warps(regressor, rows, member)
 
-    ax = axes(ax)
+    ax = style.axes(ax)
     x = rows[:, column]
     for layer, (means, variances) in enumerate(warps):
         mean, reach = means[:, column], 2 * np.sqrt(variances[:, column])
-        color, label = CYCLE[layer % len(CYCLE)], f"after warp {layer + 1}, ± 2 std"
+        color, label = style.CYCLE[layer % len(style.CYCLE)], f"after warp {layer + 1}, ± 2 std"
         if rows.shape[1] == 1:
-            draw_band(ax, x, mean - reach, mean + reach, color=color, alpha=0.25)
+            style.draw_band(ax, x, mean - reach, mean + reach, color=color, alpha=0.25)
             ax.plot(x, mean, color=color, lw=1.2, label=label)
         else:
             ax.vlines(x, mean - reach, mean + reach, color=color, alpha=0.25, lw=0.8)
-            draw_points(ax, x, mean, label=label, color=color)
+            style.draw_points(ax, x, mean, label=label, color=color)
     ends = [x.min(), x.max()]
-    ax.plot(ends, ends, color=INK, lw=0.8, ls="--", label="no warp")
-    name = input_name(regressor, column)
+    ax.plot(ends, ends, color=style.INK, lw=0.8, ls="--", label="no warp")
+    name = style.input_name(regressor, column)
     ax.set(xlabel=name, ylabel=f"{name}, warped")
-    add_legend(ax)
+    style.add_legend(ax)
     return ax
 
 
@@ -88,13 +75,15 @@ def plot_warped_data(
         colour_bar: Whether to draw a colour bar, which shows the input of each colour.
         ax: Axes to draw into; by default those of a new figure.
     """
-    rows = check_inputs(regressor, X, n_inputs=1)
-    targets = check_targets(regressor, X, y)
+    rows = style.check_inputs(regressor, X, n_inputs=1)
+    targets = style.check_targets(regressor, X, y)
     mean, _ = _compute_warps(regressor, rows, member)[-1]
 
-    ax = axes(ax)
-    drawn = ax.scatter(mean[:, 0], targets, s=7, c=rows[:, 0], cmap=INPUT_COLOURS, linewidths=0)
-    name = input_name(regressor, 0)
+    ax = style.axes(ax)
+    drawn = ax.scatter(
+        mean[:, 0], targets, s=7, c=rows[:, 0], cmap=style.INPUT_COLOURS, linewidths=0
+    )
+    name = style.input_name(regressor, 0)
     if colour_bar:
         ax.figure.colorbar(drawn, ax=ax, label=f"{name}, not warped")
     ax.set(xlabel=f"{name}, warped", ylabel="target")
@@ -105,7 +94,7 @@ def _compute_warps(
     regressor: BaseRegressor, rows: Float64[np.ndarray, "N D"], member: int | None
 ) -> list[tuple[Float64[np.ndarray, "N D"], Float64[np.ndarray, "N D"]]]:
     """Return means and variances after each warp; raise an error if there is none."""
-    with allow_unnamed_inputs():
+    with style.allow_unnamed_inputs():
         warps = regressor.warp(rows, member=member)
     if not warps:
         raise ValueError("This figure needs a model with warps. Got depth=0; fit one with depth=1.")
