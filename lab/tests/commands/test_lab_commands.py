@@ -179,15 +179,9 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     assert len(read_results(folder / "out" / "fits.csv")) == 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(["--data", "nowhere"], id="synthetic rows"),
-        pytest.param([], id="available data sets", marks=pytest.mark.slow),
-    ],
-)
-def test_a_quick_run_of_everything(tmp_path: Path, options: list[str]) -> None:
-    result = run_command("reproduce", "all", "--quick", "--out", tmp_path / "out", *options)
+@pytest.mark.slow
+def test_a_quick_run_of_everything_with_the_available_data_sets(tmp_path: Path) -> None:
+    result = run_command("reproduce", "all", "--quick", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Failed" not in result.stderr
     outputs = {path.stem for path in (tmp_path / "out").iterdir()}
