@@ -136,7 +136,7 @@ def test_gaussian_densities() -> None:
     mean, variance, y = np.array([0.0, 1.0]), np.array([1.0, 4.0]), np.array([0.5, -3.0])
     gaussian, reference = Gaussian(mean, variance), stats.norm(mean, np.sqrt(variance))
     assert np.allclose(gaussian.log_density(y), reference.logpdf(y))
-    assert np.allclose(gaussian.interval(0.9), reference.interval(0.9))
+    assert np.allclose(gaussian.interval(0.9), np.stack(reference.interval(0.9)))
     cdf = stats.norm(mean[:, None], np.sqrt(variance)[:, None]).cdf
     assert np.allclose(gaussian.crps(y), integrated_crps(cdf, y, -30, 30), rtol=1e-4)
 
