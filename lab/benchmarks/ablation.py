@@ -15,12 +15,18 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scripting import append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    script_parser,
+    shows_stored,
+)
 from sklearn.utils import check_random_state
 from sswim_lab.bench.accuracy import load_split
 from sswim_lab.bench.runner import SETS
@@ -107,8 +113,8 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     sets = list(dict.fromkeys(each["set"] for each in found))
     names = list(dict.fromkeys(each["variant"] for each in found))
     by_key = {(each["set"], each["variant"]): each for each in found}
-    header = ["", "RMSE, %", "MNLP", "members", "worst set in RMSE, %", "worst set in MNLP"]
-    lines = [table_line(header), "|---|---|---|---|---|---|"]
+    titles = ["", "RMSE, %", "MNLP", "members", "worst set in RMSE, %", "worst set in MNLP"]
+    rows = []
     for name in names:
         errors, densities, members = [], [], []
         for each in sets:
@@ -125,8 +131,8 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             f"{worst_error[0]:+.1f} ({worst_error[1]})",
             f"{worst_density[0]:+.3f} ({worst_density[1]})",
         ]
-        lines.append(table_line(cells))
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(titles, rows)
 
 
 def main() -> None:
@@ -135,11 +141,9 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated data sets")
     parser.add_argument("--repeat", type=int, default=0, help="repeat of the split, and seed")
     parser.add_argument("--data", help="folder of the data sets")
-    parser.add_argument("--out", type=Path, default=Path("results/ablation.jsonl"))
-    parser.add_argument("--table", action="store_true", help="print the table instead")
+    add_results(parser, "results/ablation.jsonl")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table(read_lines(stored(arguments.out))))
+    if shows_stored(arguments, table):
         return
     for name in arguments.sets.split(","):
         done = {(each["set"], each["repeat"]) for each in read_lines(arguments.out)}

@@ -25,7 +25,14 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
-from scripting import add_results, append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    script_parser,
+    shows_stored,
+)
 from sswim_lab.peers.trees import LightGBM
 
 from sswim import SSWIMRegressor
@@ -110,14 +117,10 @@ def covered(line: dict[str, Any]) -> Array:
 
 def table_of(found: Sequence[dict[str, Any]]) -> str:
     """Return errors and coverage as a Markdown table."""
-    heads = ["rows", "tables", "error, inputs that matter", "LightGBM", "error, other inputs"]
-    heads += [
-        "LightGBM",
-        f"coverage of {LEVEL:.0%} bands",
-        "other inputs",
-        "CPU seconds per effect",
-    ]
-    lines = [table_line(heads), "|---|" + "---|" * (len(heads) - 1)]
+    titles = ["rows", "tables", "error, inputs that matter", "LightGBM", "error, other inputs"]
+    titles += ["LightGBM", f"coverage of {LEVEL:.0%} bands", "other inputs"]
+    titles.append("CPU seconds per effect")
+    lines = []
     for n_rows in sorted({each["rows"] for each in found}):
         part = [each for each in found if each["rows"] == n_rows]
         ours, trees = (np.stack([errors(each, key) for each in part]) for key in ("mean", "trees"))
@@ -127,8 +130,8 @@ def table_of(found: Sequence[dict[str, Any]]) -> str:
             cells += [f"{values[:, some].mean():.1%}" for values in (ours, trees)]
         cells += [f"{cover[:, :N_RELEVANT].mean():.0%}", f"{cover[:, N_RELEVANT:].mean():.0%}"]
         cells.append(f"{np.mean([each['seconds'] for each in part]) / N_INPUTS:.1f}")
-        lines.append(table_line(cells))
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown_table(titles, lines)
 
 
 def draw(found: Sequence[dict[str, Any]], path: Path, n_rows: int = 300) -> None:
@@ -157,17 +160,11 @@ def main() -> None:
     """Measure the tables that the results lack, or show what was found."""
     parser = script_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="number of tables of each size")
-    add_results(parser, "results/effects.jsonl")
+    add_results(parser, "results/effects.jsonl", picture=True)
     arguments = parser.parse_args()
-    shown = arguments.table or arguments.picture is not None
-    found = read_lines(stored(arguments.out) if shown else arguments.out)
-    if arguments.table:
-        print(table_of(found))
+    if shows_stored(arguments, table_of, draw):
         return
-    if arguments.picture is not None:
-        draw(found, arguments.picture)
-        return
-    done = {(each["rows"], each["seed"]) for each in found}
+    done = {(each["rows"], each["seed"]) for each in read_lines(arguments.out)}
     for seed in range(arguments.seeds):
         for n_rows in SIZES:
             if (n_rows, seed) not in done:

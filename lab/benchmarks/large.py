@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from scripting import append_row, read_rows, script_parser, table_line
+from scripting import append_row, density_scores, read_rows, script_parser, table_line
 from sswim_lab.datasets import Split, Table, load, split
 from sswim_lab.peers.trees import LightGBM
 from timing import machine
@@ -88,14 +88,8 @@ def score_lightgbm(rows: Split) -> tuple[dict[str, float], float]:
     began = time.perf_counter()
     fitted = LightGBM().fit(rows.train_x, rows.train_y, 0, "cpu")
     seconds = time.perf_counter() - began
-    density = fitted.predict(rows.test_x)
-    lower, upper = density.interval(COVERAGE)
-    scores = {
-        "rmse": float(np.sqrt(np.mean(np.square(rows.test_y - density.mean)))),
-        "mnlp": -float(density.log_density(rows.test_y).mean()),
-        "coverage_of_90": float(((lower <= rows.test_y) & (rows.test_y <= upper)).mean()),
-    }
-    return scores, seconds
+    scores = density_scores(fitted.predict(rows.test_x), rows.test_y, COVERAGE)
+    return {"coverage_of_90": scores.pop("coverage"), **scores}, seconds
 
 
 def markdown(found: list[dict[str, str]]) -> str:

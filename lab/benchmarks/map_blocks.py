@@ -13,14 +13,20 @@ results/map-blocks.jsonl; runs that the file already has are not repeated.
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scripting import add_out, append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    script_parser,
+    shows_stored,
+)
 from sswim_lab.datasets import load
 
 from sswim import NeighbourGPRegressor, evaluate
@@ -66,8 +72,7 @@ def truth(lon: NDArray[np.float64], lat: NDArray[np.float64]) -> NDArray[np.floa
 
 def table(lines: list[Any]) -> str:
     """Return the scores as a table in Markdown."""
-    found = [table_line(("data", "rows left out", "RMSE", "MNLP", "coverage of 90 % intervals"))]
-    found.append("|---" * 5 + "|")
+    rows = []
     for name in SPACINGS:
         chosen = [line for line in lines if line["data"] == name]
         sorts = {"in no sample": chosen[0]["other_rows"], "random folds": chosen[0]["random"]}
@@ -75,22 +80,21 @@ def table(lines: list[Any]) -> str:
         for sort, scores in sorts.items():
             cells = (f"{scores['rmse']:.3g}", f"{scores['mnlp']:.2f}", f"{scores['coverage']:.3f}")
             title = f"{name}, {chosen[0]['rows']:,} rows"
-            found.append(table_line((title, sort, *(cell.replace("-", "−") for cell in cells))))
-    return "\n".join(found)
+            rows.append([title, sort, *(cell.replace("-", "−") for cell in cells)])
+    titles = ["data", "rows left out", "RMSE", "MNLP", "coverage of 90 % intervals"]
+    return markdown_table(titles, rows)
 
 
 def main() -> None:
     """Score folds of both sorts, and store the scores."""
     parser = script_parser(__doc__)
-    add_out(parser, "results/map-blocks.jsonl")
+    add_results(parser, "results/map-blocks.jsonl")
     parser.add_argument("--folder", help="folder of prism_elevation.parquet")
     parser.add_argument("--rows", type=int, default=20_000, help="rows of the sample")
-    parser.add_argument("--table", action="store_true", help="only print the table of the file")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table(read_lines(stored(Path(arguments.out)))))
+    if shows_stored(arguments, table):
         return
-    out = Path(arguments.out)
+    out = arguments.out
     done = [(line["data"], line["rows"], line["spacing"]) for line in read_lines(out)]
     for name, spacings in SPACINGS.items():
         n_rows = arguments.rows if name == "prism" else 200

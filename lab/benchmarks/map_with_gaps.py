@@ -18,10 +18,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
-from scripting import add_device, add_out, append_line, script_parser
+from scripting import add_device, add_out, append_line, density_scores, script_parser
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.datasets import load
-from sswim_lab.peers.protocol import Fitted, Predictive
+from sswim_lab.peers.protocol import Fitted
 
 Array = NDArray[np.float64]
 SQUARES = (20, 60)
@@ -62,16 +62,6 @@ def in_window(x: Array) -> NDArray[np.bool_]:
     return inside & (x[:, 1] >= low) & (x[:, 1] <= high)
 
 
-def scores(found: Predictive, y: Array) -> dict[str, float]:
-    """Return error, density and coverage."""
-    low, high = found.interval(0.9)
-    return {
-        "rmse": float(np.sqrt(np.mean((found.mean - y) ** 2))),
-        "mnlp": float(-np.mean(found.log_density(y))),
-        "coverage": float(np.mean((low <= y) & (y <= high))),
-    }
-
-
 def predict(fitted: Fitted, x: Array, y: Array, n_rows: int = 20_000) -> dict[str, Any]:
     """Predict a random choice of rows; return scores of all and of those on land."""
     chosen = np.random.default_rng(0).permutation(len(x))[:n_rows]
@@ -81,7 +71,8 @@ def predict(fitted: Fitted, x: Array, y: Array, n_rows: int = 20_000) -> dict[st
     seconds = time.perf_counter() - begin
     land = y != 0
     of_land = fitted.predict(x[land])
-    return {"all": scores(found, y), "land": scores(of_land, y[land]), "predict_seconds": seconds}
+    scores = {"all": density_scores(found, y), "land": density_scores(of_land, y[land])}
+    return {**scores, "predict_seconds": seconds}
 
 
 def draw(fitted: Fitted, gaps: Gaps, path: Path) -> None:

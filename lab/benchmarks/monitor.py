@@ -22,7 +22,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scripting import append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    script_parser,
+    shows_stored,
+)
 from sswim_lab.datasets import load
 
 from sswim import SSWIMRegressor
@@ -30,7 +37,6 @@ from sswim.cli.demo import nonstationary_signal
 
 Array = NDArray[np.float64]
 
-RESULTS = Path("results/monitor.jsonl")
 SYNTHETIC = "nonstationary"
 N_TRAIN, N_STREAM, CHANGE = 500, 2000, 1000
 NOISE = 0.2
@@ -163,20 +169,20 @@ def draw_stream(
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return false alarms, and delays of each case, as a Markdown table."""
     names = list(dict.fromkeys(each["table"] for each in found))
-    lines = [table_line(["drift", *names]), f"|---|{'---|' * len(names)}"]
+    rows = []
     for level in (0.01, 0.1):
         cells = []
         for name in names:
             part = [e for e in found if (e["table"], e["case"]) == (name, NONE)]
             alarms = sum(e["false_log_evidence"] >= -math.log(level) for e in part)
             cells.append(f"{alarms} of {len(part)}")
-        lines.append(table_line([f"none: alarms at {level:.0%}", *cells]))
+        rows.append([f"none: alarms at {level:.0%}", *cells])
     for case in (*CASES, *SHIFTS):
         cells = [
             _delays([e for e in found if (e["table"], e["case"]) == (name, case)]) for name in names
         ]
-        lines.append(table_line([case, *cells]))
-    return "\n".join(lines)
+        rows.append([case, *cells])
+    return markdown_table(["drift", *names], rows)
 
 
 def _delays(found: Sequence[dict[str, Any]]) -> str:
@@ -198,11 +204,9 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=[SYNTHETIC], help="synthetic or real tables")
     parser.add_argument("--fits", type=int, default=20, help="number of fits for each table")
     parser.add_argument("--first", type=int, default=0, help="number of the first fit")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="result file")
-    parser.add_argument("--table", action="store_true", help="print the table of the results")
+    add_results(parser, "results/monitor.jsonl")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table(read_lines(stored(arguments.out))))
+    if shows_stored(arguments, table):
         return
     for fit in range(arguments.first, arguments.fits):
         for name in arguments.tables:

@@ -15,21 +15,28 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scripting import add_device, append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_device,
+    add_results,
+    append_line,
+    read_lines,
+    rmse,
+    script_parser,
+    shows_stored,
+    table_line,
+)
 from sswim_lab.datasets import find
 from timing import machine
 
 from sswim import SSWIMRegressor
 from sswim.tables import TableNote
 
-RESULTS = Path("results/real-tables.jsonl")
 MAX_TREES, PATIENCE = 2000, 50
 
 Array = NDArray[np.float64]
@@ -164,7 +171,7 @@ def measure(name: str, method: str, seed: int, device: str) -> dict[str, Any]:
         "table": name,
         "method": method,
         "seed": seed,
-        "rmse": float(np.sqrt(np.mean(np.square(found.mean - y_test)))),
+        "rmse": rmse(found.mean - y_test),
         "mnlp": float(-found.log_density.mean()),
         "fit_seconds": round(found.fit_seconds, 2),
         "seconds": round(time.perf_counter() - begin, 2),
@@ -235,12 +242,10 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true", help="print the results")
+    add_results(parser, "results/real-tables.jsonl")
     add_device(parser)
     given = parser.parse_args()
-    if given.table:
-        print(markdown(read_lines(stored(given.out))))
+    if shows_stored(given, markdown):
         return
     done = {(line["table"], line["method"], line["seed"]) for line in read_lines(given.out)}
     for name in given.tables:

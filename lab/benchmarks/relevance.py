@@ -28,7 +28,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scripting import add_results, append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    rmse,
+    script_parser,
+    shows_stored,
+)
 from sklearn.metrics import average_precision_score
 from sswim_lab.peers.trees import LightGBM
 
@@ -204,11 +212,6 @@ def tree_permutation(predict: Callable[[Array], Array], table: Table) -> Array:
     return rises.mean(0)
 
 
-def rmse(errors: Array) -> float:
-    """Return the root of the mean square of errors."""
-    return float(np.sqrt(np.mean(np.square(errors))))
-
-
 def score(values: Array, table: Table) -> dict[str, float]:
     """Return what the values of inputs are worth; see the top of this script."""
     highest = np.argsort(-values, kind="stable")[:N_RELEVANT]
@@ -251,9 +254,9 @@ def _found(values: Array, table: Table, seconds: float) -> dict[str, Any]:
 def table_of(found: Sequence[dict[str, Any]]) -> str:
     """Return the means over all tables, and the errors for each function, as a Markdown table."""
     names = list(FUNCTIONS)
-    heads = ["way", *(f"error, {name}" for name in names), "error, all", "average precision"]
-    heads += ["irrelevant share", "distance", "CPU seconds"]
-    lines = [table_line(heads), "|---|" + "---|" * (len(heads) - 1)]
+    titles = ["way", *(f"error, {name}" for name in names), "error, all", "average precision"]
+    titles += ["irrelevant share", "distance", "CPU seconds"]
+    lines = []
     for way in found[0]["ways"]:
         cells = []
         for name in names:
@@ -265,15 +268,14 @@ def table_of(found: Sequence[dict[str, Any]]) -> str:
         }
         cells += [f"{mean['error']:.3f}", f"{mean['precision']:.3f}", f"{mean['irrelevant']:.1%}"]
         cells += [f"{mean['distance']:.2f}", f"{mean['seconds']:.1f}"]
-        lines.append(table_line([way, *cells]))
+        lines.append([way, *cells])
     rows = ", ".join(str(size) for size in sorted({each["n_rows"] for each in found}))
     errors = [np.mean([each[key] for each in found]) for key in ("rmse", "tree_rmse")]
-    lines.append("")
-    lines.append(
+    return (
+        f"{markdown_table(titles, lines)}\n\n"
         f"{len(found)} tables of {rows} rows. Mean RMSE on test rows over the target's spread: "
         f"sswim {errors[0]:.3f}, LightGBM {errors[1]:.3f}."
     )
-    return "\n".join(lines)
 
 
 def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
@@ -310,18 +312,12 @@ def main() -> None:
     """Measure the tables that the results lack, or show what was found."""
     parser = script_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=2, help="number of tables of each kind")
-    add_results(parser, "results/relevance.jsonl")
+    add_results(parser, "results/relevance.jsonl", picture=True)
     arguments = parser.parse_args()
-    shown = arguments.table or arguments.picture is not None
-    found = read_lines(stored(arguments.out) if shown else arguments.out)
-    if arguments.table:
-        print(table_of(found))
-        return
-    if arguments.picture is not None:
-        draw(found, arguments.picture)
+    if shows_stored(arguments, table_of, draw):
         return
     keys = ("function", "correlated", "n_rows", "seed")
-    done = {tuple(each[key] for key in keys) for each in found}
+    done = {tuple(each[key] for key in keys) for each in read_lines(arguments.out)}
     for seed in range(arguments.seeds):
         for n_rows in SIZES:
             for correlated in (False, True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from numpy.typing import NDArray
+from sswim_lab.peers.protocol import Predictive
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -50,11 +52,12 @@ def add_out(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--out", default=default, help=f"result file, by default {default}")
 
 
-def add_results(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--out``, and what to do with the results that are there instead of measuring."""
-    parser.add_argument("--out", type=Path, default=Path(default))
+def add_results(parser: argparse.ArgumentParser, default: str, *, picture: bool = False) -> None:
+    """Add ``--out``, and what ``shows_stored`` does instead of measuring."""
+    parser.add_argument("--out", type=Path, default=Path(default), help="result file")
     parser.add_argument("--table", action="store_true", help="print the table instead")
-    parser.add_argument("--picture", type=Path, help="draw this picture instead")
+    if picture:
+        parser.add_argument("--picture", type=Path, help="draw this picture instead")
 
 
 def result_path(out: str, device: str) -> Path:
@@ -69,6 +72,22 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 def stored(path: Path) -> Path:
     """Return a results file, or that of the same name which the documentation cites."""
     return path if path.exists() else RESULTS / path.name
+
+
+def shows_stored(
+    given: argparse.Namespace,
+    table: Callable[[list[Any]], str],
+    draw: Callable[[list[Any], Path], None] | None = None,
+) -> bool:
+    """Print or draw the stored results if that is asked for, and return whether it was."""
+    picture = getattr(given, "picture", None)
+    if given.table:
+        print(table(read_lines(stored(given.out))))
+    elif draw is not None and picture is not None:
+        draw(read_lines(stored(given.out)), picture)
+    else:
+        return False
+    return True
 
 
 def read_lines(path: Path) -> list[Any]:
@@ -109,9 +128,27 @@ def table_line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def scores_cell(rmse: float, mnlp: float) -> str:
-    """Return a cell with an RMSE and an MNLP, with true minus signs."""
-    return f"{rmse:.3f} / {mnlp:.3f}".replace("-", "−")
+def markdown_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    rule = f"|{'---|' * len(titles)}"
+    return "\n".join([table_line(titles), rule, *map(table_line, rows)])
+
+
+def rmse(errors: NDArray[np.float64]) -> float:
+    """Return the root of the mean square of errors."""
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def density_scores(
+    found: Predictive, y: NDArray[np.float64], coverage: float = 0.9
+) -> dict[str, float]:
+    """Return the RMSE, the MNLP and the coverage of central intervals."""
+    low, high = found.interval(coverage)
+    return {
+        "rmse": rmse(found.mean - y),
+        "mnlp": float(-np.mean(found.log_density(y))),
+        "coverage": float(np.mean((low <= y) & (y <= high))),
+    }
 
 
 def write_file(

@@ -12,11 +12,18 @@ intervals.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scripting import append_line, read_lines, script_parser, stored, table_line
+from scripting import (
+    add_results,
+    append_line,
+    markdown_table,
+    read_lines,
+    rmse,
+    script_parser,
+    shows_stored,
+)
 
 from sswim import SSWIMRegressor
 
@@ -55,16 +62,10 @@ def measure(name: str, n_rows: int, split: int) -> dict[str, Any]:
     }
 
 
-def rmse(errors: np.ndarray) -> float:
-    """Return the root of the mean square of errors."""
-    return float(np.sqrt(np.mean(np.square(errors))))
-
-
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return the means over the splits as a Markdown table."""
     sizes = sorted({each["rows"] for each in found})
-    lines = [table_line(["table", *(f"{size} rows" for size in sizes)])]
-    lines.append(f"|---|{'---|' * len(sizes)}")
+    rows = []
     for name in dict.fromkeys(each["table"] for each in found):
         cells = []
         for size in sizes:
@@ -72,19 +73,17 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             ratio = np.mean([each["rmse_over_mean"] for each in part]) if part else np.nan
             coverage = np.mean([each["coverage"] for each in part]) if part else np.nan
             cells.append(f"{ratio:.3f} / {coverage:.0%} ({len(part)})")
-        lines.append(table_line([name, *cells]))
-    return "\n".join(lines)
+        rows.append([name, *cells])
+    return markdown_table(["table", *(f"{size} rows" for size in sizes)], rows)
 
 
 def main() -> None:
     """Measure the splits that the results lack, or print the table."""
     parser = script_parser(__doc__)
     parser.add_argument("--splits", type=int, default=20, help="number of splits")
-    parser.add_argument("--out", type=Path, default=Path("results/tiny-tables.jsonl"))
-    parser.add_argument("--table", action="store_true", help="print the table instead")
+    add_results(parser, "results/tiny-tables.jsonl")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table(read_lines(stored(arguments.out))))
+    if shows_stored(arguments, table):
         return
     done = {(each["table"], each["rows"], each["split"]) for each in read_lines(arguments.out)}
     for split in range(arguments.splits):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -18,6 +19,12 @@ def test_methods_have_settings_and_versions(name: str) -> None:
     method = require_method(name)
     assert isinstance(method, Method)
     assert method.device("cpu") == "cpu"
+    settings = dict(method.settings())
+    assert json.loads(json.dumps(settings)).keys() == settings.keys()
+    if "gpytorch" in method.libraries:
+        assert {"kernel", "ard", "dtype"} < settings.keys()
+        assert (settings["optimiser"] == "adam") == ("learning_rate" in settings)
+        assert vars(method).items() <= settings.items()
     if name in NEIGHBOURS:
         assert method.settings()["n_neighbors"] in (64, 128)
         assert f"neighbours{method.settings()['depth']}" in name

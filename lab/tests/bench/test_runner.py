@@ -1,4 +1,4 @@
-"""Planning and running fits: results are kept, failures are recorded."""
+"""Planning and running fits, also in worker processes: results are kept, failures recorded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lab_builders.bench import MeanOnly, write_set
 from sswim_lab.bench.accuracy import Job, Row
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import append_results, read_results
 from sswim_lab.bench.runner import FAILURE_LENGTH, Bench, make_plan, run, run_job
+from sswim_lab.bench.workers import run_in_processes
 from sswim_lab.datasets import DATA_SETS
 
 
@@ -36,53 +38,33 @@ def ignore(result: Row) -> None:
     pass
 
 
-def test_finished_fits_are_not_repeated(folder: Path) -> None:
-    seen: list[Row] = []
+def test_finished_fits_are_in_the_file_and_not_repeated(folder: Path) -> None:
     bench = make_bench(folder, repeats=1)
-    assert run(bench, make_plan(bench), seen.append) == []
+    counts: list[int] = []
+    ended = run(bench, make_plan(bench), lambda _: counts.append(len(read_results(bench.out))))
+    assert ended == []
+    assert counts == [1, 2]
     before = bench.out.read_text()
-    assert read_results(bench.out) == seen
     more = make_bench(folder, repeats=2)
     plan = make_plan(more)
     assert plan.jobs == (Job("airfoil", "sswim", 1), Job("concrete", "sswim", 1))
     assert plan.progress == "2 fits to do, 2 done before."
     run(more, plan, ignore)
     assert bench.out.read_text().startswith(before)
-    assert len(read_results(bench.out)) == 4
     assert make_plan(more).jobs == ()
-
-
-def test_a_row_is_in_the_file_before_the_next_fit(folder: Path) -> None:
-    bench = make_bench(folder, repeats=2)
-    counts: list[int] = []
-    run(bench, make_plan(bench), lambda result: counts.append(len(read_results(bench.out))))
-    assert counts == [1, 2, 3, 4]
 
 
 def test_a_fit_that_fails_does_not_stop_the_others(folder: Path) -> None:
     bench = make_bench(folder, "sswim,lightgbm", repeats=3)
     failures = run(bench, make_plan(bench), ignore)
-    assert [failure.job for failure in failures] == [
-        Job("airfoil", "lightgbm", 1),
-        Job("concrete", "lightgbm", 1),
-    ]
+    failed = [Job(name, "lightgbm", 1) for name in ("airfoil", "concrete")]
+    assert [failure.job for failure in failures] == failed
     assert [failure.failure for failure in failures] == ["RuntimeError: no luck"] * 2
-    assert [bool(row.failure) for row in read_results(bench.out)].count(True) == 2
-    assert len(read_results(bench.out)) == 12
-
-
-def test_failures_are_repeated_only_when_asked_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = make_bench(folder, "lightgbm", repeats=2)
-    run(bench, make_plan(bench), ignore)
+    rows = read_results(bench.out)
+    assert [row.job for row in rows if row.failure] == failed
+    assert len(rows) == 12
     assert make_plan(bench).jobs == ()
-    again = replace(bench, retry=True)
-    assert [job.repeat for job in make_plan(again).jobs] == [1, 1]
-    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
-    assert run(again, make_plan(again), ignore) == []
-    assert make_plan(again).jobs == ()  # the later row counts
-    assert len(read_results(bench.out)) == 6
+    assert make_plan(replace(bench, retry=True)).jobs == tuple(failed)
 
 
 def test_a_failure_message_is_one_short_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,15 +78,6 @@ def test_a_failure_message_is_one_short_line(folder: Path, monkeypatch: pytest.M
     assert len(result.failure) <= FAILURE_LENGTH
 
 
-def test_results_are_not_overwritten(folder: Path) -> None:
-    bench = make_bench(folder, out=folder / "results.csv", resume=False, repeats=1)
-    run(bench, make_plan(bench), ignore)
-    content = bench.out.read_bytes()
-    with pytest.raises(FileExistsError, match="exists already and is not overwritten"):
-        make_plan(bench)
-    assert bench.out.read_bytes() == content
-
-
 def test_large_sets_have_fewer_repeats(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sswim_lab.bench.runner.MANY_ROWS", 100)
     jobs = make_plan(make_bench(folder)).jobs
@@ -114,43 +87,20 @@ def test_large_sets_have_fewer_repeats(folder: Path, monkeypatch: pytest.MonkeyP
     assert len(make_plan(make_bench(folder, repeats=5)).jobs) == 10
 
 
-def test_the_exact_gp_is_left_out_on_large_sets(tmp_path: Path) -> None:
-    write_set(tmp_path, "airfoil", 7502)
-    write_set(tmp_path, "concrete", 7499)
-    plan = make_plan(make_bench(tmp_path, "exact-gp", repeats=1))
-    assert plan.jobs == (Job("concrete", "exact-gp", 0),)
-    (note,) = plan.notes
-    assert "exact-gp is left out on airfoil: 5001 training rows" in note
-    (row,) = plan.left_out
-    assert row.job == Job("airfoil", "exact-gp", 0)
-    assert row.failure == ("left out: 5001 training rows are more than the 5000 it is meant for")
-
-
-def test_fits_are_recorded_as_left_out_only_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(METHODS, "sswim", MeanOnly(max_rows=50))
-    bench = make_bench(folder, out=folder / "results.csv", repeats=2)
+def test_fits_of_too_many_rows_are_left_out_and_recorded_once(folder: Path) -> None:
+    write_set(folder, "concrete", 7502)
+    bench = make_bench(folder, "exact-gp", repeats=1)
     plan = make_plan(bench)
-    assert [row.job for row in plan.left_out] == [Job("airfoil", "sswim", r) for r in range(2)]
+    assert plan.jobs == (Job("airfoil", "exact-gp", 0),)
+    (note,) = plan.notes
+    assert "exact-gp is left out on concrete: 5001 training rows" in note
+    (row,) = plan.left_out
+    assert row.job == Job("concrete", "exact-gp", 0)
+    assert row.failure == "left out: 5001 training rows are more than the 5000 it is meant for"
+    bench.out.parent.mkdir()
     append_results(bench.out, plan.left_out)
     for retry in (False, True):
         assert make_plan(replace(bench, retry=retry)).left_out == ()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"repeats": 0}, "repeats must be at least 1"),
-        ({"workers": 0}, "workers must be at least 1"),
-        ({"methods": ["nothing"]}, "A method must be one of"),
-        ({"sets": ["boston"]}, "A data set must be one of"),
-    ],
-)
-def test_wrong_settings_raise_an_error(folder: Path, changes: dict[str, Any], message: str) -> None:
-    settings: dict[str, Any] = {"sets": ["airfoil"], "methods": ["sswim"], "out": folder / "r.csv"}
-    with pytest.raises(ValueError, match=message):
-        make_plan(Bench(**(settings | changes), folder=str(folder)))
 
 
 def test_names_are_separated_by_commas(tmp_path: Path) -> None:
@@ -212,3 +162,47 @@ def test_a_process_that_is_killed_is_a_failure_of_its_fit(
     assert failure.job == Job("airfoil", "sswim", 0)
     assert failure.failure == "ProcessDied: its exit code is -9, often because memory ran out"
     assert read_results(bench.out)[0].failure == failure.failure
+
+
+def work(job: int) -> tuple[int, str]:
+    """Die by a signal, exit with a code, break the GPU, or return the process id."""
+    if job == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job == 3:
+        raise SystemExit(7)
+    if job == 6:
+        torch.cuda.is_initialized = lambda: True
+        torch.cuda.synchronize = _broken  # type: ignore[assignment]
+    return job, f"{os.getpid()} with {os.environ['OMP_NUM_THREADS']}"
+
+
+def _broken() -> None:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def died(job: int, code: int | None) -> tuple[int, str]:
+    return job, f"died of {code}"
+
+
+def threads_for(workers: int) -> int:
+    return max(1, (os.cpu_count() or 1) // workers)
+
+
+def test_a_process_that_dies_takes_only_its_job_with_it() -> None:
+    others = set(multiprocessing.active_children())
+    results = dict(run_in_processes(work, range(6), 2, died))
+    assert sorted(results) == list(range(6))
+    assert (results[2], results[3]) == ("died of -9", "died of 7")
+    done_by = {results[job] for job in (0, 1, 4, 5)}
+    assert len(done_by) <= 4  # one for each that died
+    assert all(text.endswith(f"with {threads_for(2)}") for text in done_by)
+    assert set(multiprocessing.active_children()) <= others
+
+
+def test_a_process_whose_gpu_failed_is_replaced() -> None:
+    others = set(multiprocessing.active_children())
+    results = dict(run_in_processes(work, [0, 6, 1, 4], 1, died))
+    assert list(results) == [0, 6, 1, 4]
+    assert results[0] == results[6] != results[1] == results[4]
+    assert results[0].endswith(f"with {threads_for(1)}")
+    assert set(multiprocessing.active_children()) <= others

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from lab_builders.datasets import available_file, write_columns
-from sswim_lab.datasets import DATA_SETS, FOLDER_VARIABLE, load, split
+from sswim_lab.datasets import DATA_SETS, load, split
 
 Columns = Mapping[str, Sequence[object]]
 FLIGHT: Columns = {
@@ -19,45 +20,15 @@ FLIGHT: Columns = {
 
 def test_rows_are_permuted_and_cut_at_two_thirds(tmp_path: Path) -> None:
     write_columns(tmp_path, "airfoil", {"a": list(range(10)), "b": list(range(10))})
-    rows = split("airfoil", 3, tmp_path)
+    rows, named = split("airfoil", 3, tmp_path), split("airfoil", 3, tmp_path, "paper")
     order = np.random.RandomState(3).permutation(10)
     assert rows.train_x[:, 0].tolist() == order[:7].tolist() == rows.train_y.tolist()
     assert rows.test_x[:, 0].tolist() == order[7:].tolist() == rows.test_y.tolist()
-
-
-def test_all_rows_are_loaded_in_their_order(tmp_path: Path) -> None:
-    write_columns(tmp_path, "airfoil", {"a": [3, 1, 2], "b": [0.5, 1.5, 2.5]})
-    table = load("airfoil", tmp_path)
-    assert table.x.tolist() == [[3], [1], [2]]
-    assert table.y.tolist() == [0.5, 1.5, 2.5]
-    assert (table.inputs, table.target) == (("a",), "b")
-
-
-def test_the_folder_may_be_in_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_columns(tmp_path, "concrete", {"a": [1, 2, 3], "b": [1, 2, 3]})
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    assert len(split("concrete", 0).train_y) == 2
-
-
-def test_a_missing_file_raises_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"creep\.parquet does not exist.*SSWIM_DATA"):
-        split("creep", 0, tmp_path)
-
-
-def test_an_unknown_data_set_raises_an_error() -> None:
-    with pytest.raises(ValueError, match="A data set must be one of elevators, airfoil"):
-        split("boston", 0)
-    assert len(DATA_SETS) == 21
-
-
-def test_an_unknown_protocol_raises_an_error(tmp_path: Path) -> None:
-    write_columns(tmp_path, "airfoil", {"a": [1, 2, 3], "b": [1, 2, 3]})
-    named, default = (split("airfoil", 0, tmp_path, **p) for p in ({"protocol": "paper"}, {}))
-    assert np.array_equal(named.train_x, default.train_x)
+    assert np.array_equal(named.train_x, rows.train_x)
     with pytest.raises(ValueError, match=r"A protocol must be one of paper\. Got 'all'"):
         split("airfoil", 0, tmp_path, "all")
+    with pytest.raises(ValueError, match="A data set must be one of elevators, airfoil"):
+        split("boston", 0)
 
 
 @pytest.mark.parametrize(
@@ -72,16 +43,8 @@ def test_an_unknown_protocol_raises_an_error(tmp_path: Path) -> None:
         ("abalone", {"Sex": ["F", "?"], "a": [1, 2], "Rings": [1, 2]}, r"hold F, I, M\. Got '\?'"),
         ("nycflights13", {"year": [2013], "arr_delay": [1]}, "must have columns 'month', 'day'"),
         ("nycflights13", {**FLIGHT, "origin": ["LHR"]}, r"hold EWR, JFK, LGA\. Got 'LHR'"),
-        (
-            "airfoil",
-            {"a": ["1", "x"], "b": [1, 2]},
-            "Column 'a' must hold numbers. Got type string",
-        ),
-        (
-            "airfoil",
-            {"a": [1, None], "b": [1, 2]},
-            "No value may be missing. Got missing values in",
-        ),
+        ("airfoil", {"a": ["1"], "b": [1]}, "Column 'a' must hold numbers. Got type string"),
+        ("airfoil", {"a": [None], "b": [1]}, "No value may be missing. Got missing values in"),
         ("airfoil", {"a": [1, 2], "b": [1, np.inf]}, "must be finite. Got 1 in column 'b'"),
         ("airfoil", {"a": [np.nan, np.nan], "b": [1, 2]}, "must be finite. Got 2 in column 'a'"),
         ("protein", {"a": [1, 2], "RMSD": [1, -1]}, r"finite. Got 1 in column 'log\(1 \+ RMSD\)'"),
@@ -124,71 +87,59 @@ def test_too_few_rows_raise_an_error(tmp_path: Path, name: str, n_rows: int, mes
         split(name, 0, tmp_path)
 
 
-def test_only_the_training_part_is_used(tmp_path: Path) -> None:
-    parts = ["train"] * 6 + ["test"] * 4
-    write_columns(
-        tmp_path, "elevators", {"part": parts, "a": list(range(10)), "Goal": list(range(10))}
-    )
-    rows = split("elevators", 0, tmp_path)
-    assert sorted([*rows.train_y, *rows.test_y]) == list(range(6))
-    assert rows.train_x.shape == (4, 1)
+CO2 = {
+    "date": ["1958-03-29", "1958-04-05"],
+    "decimal_year": [1958.24, 1958.26],
+    "co2": [316.1, 317.3],
+}
+PATIENTS = {"patientId": [1, 2], "value0": [0.5, 0.5], "value1": [0, 1], "reference": [3, 3]}
+DAYS = {"instant": [1, 2], "dteday": ["1970-01-01", "1970-01-02"], "cnt": [0, 1]}
+DROPPED = ("subject#", "age", "sex", "test_time", "motor_UPDRS")
+PARTS = {"part": ["train", "test", "train"], "a": [1, 2, 3], "Goal": [4, 5, 6]}
 
 
-def test_sex_becomes_two_indicators(tmp_path: Path) -> None:
-    write_columns(
-        tmp_path, "abalone", {"Sex": ["M", "F", "I"] * 400, "a": [2] * 1200, "Rings": [1] * 1200}
-    )
-    rows = split("abalone", 0, tmp_path)
-    assert rows.train_x.shape == (1000, 3)
-    patterns = {tuple(row) for row in rows.train_x}
-    assert patterns == {(1, 0, 2), (0, 1, 2), (0, 0, 2)}
-
-
-def test_days_become_seconds(tmp_path: Path) -> None:
-    days = ["1970-01-01", "1970-01-02", "1970-01-03"]
-    write_columns(tmp_path, "bikeshare", {"instant": [1, 2, 3], "dteday": days, "cnt": [0, 1, 2]})
-    rows = split("bikeshare", 0, tmp_path)
-    assert np.array_equal(rows.train_x[:, 0], 86400 * rows.train_y)
-
-
-def test_columns_that_are_no_inputs_are_dropped(tmp_path: Path) -> None:
-    dropped = ("subject#", "age", "sex", "test_time", "motor_UPDRS")
-    write_columns(
-        tmp_path, "parkinsons", {n: [1.0] * 3 for n in (*dropped, "jitter", "total_UPDRS")}
-    )
-    assert split("parkinsons", 0, tmp_path).train_x.shape == (2, 1)
-
-
-def test_the_logarithm_is_the_target_of_protein(tmp_path: Path) -> None:
-    write_columns(tmp_path, "protein", {"F1": [0.0, 1.0, 2.0], "RMSD": [0.0, 1.0, 2.0]})
-    rows = split("protein", 0, tmp_path)
-    assert np.allclose(rows.train_y, np.log1p(rows.train_x[:, 0]))
-
-
-def test_the_logarithm_is_the_target_of_buzz(tmp_path: Path) -> None:
-    write_columns(tmp_path, "buzz", {"NAD_0": [0, 1, 2], "Mean_NAD": [0, 1, 2]})
-    table = load("buzz", tmp_path)
-    assert np.allclose(table.y, np.log1p([0, 1, 2]))
-    assert (table.inputs, table.target) == (("NAD_0",), "log(1 + Mean_NAD)")
-
-
-def test_patients_and_constants_are_no_inputs_of_ct_slice(tmp_path: Path) -> None:
-    numbers = [1, 2], [0.5, 0.5], [0, 1], [3, 3]
-    names = ("patientId", "value0", "value1", "reference")
-    write_columns(tmp_path, "ct_slice", dict(zip(names, numbers, strict=True)))
-    table = load("ct_slice", tmp_path)
-    assert (table.inputs, table.target) == (("value1",), "reference")
-    assert table.x.tolist() == [[0], [1]]
-    assert table.y.tolist() == [3, 3]
-
-
-def test_the_date_is_no_input_of_maunaloa_co2(tmp_path: Path) -> None:
-    names = ("date", "decimal_year", "co2")
-    values = ["1958-03-29", "1958-04-05"], [1958.24, 1958.26], [316.1, 317.3]
-    write_columns(tmp_path, "maunaloa_co2", dict(zip(names, values, strict=True)))
-    table = load("maunaloa_co2", tmp_path)
-    assert (table.inputs, table.target) == (("decimal_year",), "co2")
-    assert table.x.tolist() == [[1958.24], [1958.26]]
+@pytest.mark.parametrize(
+    ("name", "columns", "x", "y"),
+    [
+        ("airfoil", {"a": [3, 1], "b": [0.5, 1.5]}, {"a": [3, 1]}, {"b": [0.5, 1.5]}),
+        ("elevators", PARTS, {"a": [1, 3]}, {"Goal": [4, 6]}),
+        (
+            "abalone",
+            {"Sex": ["M", "F", "I"], "a": [2] * 3, "Rings": [1] * 3},
+            {"Sex_I": [0, 0, 1], "Sex_M": [1, 0, 0], "a": [2] * 3},
+            {"Rings": [1] * 3},
+        ),
+        ("bikeshare", DAYS, {"dteday": [0, 86400]}, {"cnt": [0, 1]}),
+        (
+            "parkinsons",
+            {name: [1.0] for name in (*DROPPED, "jitter", "total_UPDRS")},
+            {"jitter": [1]},
+            {"total_UPDRS": [1]},
+        ),
+        (
+            "protein",
+            {"F1": [0.5], "RMSD": [2.0]},
+            {"F1": [0.5]},
+            {"log(1 + RMSD)": [np.log1p(2.0)]},
+        ),
+        (
+            "buzz",
+            {"NAD_0": [0, 1], "Mean_NAD": [0, 1]},
+            {"NAD_0": [0, 1]},
+            {"log(1 + Mean_NAD)": [0, np.log1p(1.0)]},
+        ),
+        ("ct_slice", PATIENTS, {"value1": [0, 1]}, {"reference": [3, 3]}),
+        ("maunaloa_co2", CO2, {"decimal_year": [1958.24, 1958.26]}, {"co2": [316.1, 317.3]}),
+    ],
+)
+def test_inputs_and_targets_are_prepared(
+    tmp_path: Path, name: str, columns: Columns, x: dict[str, Any], y: dict[str, Any]
+) -> None:
+    write_columns(tmp_path, name, columns)
+    table = load(name, tmp_path)
+    assert (table.inputs, table.target) == (tuple(x), *y)
+    np.testing.assert_allclose(table.x, np.column_stack([*x.values()]))
+    np.testing.assert_allclose(table.y, *y.values())
 
 
 def test_flights_have_only_inputs_known_before_their_day(tmp_path: Path) -> None:
@@ -216,25 +167,6 @@ def test_flights_have_only_inputs_known_before_their_day(tmp_path: Path) -> None
     assert table.y.tolist() == [11, 20, -18]
 
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "data.md"
-
-
-def test_the_catalogue_is_complete() -> None:
-    assert list(DATA_SETS) == [
-        *("elevators", "airfoil", "concrete", "parkinsons", "bikeshare", "ct_slice", "supercond"),
-        *("protein", "buzz", "song", "abalone", "creep", "ailerons"),
-        *("prism_elevation", "nycflights13", "powerplant", "kin8nm", "pumadyn32nm", "winered"),
-        *("mcycle", "maunaloa_co2"),
-    ]
-    for name, each in DATA_SETS.items():
-        assert each.name == name
-        assert each.page.startswith("https://")
-        assert each.original is None or each.original.url.startswith("https://")
-        assert "" not in (each.target, each.source, each.licence, each.treatment)
-    assert [each.n_train for each in DATA_SETS.values() if each.n_train] == [1000, 800, 1003]
-    assert [each.in_paper for each in DATA_SETS.values()] == [True] * 13 + [False] * 8
-
-
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_the_catalogue_agrees_with_the_real_files(name: str) -> None:
     known = DATA_SETS[name]
@@ -249,13 +181,19 @@ def test_the_catalogue_agrees_with_the_real_files(name: str) -> None:
     assert np.array_equal(np.concatenate([rows.train_y, rows.test_y]), table.y[order])
 
 
-def test_the_catalogue_agrees_with_the_docs() -> None:
-    if not DOCUMENT.exists():
-        pytest.skip("the documents are not beside the tests")
-    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("| `")]
-    assert rows == [
+def test_the_catalogue_is_complete_and_agrees_with_the_docs() -> None:
+    sets = DATA_SETS.values()
+    assert list(DATA_SETS) == [each.name for each in sets]
+    assert [each.n_train for each in sets if each.n_train] == [1000, 800, 1003]
+    assert [each.in_paper for each in sets] == [True] * 13 + [False] * 8
+    for each in sets:
+        assert each.page.startswith("https://")
+        assert each.original is None or each.original.url.startswith("https://")
+        assert "" not in (each.target, each.source, each.licence, each.treatment)
+    document = Path(__file__).parents[3] / "docs" / "data.md"
+    lines = document.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("| `")] == [
         f"| `{each.name}` | {each.n_rows:,} | {each.n_inputs} | `{each.target}` "
         f"| [{each.source}]({each.page}) | {each.licence} | {each.treatment} |"
-        for each in DATA_SETS.values()
+        for each in sets
     ]

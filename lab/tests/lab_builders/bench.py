@@ -84,12 +84,9 @@ def experiment_folder(folder: Path, patch: pytest.MonkeyPatch) -> Path:
 def row(set_: str, method: str, repeat: int = 0, failure: str = "", /, **scores: float) -> Row:
     """A result with given scores; the others are one, or NaN for a failure, without a CRPS."""
     values: dict[str, Any] = {
-        **{"rmse": 1.0, "mnlp": 1.0, "mse_original": 1.0, "mnlp_original": 1.0},
+        **dict.fromkeys(("rmse", "mnlp", "mse_original", "mnlp_original"), nan if failure else 1.0),
         **{"coverage_90": 0.9, "fit_seconds": 0.1, "predict_seconds": 0.1},
-        **(
-            dict.fromkeys(("rmse", "mnlp", "mse_original", "mnlp_original"), nan) if failure else {}
-        ),
-        **scores,
+        **{name: float(value) for name, value in scores.items()},
     }
     return Row(
         set=set_,

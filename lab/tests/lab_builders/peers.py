@@ -10,12 +10,23 @@ import torch
 from builders.crps import Array
 from sswim_lab.bench.methods import EXTRAS, METHODS
 from sswim_lab.peers.bayesian_warped_gp import BWGP, FittedBayesianWarpedGP, WarpPrior
+from sswim_lab.peers.gpytorch_peers import DKL, DSDGP, SGPR, SVGP, ExactGP, WellTrainedGP
 from sswim_lab.peers.protocol import Method, Predictive
 from sswim_lab.peers.published_sswim import PublishedSSWIM
+from sswim_lab.peers.warped_gp import MLWGP
 from torch import Tensor
 
 SMALL_SSWIM = PublishedSSWIM(1, n_components=16, n_pseudo=12, warp_spread=1.0, steps=5)
 QUICK_BWGP = BWGP(n_points=20, start_iterations=5, iterations=60)
+QUICK_MLWGP = MLWGP(3, start_iterations=5, iterations=60)
+SMALL_GPYTORCH: dict[str, Method] = {
+    "exact-gp": ExactGP(),
+    "exact-gp-well-trained": WellTrainedGP(iterations=40),
+    "sgpr": SGPR(n_inducing=30, steps=40),
+    "svgp": SVGP(n_inducing=30, epochs=40, batch=50),
+    "dkl": DKL(widths=(20, 2), grid_size=20, steps=60, learning_rate=0.05),
+    "dsdgp": DSDGP(2, n_inducing=20, n_samples=6, epochs=60, batch=50, learning_rate=0.05),
+}
 
 
 def rows(n: int = 150, seed: int = 0) -> tuple[Array, Array]:

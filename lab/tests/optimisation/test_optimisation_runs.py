@@ -55,14 +55,12 @@ def test_a_tiny_run_of_a_gp_starts_with_the_points_of_sobol() -> None:
 
 
 def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path)
+    bench, late = make_bench(tmp_path), make_bench(tmp_path, time_limit=0.0)
     jobs = missing_runs(bench)
-    assert [(job.seed, job.problem) for job in jobs] == [
-        (0, "gramacy"),
-        (0, "chirp-step"),
-        (1, "gramacy"),
-        (1, "chirp-step"),
-    ]
+    assert do_runs(late, jobs, ignore) == []
+    assert missing_runs(bench) == jobs  # no run starts after the time limit
+    pairs = [(seed, name) for seed in (0, 1) for name in ("gramacy", "chirp-step")]
+    assert [(job.seed, job.problem) for job in jobs] == pairs
     counts: list[int] = []
     assert do_runs(bench, jobs[:3], lambda run: counts.append(len(read_runs(bench.out)))) == []
     assert counts == [1, 2, 3]
@@ -70,14 +68,6 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     do_runs(bench, jobs[3:], ignore)
     assert [run.job for run in read_runs(bench.out)] == list(jobs)
     assert read_runs(bench.out)[0].values == do_run(jobs[0]).values
-
-
-def test_methods_of_a_problem_come_close_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(METHODS, "other", Method("other", fail))
-    bench = Bench(("gramacy", "chirp-step"), ("sobol", "other"), tmp_path / "o.jsonl", seeds=1)
-    assert [job.method for job in missing_runs(bench)] == ["sobol", "other"] * 2
 
 
 def test_a_run_can_be_sent_to_a_process() -> None:
@@ -88,16 +78,13 @@ def test_a_run_can_be_sent_to_a_process() -> None:
     assert run.values == do_run(job).values
 
 
-def test_no_run_starts_after_the_time_limit(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path, time_limit=0.0)
-    assert do_runs(bench, missing_runs(bench), ignore) == []
-    assert len(missing_runs(bench)) == 4
-
-
 def test_a_failure_is_stored_with_the_values_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "sobol", Method("sobol", fail))
+    monkeypatch.setitem(METHODS, "other", METHODS["sobol"])
+    both = Bench(("gramacy", "chirp-step"), ("sobol", "other"), tmp_path / "o.jsonl", seeds=1)
+    assert [job.method for job in missing_runs(both)] == ["sobol", "other"] * 2  # by problem
     bench = make_bench(tmp_path)
     failures = do_runs(bench, missing_runs(bench), ignore)
     assert len(failures) == 4

@@ -39,14 +39,9 @@ def test_regret_is_the_best_value_less_the_least_known(summary: Summary) -> None
     assert draw.optimum == BEST
     np.testing.assert_allclose(gramacy.regrets["gp-nei"], [[1.5289, 0.5289, 0.5289, 0.5289]])
     assert gramacy.after("sswim-nei") == Quartiles(*np.quantile([0.0, 0.4], (0.25, 0.5, 0.75)))
-    assert not gramacy.stationary
-    assert draw.stationary
-
-
-def test_a_run_that_failed_keeps_its_best_value(summary: Summary) -> None:
-    gramacy, draw = summary.problems
+    assert (gramacy.stationary, draw.stationary) == (False, True)
     np.testing.assert_allclose(gramacy.regrets["gp-warp-nei"], [[1.5289, 0.4, 0.4, 0.4]])
-    assert gramacy.failures["gp-warp-nei"] == 1
+    assert gramacy.failures["gp-warp-nei"] == 1  # and kept its best value
     assert "sobol" not in draw.regrets  # it has no value
     assert draw.failures["sobol"] == 1
 
@@ -61,13 +56,10 @@ def test_ratios_are_to_the_better_gp(summary: Summary) -> None:
     assert "0.5 on 1 nonstationary problem and 2 on 1 stationary problem." in sentence
 
 
-def test_seconds_are_medians_over_problems(summary: Summary) -> None:
+def test_seconds_are_medians_over_problems_of_all_and_of_the_last_ten(summary: Summary) -> None:
     assert summary.seconds["gp-nei"].all == 0.75
     assert summary.seconds["sswim-nei"].late == 0.5
     assert np.isnan(summary.seconds["sobol"].all)
-
-
-def test_late_seconds_are_those_of_the_last_ten() -> None:
     run = made_up_run("gramacy", "gp-nei", [0.0] * 22, seconds=(1.0,) * 10 + (2.0,) * 10)
     assert summarise([run], 22).seconds["gp-nei"].late == 2.0
     assert summarise([run], 12).seconds["gp-nei"].late == 1.0
@@ -94,12 +86,7 @@ def test_markdown_has_every_problem_and_method(summary: Summary) -> None:
     regrets = "0.2 (0.2–0.2) | **0.1** (0.1–0.1) | – | failed"
     assert draw == f"| gp-draw (stationary) | 1 | {regrets} | 2 |"
     assert "| gp-nei | 0.75 | 0.75 |" in others
-
-
-def test_tables_for_a_terminal(summary: Summary) -> None:
-    regrets, seconds = rich_tables(summary)
-    assert regrets.row_count == 2
-    assert seconds.row_count == 4
+    assert [table.row_count for table in rich_tables(summary)] == [2, 4]
 
 
 def test_figures_of_every_problem_and_of_all_are_saved(summary: Summary, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from lab_builders.bench import SCORE_METHODS, SCORE_ROWS, SCORE_SETS, row, score_table
 from sswim_lab.paper.formats import csv_table, escape, latex, markdown
-from sswim_lab.paper.score_table import make_table, method_label
+from sswim_lab.paper.score_table import make_table
 
 
 def test_scores_are_means_beside_what_is_published() -> None:
-    score = score_table().scores["airfoil", "sswim1-paper", "RMSE"]
+    table = score_table()
+    score = table.scores["airfoil", "sswim1-paper", "RMSE"]
     assert score.mean is not None
     assert score.published is not None
     assert score.mean.value == pytest.approx(0.22)
@@ -24,72 +25,49 @@ def test_scores_are_means_beside_what_is_published() -> None:
     assert (score.published.value, score.published.std) == (0.238, 0.026)
     assert score.z == pytest.approx((0.22 - 0.238) / 0.026)
     assert score.failures == ("RuntimeError: no luck",)
-    assert score.repeats == "2 of 3"
-    assert (score.ours(), score.theirs()) == (["0.220", "0.028"], ["0.238", "0.026"])
-
-
-def test_unknown_scores_are_shown_by_a_word() -> None:
-    scores = score_table().scores
-    assert scores["airfoil", "dkl", "RMSE"].ours() == ["failed"]
-    assert scores["airfoil", "dkl", "RMSE"].repeats == "0 of 1"
-    assert scores["airfoil", "svgp", "MNLP"].ours() == ["left out"]
-    assert scores["ct_slice", "dkl", "RMSE"].ours() == ["–"]
-    assert scores["ct_slice", "dkl", "RMSE"].theirs() == ["0.052", "0.008"]
-    assert scores["ct_slice", "dkl", "RMSE"].z is None
-    assert scores["ct_slice", "dkl", "RMSE"].repeats == "–"
-    assert scores["airfoil", "sswim", "RMSE"].theirs() == ["–"]
-    assert scores["airfoil", "sswim", "RMSE"].ours() == ["0.210"]  # of one repeat
-
-
-def test_a_zero_standard_deviation_gives_no_z() -> None:
-    table = make_table("", [row("bikeshare", "rffs", rmse=0.004)], ["bikeshare"], ["rffs"])
-    assert table.scores["bikeshare", "rffs", "RMSE"].z is None
-
-
-def test_the_best_of_ours() -> None:
-    table = score_table()
     assert table.best("airfoil", "RMSE") == {"sswim"}
     assert table.best("ct_slice", "RMSE") == set()
+    certain = make_table("", [row("bikeshare", "rffs", rmse=0.004)], ["bikeshare"], ["rffs"])
+    assert certain.scores["bikeshare", "rffs", "RMSE"].z is None  # its deviation is zero
 
 
-def test_small_numbers_have_digits() -> None:
+@pytest.mark.parametrize(
+    ("name", "method", "metric", "ours", "theirs", "repeats"),
+    [
+        ("airfoil", "sswim1-paper", "RMSE", "0.220 0.028", "0.238 0.026", "2 of 3"),
+        ("airfoil", "dkl", "RMSE", "failed", "0.319 0.037", "0 of 1"),
+        ("airfoil", "svgp", "MNLP", "left out", "0.119 0.033", "0 of 1"),
+        ("airfoil", "sswim", "RMSE", "0.210", "–", "1"),  # of one repeat
+        ("ct_slice", "dkl", "RMSE", "–", "0.052 0.008", "–"),
+        ("bikeshare", "sswim1-paper", "RMSE", "0.00042", "0.013 0.004", "1"),
+        ("ailerons", "gp", "MSE", "3.00 0.14", "2.95 0.16", "2"),
+        ("ailerons", "gp", "MNLP", "1.000 0.000", "−7.30 0.01", "2"),
+    ],
+)
+def test_scores_are_shown_as_numbers_or_by_a_word(
+    name: str, method: str, metric: str, ours: str, theirs: str, repeats: str
+) -> None:
     rows = [row("ailerons", "gp", r, mse_original=v) for r, v in enumerate((2.9e-8, 3.1e-8))]
-    scores = make_table(
-        "", [*SCORE_ROWS, *rows], (*SCORE_SETS, "ailerons"), ["sswim1-paper", "gp"]
-    ).scores
-    assert scores["bikeshare", "sswim1-paper", "RMSE"].ours() == ["0.00042"]
-    assert scores["ailerons", "gp", "MSE"].ours() == ["3.00", "0.14"]
-    assert scores["ailerons", "gp", "MSE"].theirs() == ["2.95", "0.16"]
-    assert scores["ailerons", "gp", "MNLP"].theirs() == ["−7.30", "0.01"]
-
-
-def test_labels_are_those_of_the_paper() -> None:
-    assert method_label("sswim1-paper") == method_label("sswim1-paper-quick") == "SSWIM1"
-    assert method_label("sswim") == "our default"
-    assert method_label("lightgbm") == "lightgbm"
+    sets, methods = (*SCORE_SETS, "ailerons"), (*SCORE_METHODS, "gp")
+    score = make_table("", [*SCORE_ROWS, *rows], sets, methods).scores[name, method, metric]
+    assert (" ".join(score.ours()), " ".join(score.theirs())) == (ours, theirs)
+    assert score.repeats == repeats
 
 
 def test_csv_table() -> None:
     lines = list(csv.DictReader(io.StringIO(csv_table(score_table()))))
     assert len(lines) == 3 * 4 * 2
-    assert lines[0] == {
-        "set": "airfoil",
-        "method": "sswim1-paper",
-        "metric": "RMSE",
-        "mean": repr((0.2 + 0.24) / 2),
-        "sd": lines[0]["sd"],
-        "repeats": "2",
-        "failures": "1",
-        "published_mean": "0.238",
-        "published_sd": "0.026",
-        "z": lines[0]["z"],
-    }
-    assert float(lines[0]["sd"]) == pytest.approx(0.04 / math.sqrt(2))
-    failed = next(line for line in lines if line["method"] == "dkl")
-    assert [failed[name] for name in ("mean", "sd", "repeats", "failures", "z")] == [
-        *("", "", "0", "1", "")
-    ]
-    alone = next(line for line in lines if line["method"] == "sswim")
+    ours = lines[0]
+    assert list(ours)[:3] == ["set", "method", "metric"]
+    shown = ("mean", "repeats", "failures", "published_mean", "published_sd")
+    assert list(ours.values())[:3] == ["airfoil", "sswim1-paper", "RMSE"]
+    assert [ours[name] for name in shown] == [repr((0.2 + 0.24) / 2), "2", "1", "0.238", "0.026"]
+    assert float(ours["sd"]) == pytest.approx(0.04 / math.sqrt(2))
+    assert float(ours["z"]) == pytest.approx((0.22 - 0.238) / 0.026)
+    failed, alone = (
+        next(line for line in lines if line["method"] == method) for method in ("dkl", "sswim")
+    )
+    assert [failed[name] for name in ("mean", "sd", *shown[1:3], "z")] == ["", "", "0", "1", ""]
     assert [alone[name] for name in ("mean", "sd", "published_mean")] == ["0.21", "", ""]
 
 
@@ -143,13 +121,10 @@ def test_markdown_has_all_means_in_two_tables() -> None:
     assert "| RFFS | −0.100 (0.272) | – |\n" in text
 
 
-def test_markdown_without_failures_has_no_part_for_them() -> None:
-    assert "Failures" not in markdown(make_table("", SCORE_ROWS, ["bikeshare"], SCORE_METHODS))
-
-
-def test_markdown_tells_units() -> None:
-    text = markdown(make_table("", SCORE_ROWS, ["ailerons"], ["gp"]))
+def test_markdown_tells_units_and_no_failures_if_there_are_none() -> None:
+    text = markdown(make_table("", SCORE_ROWS, ["ailerons", "bikeshare"], ["gp", "sswim1-paper"]))
     assert "| method | MSE, 10⁻⁸ | published | MNLP | published | repeats |" in text
+    assert "Failures" not in text
 
 
 def test_latex() -> None:
@@ -172,13 +147,10 @@ def test_latex() -> None:
     assert sum(line.startswith(r"\quad published") for line in lines) == 6  # not of the default
 
 
-def test_latex_tells_units_and_metrics() -> None:
+def test_latex_tells_units_and_escapes_special_characters() -> None:
     text = latex(make_table("", SCORE_ROWS, ["airfoil", "ailerons"], ["gp"]))
     assert r"\textit{RMSE or MSE (ailerons in $10^{-8}$)}" in text
     assert r"\textit{MNLP}" in text
-
-
-def test_special_characters_are_escaped() -> None:
     assert escape(r"a_b & 100% #{~^\$}") == (
         r"a\_b \& 100\% \#\{\textasciitilde{}\textasciicircum{}\textbackslash{}\$\}"
     )

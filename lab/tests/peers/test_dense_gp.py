@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from lab_builders.peers import rows
+from lab_builders.peers import rows, scalar
 from scipy import stats
 from scipy.spatial.distance import cdist
 from sswim_lab.peers.dense_gp import (
@@ -21,7 +21,7 @@ from sswim_lab.peers.dense_gp import (
     plus_diagonal,
     solve_system,
 )
-from sswim_lab.peers.protocol import Fitted, Gaussian, Method, standardise
+from sswim_lab.peers.protocol import standardise
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
@@ -59,24 +59,6 @@ def test_the_evidence_has_no_better_point_nearby() -> None:
             assert value(moved) >= lowest - 1e-6
 
 
-def test_the_gp_as_a_method() -> None:
-    method = GP()
-    assert isinstance(method, Method)
-    assert method.settings()["iterations"] == 100
-    assert method.device("cpu") == "cpu"
-    x, y = rows(60)
-    test_x, test_y = rows(200, seed=1)
-    fitted = method.fit(x, y, 0, "cpu")
-    assert isinstance(fitted, Fitted)
-    predictive = fitted.predict(test_x)
-    assert isinstance(predictive, Gaussian)
-    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.4 * y.std()
-    lower, upper = predictive.interval(0.9)
-    assert 0.8 < np.mean((lower <= test_y) & (test_y <= upper)) < 0.98
-    again = method.fit(x, y, 1, "cpu").predict(test_x)
-    assert np.array_equal(again.mean, predictive.mean)
-
-
 def test_units_of_target_and_inputs_do_not_matter() -> None:
     x, y = rows(40)
     point = maximise_evidence(standardise(x, y, "cpu"), 5, 20)
@@ -86,13 +68,6 @@ def test_units_of_target_and_inputs_do_not_matter() -> None:
     )
     assert np.allclose(other.mean, 7 + 1000 * one.mean, rtol=1e-9)
     assert np.allclose(other.variance, 1e6 * one.variance, rtol=1e-7)
-
-
-def test_a_target_that_never_varies() -> None:
-    x, _ = rows(20)
-    predictive = GP().fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
-    assert np.allclose(predictive.mean, 3)
-    assert (predictive.variance > 0).all()
 
 
 def test_rows_that_are_not_finite_raise() -> None:
@@ -106,9 +81,7 @@ def test_rows_that_are_not_finite_raise() -> None:
 
 
 def random_kernel(generator: torch.Generator, n_inputs: int) -> SquaredExponential:
-    return SquaredExponential(
-        0.3 * normal(generator, n_inputs), torch.tensor(0.4, dtype=torch.float64)
-    )
+    return SquaredExponential(0.3 * normal(generator, n_inputs), scalar(0.4))
 
 
 def covariance(kernel: SquaredExponential, x: Tensor, others: Tensor) -> np.ndarray:
@@ -117,16 +90,9 @@ def covariance(kernel: SquaredExponential, x: Tensor, others: Tensor) -> np.ndar
     return np.exp(2 * kernel.log_signal.item() - 0.5 * squared)
 
 
-def test_the_kernel_against_distances(generator: torch.Generator) -> None:
-    x, others = normal(generator, 20, 3), normal(generator, 7, 3)
-    kernel = random_kernel(generator, 3)
-    assert np.allclose(kernel.matrix(x).numpy(), covariance(kernel, x, x), rtol=1e-12)
-    assert np.allclose(kernel.between(others, x).numpy(), covariance(kernel, others, x), rtol=1e-12)
-
-
 def test_the_evidence_against_dense_algebra(generator: torch.Generator) -> None:
     x, y = normal(generator, 30, 3), normal(generator, 30)
-    kernel, log_noise = random_kernel(generator, 3), torch.tensor(-0.5, dtype=torch.float64)
+    kernel, log_noise = random_kernel(generator, 3), scalar(-0.5)
     matrix = covariance(kernel, x, x) + np.exp(-1.0) * np.eye(30)
     expected = -stats.multivariate_normal(np.zeros(30), matrix).logpdf(y.numpy())
     value = negative_log_evidence(kernel, log_noise, x, y).item()
@@ -139,8 +105,7 @@ def test_predictions_against_dense_algebra(
 ) -> None:
     monkeypatch.setattr("sswim_lab.peers.dense_gp._CHUNK_ROWS", 4)
     x, y, new = normal(generator, 30, 3), normal(generator, 30), normal(generator, 9, 3)
-    noise = normal(generator, 30 if one_for_each else 1).square()
-    noise = noise if one_for_each else noise[0]
+    noise = normal(generator, 30).square() if one_for_each else scalar(0.3)
     kernel = random_kernel(generator, 3)
     mean, variance = condition(kernel, x, noise, y).predict(new)
     matrix = covariance(kernel, x, x) + noise.numpy() * np.eye(30)
@@ -189,7 +154,6 @@ def test_an_indefinite_covariance_raises(generator: torch.Generator) -> None:
 
 def test_equal_rows_need_little_noise(generator: torch.Generator) -> None:
     x = normal(generator, 5, 2).repeat(4, 1)
-    noise = torch.zeros((), dtype=torch.float64)
-    mean, variance = condition(random_kernel(generator, 2), x, noise, x[:, 0]).predict(x)
+    mean, variance = condition(random_kernel(generator, 2), x, scalar(0.0), x[:, 0]).predict(x)
     assert torch.allclose(mean, x[:, 0], atol=1e-6)
     assert (variance >= 0).all()

@@ -7,31 +7,18 @@ import pytest
 import torch
 from builders.crps import cdf_of_rows, integrated_crps
 from builders.models import normal
-from lab_builders.peers import rows, skewed_rows
+from lab_builders.peers import QUICK_MLWGP, fitted_bwgp, skewed_rows
 from scipy import stats
 from scipy.integrate import trapezoid
 from sswim_lab.peers.dense_gp import GP
-from sswim_lab.peers.protocol import Fitted, Method, Predictive, standardise
+from sswim_lab.peers.protocol import Fitted, standardise
 from sswim_lab.peers.warped_gp import MAX_STEEPNESS, MLWGP, FittedWarpedGP, negative_log_likelihood
 from torch import Tensor
-
-QUICK = MLWGP(3, start_iterations=5, iterations=60)
 
 
 @pytest.fixture(scope="module")
 def fitted() -> FittedWarpedGP:
-    return QUICK.fit(*skewed_rows(), 0, "cpu")
-
-
-def test_as_a_method(fitted: FittedWarpedGP) -> None:
-    assert isinstance(QUICK, Method)
-    assert isinstance(fitted, Fitted)
-    assert QUICK.settings()["n_terms"] == 3
-    assert QUICK.max_rows == 5000
-    predictive = fitted.predict(skewed_rows(20, seed=1)[0])
-    assert isinstance(predictive, Predictive)
-    again = QUICK.fit(*skewed_rows(), 1, "cpu").predict(skewed_rows(20, seed=1)[0])
-    assert np.array_equal(again.mean, predictive.mean)
+    return QUICK_MLWGP.fit(*skewed_rows(), 0, "cpu")
 
 
 def test_the_likelihood_against_its_formula(generator: torch.Generator) -> None:
@@ -97,10 +84,12 @@ def test_moments_and_intervals_against_draws(fitted: FittedWarpedGP) -> None:
     assert np.allclose(np.mean((lower <= draws) & (draws <= upper), axis=0), 0.8, atol=0.015)
 
 
-def test_a_log_normal_target_is_learnt() -> None:
+@pytest.mark.parametrize("bayesian", [False, True])
+def test_a_log_normal_target_is_learnt(bayesian: bool, fitted: FittedWarpedGP) -> None:
     """The density is far better than that of a GP without a warp, and close to the true one."""
     test_x, test_y = skewed_rows(400, seed=1)
-    warped = QUICK.fit(*skewed_rows(), 0, "cpu").predict(test_x).log_density(test_y).mean()
+    model: Fitted = fitted_bwgp() if bayesian else fitted
+    warped = model.predict(test_x).log_density(test_y).mean()
     plain = GP().fit(*skewed_rows(), 0, "cpu").predict(test_x).log_density(test_y).mean()
     truth = np.mean(stats.lognorm.logpdf(test_y, 0.4, scale=np.exp(np.sin(2 * test_x[:, 0]))))
     assert warped > plain + 0.25
@@ -109,37 +98,15 @@ def test_a_log_normal_target_is_learnt() -> None:
 
 @pytest.mark.parametrize("n_terms", [3, 20])
 def test_tied_targets_make_no_spikes(n_terms: int) -> None:
-    """No step is steeper than its bound, and the density has no spikes at whole numbers."""
+    """Steps have a largest slope and are where the targets are: beyond them they were cliffs."""
     x, y = skewed_rows()
     fitted = MLWGP(n_terms, start_iterations=5, iterations=60).fit(x, np.round(3 * y), 0, "cpu")
     assert fitted.output.log_steepness.exp().max() <= MAX_STEEPNESS * (1 + 1e-12)
+    location, targets = fitted.output.location, fitted.rows.y
+    assert targets.min() - 1e-12 <= location.min() <= location.max() <= targets.max() + 1e-12
     predictive = fitted.predict(x[:1].repeat(41, axis=0))
     densities = np.exp(predictive.log_density(np.linspace(1, 5, 41)))
     assert np.abs(np.diff(np.log(densities))).max() < 1
-
-
-def test_steps_are_where_the_targets_are() -> None:
-    """A step beyond the largest target would be a cliff for larger new targets."""
-    fitted = MLWGP(20, start_iterations=5, iterations=60).fit(*skewed_rows(), 0, "cpu")
-    location, y = fitted.output.location, fitted.rows.y
-    assert y.min() - 1e-12 <= location.min() <= location.max() <= y.max() + 1e-12
-
-
-def test_small_units_and_a_constant_column() -> None:
-    x, y = rows(50)
-    test_x, test_y = rows(200, seed=1)
-    predictive = QUICK.fit(x, y, 0, "cpu").predict(test_x)
-    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.4 * y.std()
-    assert (
-        predictive.log_density(test_y).mean() > stats.norm.logpdf(test_y, y.mean(), y.std()).mean()
-    )
-
-
-def test_a_target_that_never_varies() -> None:
-    x, _ = rows(20)
-    predictive = QUICK.fit(x, np.full(20, 3.0), 0, "cpu").predict(x)
-    assert np.allclose(predictive.mean, 3, atol=0.01)
-    assert np.isfinite(predictive.log_density(np.full(20, 3.0))).all()
 
 
 def test_crps_against_integrals(fitted: FittedWarpedGP) -> None:

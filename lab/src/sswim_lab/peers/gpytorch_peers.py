@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from sswim_lab.peers.protocol import Fitted, StandardisedRows, TorchMethod, standardise
+from sswim_lab.peers.protocol import Fitted, TorchMethod, standardise
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 FIRST_ROWS = {"inducing": "the first training rows, then learnt"}
 
 
 @dataclass(frozen=True)
-class _GPyTorchMethod(TorchMethod, ABC):
+class _GPyTorchMethod(TorchMethod):
     """A method with a Matérn-3/2 kernel and a length-scale for each input."""
 
     libraries: ClassVar[tuple[str, ...]] = ("gpytorch", "torch")
@@ -28,6 +28,8 @@ class _GPyTorchMethod(TorchMethod, ABC):
     optimiser: ClassVar[Literal["adam", "l-bfgs"]] = "adam"
     details: ClassVar[Mapping[str, Any]] = {}
     """Settings that are not fields."""
+    fit_model: ClassVar[str]
+    """Name of the function of ``gpytorch_models`` that fits the model."""
 
     def settings(self) -> Mapping[str, Any]:
         """Return the kernel and the settings of its training."""
@@ -43,31 +45,26 @@ class _GPyTorchMethod(TorchMethod, ABC):
         """Maximise the evidence of standardised rows, or a bound of it."""
         rows = standardise(x, y, self.device(device), DTYPES[self.dtype])
         with quiet(), seeded(seed, rows.x.device):
-            return self._fit(rows, seed)
-
-    @abstractmethod
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        """Import the model and fit it."""
+            models = importlib.import_module("sswim_lab.peers.gpytorch_models")  # needs GPyTorch
+            fitted: Fitted = getattr(models, self.fit_model)(rows, seed, **vars(self))
+            return fitted
 
 
 @dataclass(frozen=True)
 class ExactGP(_GPyTorchMethod):
     """The exact GP, where nothing is random."""
 
+    fit_model: ClassVar[str] = "fit_exact_gp"
     max_rows: ClassVar[int | None] = 5000
     steps: int = 150
     learning_rate: float = 0.1
-
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_exact_gp  # noqa: PLC0415 (an optional dependency)
-
-        return fit_exact_gp(rows, seed, **vars(self))
 
 
 @dataclass(frozen=True)
 class WellTrainedGP(_GPyTorchMethod):
     """The exact GP of the highest evidence that several starts reach; nothing is random."""
 
+    fit_model: ClassVar[str] = "fit_best_exact_gp"
     max_rows: ClassVar[int | None] = 10_000
     optimiser: ClassVar[Literal["adam", "l-bfgs"]] = "l-bfgs"
     length_scales: tuple[float, ...] = (0.1, 0.5, 2.5)
@@ -79,31 +76,23 @@ class WellTrainedGP(_GPyTorchMethod):
     iterations: int = 100
     """Largest number of iterations from every start."""
 
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_best_exact_gp  # noqa: PLC0415 (as above)
-
-        return fit_best_exact_gp(rows, seed, **vars(self))
-
 
 @dataclass(frozen=True)
 class SGPR(_GPyTorchMethod):
     """Sparse GP regression by inducing points, where nothing is random."""
 
+    fit_model: ClassVar[str] = "fit_sgpr"
     details: ClassVar[Mapping[str, Any]] = FIRST_ROWS
     n_inducing: int = 512
     steps: int = 150
     learning_rate: float = 0.1
-
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_sgpr  # noqa: PLC0415 (an optional dependency)
-
-        return fit_sgpr(rows, seed, **vars(self))
 
 
 @dataclass(frozen=True)
 class SVGP(_GPyTorchMethod):
     """The sparse GP of stochastic variational inference."""
 
+    fit_model: ClassVar[str] = "fit_svgp"
     details: ClassVar[Mapping[str, Any]] = FIRST_ROWS
     n_inducing: int = 512
     epochs: int = 150
@@ -111,27 +100,18 @@ class SVGP(_GPyTorchMethod):
     """Number of rows of a mini-batch."""
     learning_rate: float = 0.1
 
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_svgp  # noqa: PLC0415 (an optional dependency)
-
-        return fit_svgp(rows, seed, **vars(self))
-
 
 @dataclass(frozen=True)
 class DKL(_GPyTorchMethod):
     """Deep kernel learning: a network in front of a kernel interpolated on a grid."""
 
+    fit_model: ClassVar[str] = "fit_dkl"
     dtype: ClassVar[Literal["float32", "float64"]] = "float32"
     widths: tuple[int, ...] = (1000, 500, 50, 2)
     """Widths of the network's layers; the last is the dimension of the grid."""
     grid_size: int = 100
     steps: int = 150
     learning_rate: float = 0.001
-
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_dkl  # noqa: PLC0415 (an optional dependency)
-
-        return fit_dkl(rows, seed, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -141,6 +121,7 @@ class DSDGP(_GPyTorchMethod):
     Its predictive densities are mixtures over samples of the hidden layer.
     """
 
+    fit_model: ClassVar[str] = "fit_deep_gp"
     dtype: ClassVar[Literal["float32", "float64"]] = "float32"
     details: ClassVar[Mapping[str, Any]] = {"layers": 2, "inducing": "random, then learnt"}
     n_hidden: int = 10
@@ -153,11 +134,6 @@ class DSDGP(_GPyTorchMethod):
     batch: int = 1024
     """Number of rows of a mini-batch."""
     learning_rate: float = 0.01
-
-    def _fit(self, rows: StandardisedRows, seed: int) -> Fitted:
-        from sswim_lab.peers.gpytorch_models import fit_deep_gp  # noqa: PLC0415 (an optional dependency)
-
-        return fit_deep_gp(rows, seed, **vars(self))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The published method: fits, model and features."""
+"""SSWIM as a peer: the published method with its model and features, and this package's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.crps import cdf_of_rows, integrated_crps
 from lab_builders.peers import SMALL_SSWIM, rows, seeded_generator, seeded_normal
 from scipy import stats
-from sswim_lab.peers.protocol import Fitted, Method, TunedPerDataSet
+from sswim_lab.peers.protocol import TunedPerDataSet
 from sswim_lab.peers.published_sswim import (
     RFFNS,
     RFFS,
@@ -27,14 +28,10 @@ from sswim_lab.peers.published_sswim import (
     positive,
     start_length_scales,
 )
+from sswim_lab.peers.sswim_method import SSWIM, FittedSSWIM, sswim
 
-from sswim.members.linear_regression import negative_log_evidence, posterior, statistics
-from sswim.members.model import Observations
+from sswim.ensemble.plan import KindName, Recipe
 from sswim.rows import Measure
-
-
-def _moments(y: np.ndarray) -> tuple[float, float]:
-    return float(y.mean()), float(y.std())
 
 
 def test_pseudo_points_start_around_the_inputs() -> None:
@@ -50,31 +47,6 @@ def test_pseudo_points_start_around_the_inputs() -> None:
         assert torch.allclose(inputs.amax(0), x.amax(0) + 0.2 * width, atol=0.01)
         assert abs(targets.mean() - mean) < 0.1
         assert abs(targets.std() - math.sqrt(10)) < 0.1
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        SMALL_SSWIM,
-        replace(SMALL_SSWIM, depth=2),
-        *(replace(m, n_components=32) for m in (RFFS, RFFNS)),
-    ],
-)
-def test_training_learns_and_can_be_repeated(method: PublishedSSWIM) -> None:
-    method = replace(method, steps=60, warp_spread=1.0)
-    assert isinstance(method, Method)
-    x, y = rows()
-    test_x, test_y = rows(300, seed=1)
-    state = torch.random.get_rng_state()
-    fitted = method.fit(x, y, 3, "cpu")
-    assert isinstance(fitted, Fitted)
-    assert torch.equal(state, torch.random.get_rng_state())
-    predictive = fitted.predict(test_x)
-    assert np.sqrt(np.mean((predictive.mean - test_y) ** 2)) < 0.6 * y.std()
-    assert predictive.log_density(test_y).mean() > stats.norm.logpdf(test_y, *_moments(y)).mean()
-    again = method.fit(x, y, 3, "cpu").predict(test_x)
-    assert np.array_equal(again.mean, predictive.mean)
-    assert not np.array_equal(method.fit(x, y, 4, "cpu").predict(test_x).mean, predictive.mean)
 
 
 def test_a_callback_sees_every_step() -> None:
@@ -175,43 +147,20 @@ def test_positive_parameters_start_at_given_values() -> None:
     assert torch.allclose(positive(inverse_positive(value)), value, rtol=1e-12)
 
 
-def test_the_evidence_is_that_of_the_dense_gp() -> None:
-    model, x, y = spectral_gp(), seeded_normal(20, 2), seeded_normal(20, 1, seed=1)
-    features = model.features(Measure(x))
-    covariance = features @ features.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
-    expected = -stats.multivariate_normal(cov=covariance.detach().numpy()).logpdf(y[:, 0].numpy())
-    assert model.negative_log_evidence(features, y).item() == pytest.approx(expected, rel=1e-10)
-
-
-def test_predictions_are_those_of_the_dense_gp() -> None:
-    model, x, y, new = (
-        spectral_gp(),
-        seeded_normal(20, 2),
-        seeded_normal(20, 3, seed=1),
-        seeded_normal(5, 2, seed=2),
-    )
-    known, unknown = model.features(Measure(x)), model.features(Measure(new))
-    mean, variance = model.condition(known, y).predict(unknown)
+def test_evidence_and_predictions_are_those_of_the_dense_gp() -> None:
+    model, x, y = spectral_gp(), seeded_normal(20, 2), seeded_normal(20, 3, seed=1)
+    known = model.features(Measure(x))
+    unknown = model.features(Measure(seeded_normal(5, 2, seed=2)))
     covariance = known @ known.mT / 0.4 + torch.eye(20, dtype=torch.float64) / 2.5
+    dense = stats.multivariate_normal(cov=covariance.detach().numpy())
+    evidence = model.negative_log_evidence(known, y[:, :1]).item()
+    assert evidence == pytest.approx(-dense.logpdf(y[:, 0].numpy()), rel=1e-10)
+    mean, variance = model.condition(known, y).predict(unknown)
     cross = unknown @ known.mT / 0.4
     gain = cross @ covariance.inverse()
     left = (unknown @ unknown.mT / 0.4 - gain @ cross.mT).diagonal()
     assert torch.allclose(mean, gain @ y, atol=1e-9)
     assert torch.allclose(variance, left + 1 / 2.5, atol=1e-9)
-
-
-def test_the_regression_is_that_of_this_package_in_another_form() -> None:
-    model, x, y = spectral_gp(), seeded_normal(20, 2), seeded_normal(20, 1, seed=1)
-    features = model.features(Measure(x)).detach()
-    total = statistics(Observations(features, y, torch.zeros_like(y)))
-    noise = torch.tensor([1 / 2.5], dtype=torch.float64)
-    signal = torch.tensor([1 / 0.4], dtype=torch.float64)
-    reference = posterior(total, noise, signal).predict(features)
-    mean, variance = model.condition(features, y).predict(features)
-    assert torch.allclose(mean, reference.mean, atol=1e-9)
-    assert torch.allclose(variance[:, None], reference.observation_variance, atol=1e-9)
-    value = model.negative_log_evidence(features, y)
-    assert torch.allclose(value, negative_log_evidence(total, noise, signal), rtol=1e-10)
 
 
 @pytest.mark.parametrize(("kernel", "law"), [("rbf", stats.norm), ("matern32", stats.t(3))])
@@ -239,3 +188,37 @@ def test_length_scales_start_by_the_range() -> None:
     x = torch.tensor([[0.0, 1, 3], [4, 1, 2]], dtype=torch.float64)
     expected = 0.5 * torch.tensor([4.0, 1, 1], dtype=torch.float64) * math.sqrt(3 / 0.1)
     assert torch.allclose(start_length_scales(x, 0.1), expected)
+
+
+def test_settings_are_those_that_differ_from_the_defaults() -> None:
+    changes = {"n_members": 1, "recipe": Recipe(kinds=("features-1",), normal_scores=False)}
+    expected = {"n_members": 1, "kinds": ("features-1",), "normal_scores": False}
+    assert SSWIM(changes).settings() == expected
+    assert sswim() == SSWIM()
+    assert sswim(2) == SSWIM({"depth": 2})
+    published = sswim(3, preset="paper")
+    assert isinstance(published, PublishedSSWIM)
+    assert published.for_data_set("concrete").settings()["p"] == 0.001
+    with pytest.raises(ValueError, match=r'preset="paper" needs a depth, .* Got depth="auto"'):
+        sswim(preset="paper")
+    with pytest.raises(ValueError, match="preset must be one of"):
+        sswim(1, preset="draft")
+    with pytest.raises(ValueError, match="depth must be"):
+        sswim(-1, preset="paper")
+
+
+def test_crps_against_integrals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mixtures of members by features and by neighbours with output warps, in chunks of rows."""
+    monkeypatch.setattr("sswim_lab.peers.sswim_method.SCORED_ROWS", 2)
+    kinds: tuple[KindName, ...] = ("mean", "features-1", "neighbours-1")
+    recipe = Recipe(kinds=kinds, noise="constant", stacking=False, pruning=False)
+    sizes = {"n_components": 16, "n_pseudo": 4, "n_members": 1, "max_iter": 5}
+    x, y = rows(60)
+    fitted = SSWIM({**sizes, "recipe": recipe}).fit(x, y, 0, "cpu")
+    assert isinstance(fitted, FittedSSWIM)
+    assert len(fitted.regressor.members_) == 3
+    test_x, test_y = x[:3], y[:3]
+    cdf = cdf_of_rows(fitted.regressor.predict_distribution(test_x))
+    spread = 6 * y.std()
+    expected = integrated_crps(cdf, test_y, y.mean() - spread, y.mean() + spread, 300)
+    assert fitted.predict(test_x).crps(test_y) == pytest.approx(expected, rel=3e-3)
