@@ -5,8 +5,9 @@
 Every checkout is counted in a process of its own, which imports the library from there. Lines of
 code are those with tokens other than comments and docstrings. A row is followed by a profiler
 through ``SSWIMRegressor().fit(frame, y)`` and ``predict(frame, return_std=True)``: the modules and
-functions of the library that are entered at least once, also in their threads. A wrapper is a
-function whose body is one statement that calls, and does nothing else.
+functions of the library that are entered at least once, also in their threads; bodies of classes,
+which run when a module is imported on the way, are not functions. A wrapper is a function whose
+body is one statement that calls, and does nothing else.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def entered(run: Callable[[], object], package: Path) -> set[CodeType]:
     codes: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # no class body
             codes.add(frame.f_code)
 
     threading.setprofile(note)

@@ -1,4 +1,4 @@
-"""The CRPS against closed forms and integrals, and the metrics of the paper."""
+"""The CRPS against closed forms and integrals."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 import torch
 from builders.crps import Array, integrated_crps
-from builders.models import normal
 from scipy import stats
 
-from sswim.ensemble import mnlp, rmse
 from sswim.ensemble.scores import gaussian_crps, mixture_crps
-from sswim.members import Prediction
 
 MIXTURES: dict[str, list[tuple[float, Any]]] = {
     "gaussian": [(1.0, stats.norm(1, 2))],
@@ -50,13 +47,3 @@ def test_the_crps_of_a_gaussian_is_its_integral() -> None:
     cdf = stats.norm(mean[:, None], deviation[:, None]).cdf
     expected = integrated_crps(cdf, y, -40, 40)
     assert gaussian_crps(mean, deviation**2, y) == pytest.approx(expected, rel=1e-4)
-
-
-def test_metrics_are_the_formulas_of_the_paper(generator: torch.Generator) -> None:
-    mean, targets = normal(generator, 20, 1), normal(generator, 20, 1)
-    latent = normal(generator, 20, 1).square()
-    observed = latent + 0.3
-    prediction = Prediction(mean, latent, observed)
-    assert rmse(prediction, targets) == pytest.approx((targets - mean).square().mean() ** 0.5)
-    expected = stats.norm(mean, observed.sqrt()).logpdf(targets)
-    assert mnlp(prediction, targets) == pytest.approx(-expected.mean())

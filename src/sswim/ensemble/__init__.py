@@ -6,7 +6,6 @@ from sswim.ensemble.joint_posterior import JointPosterior
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.noise_learning import learn_noise
 from sswim.ensemble.plan import FittedKind, Recipe, Size, choose_size, make_plan
-from sswim.ensemble.scores import mnlp, rmse
 
 __all__ = [
     "Combined",
@@ -23,6 +22,4 @@ __all__ = [
     "learn_noise",
     "make_ensemble",
     "make_plan",
-    "mnlp",
-    "rmse",
 ]

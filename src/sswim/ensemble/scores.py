@@ -1,8 +1,7 @@
-"""Scores of predictions: the two metrics of the paper, and the CRPS.
+"""The continuous ranked probability score.
 
-The metrics are the root mean square error and the mean negative log probability. The continuous
-ranked probability score is CRPS = ∫ (F(t) − 1{t ≥ y})² dt with the distribution function F. It has
-the unit of y, and is the absolute error of a prediction without uncertainty.
+CRPS = ∫ (F(t) − 1{t ≥ y})² dt, with the distribution function F, has the unit of y. It is the
+absolute error of a prediction without uncertainty.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from scipy.special import ndtr
 from torch import Tensor
-
-from sswim.members.linear_regression import Prediction
 
 N_LEVELS = 64
 """Number of quantiles that stand for a density; the error of a CRPS is below 0.1 %."""
@@ -59,13 +56,3 @@ def mixture_crps(
     point_weights = torch.outer(weights, weights.new_tensor(LEVEL_WEIGHTS)).flatten()[order]
     levels = point_weights.cumsum(1) - 0.5 * point_weights
     return 2 * (point_weights * (points - y) * ((y < points).double() - levels)).sum(1)
-
-
-def rmse(prediction: Prediction, targets: Float[Tensor, "N T"]) -> float:
-    """Return the root mean square error of the means."""
-    return (prediction.mean - targets).square().mean().sqrt().item()
-
-
-def mnlp(prediction: Prediction, targets: Float[Tensor, "N T"]) -> float:
-    """Return the mean negative log probability of the observations, in nats."""
-    return -prediction.log_density(targets).mean().item()
