@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lab_builders.bench import MeanOnly, write_set
 from scipy import stats
-from sswim_lab.bench.accuracy import SYNTHETIC, Job, failed_row, load_split, run_fit
+from sswim_lab.bench.accuracy import Job, failed_row, run_fit
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.datasets import split
 
@@ -37,11 +37,7 @@ def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.version == f"sswim {__version__}; numpy {np.__version__}"
     assert result.job == Job("airfoil", "sswim", 4)
     assert result.failure == ""
-
-
-def test_infinite_scores_raise_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=np.inf))
-    write_set(tmp_path)
     with pytest.raises(ArithmeticError, match="must be finite"):
         run_fit(Job("airfoil", "sswim", 0), "cpu", str(tmp_path))
 
@@ -57,12 +53,3 @@ def test_a_failed_fit_has_a_row_without_scores(monkeypatch: pytest.MonkeyPatch) 
     assert result.settings == '{"offset":3.0}'
     assert result.version == f"sswim {__version__}; numpy {np.__version__}"
     assert result.failure == "RuntimeError: no luck"
-
-
-def test_synthetic_rows_need_no_file_and_differ_by_repeat(tmp_path: Path) -> None:
-    first, again, other = (load_split(SYNTHETIC, repeat, str(tmp_path)) for repeat in (0, 0, 1))
-    assert (first.train_x.shape, first.test_x.shape) == ((300, 3), (150, 3))
-    assert (first.train_y.shape, first.test_y.shape) == ((300,), (150,))
-    assert np.array_equal(first.train_y, again.train_y)
-    assert not np.array_equal(first.train_y, other.train_y)
-    assert not np.isin(first.test_x, first.train_x).any()

@@ -26,7 +26,6 @@ def test_methods_have_settings_and_versions(name: str) -> None:
         assert (settings["optimiser"] == "adam") == ("learning_rate" in settings)
         assert vars(method).items() <= settings.items()
     if name in NEIGHBOURS:
-        assert method.settings()["n_neighbors"] in (64, 128)
         assert f"neighbours{method.settings()['depth']}" in name
     elif isinstance(method, SSWIM):
         assert len(method.settings()) == (1 if name in ABLATIONS else 0)
@@ -38,11 +37,6 @@ def test_methods_have_settings_and_versions(name: str) -> None:
     assert method.max_rows == most.get(name)
 
 
-def test_an_unknown_method_raises() -> None:
-    with pytest.raises(ValueError, match=r"must be one of sswim, .*mlwgp20\. Got 'xgboost'"):
-        require_method("xgboost")
-
-
 @pytest.mark.parametrize(
     ("name", "extra"),
     [
@@ -50,25 +44,15 @@ def test_an_unknown_method_raises() -> None:
         *((name, "strong-peers") for name in ("lgbm-td", "realmlp-td", "ngboost", "tabm-d")),
     ],
 )
-def test_a_missing_library_raises(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_and_methods_raise(
+    name: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"must be one of sswim, .*mlwgp20\. Got 'xgboost'"):
+        require_method("xgboost")
     library = METHODS[name].libraries[0]
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ValueError, match=rf"needs {library}, .* pip install 'sswim-lab\[{extra}\]"):
         require_method(name)
-
-
-def test_variants_of_neighbours_differ_in_what_their_names_say() -> None:
-    variants = {
-        "scores": {"inputs": "normal-scores"},
-        "gaussian": {"local_amplitude": False},
-        "warp-output": {"output_warp": "sinh-arcsinh"},
-        "matern12": {"kernel": "matern12"},
-        "scores-128": {"inputs": "normal-scores", "n_neighbors": 128},
-    }
-    for name, method in NEIGHBOURS.items():
-        plain, _, variant = name.partition("-")
-        difference = method.settings().items() - NEIGHBOURS[plain].settings().items()
-        assert dict(difference) == variants.get(variant, {})
 
 
 def test_no_library_of_a_peer_is_imported_before_a_fit() -> None:

@@ -146,9 +146,7 @@ def test_data_sets_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip" in shown
     assert "17,379, of which two thirds train" in shown
     assert "dteday in seconds" in shown
-    shown = invoke("datasets", "creep", "--data", tmp_path).output
-    assert "of which 800 train" in shown
-    assert f", in {tmp_path}" in shown
+    assert f", in {tmp_path}" in invoke("datasets", "creep", "--data", tmp_path).output
     assert "nowhere" in invoke("datasets", "prism_elevation").output
 
 

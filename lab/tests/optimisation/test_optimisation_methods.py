@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from lab_builders.optimisation import skip_without_libraries
 from sswim_lab.optimisation.methods import (
     METHODS,
@@ -15,9 +14,7 @@ from sswim_lab.optimisation.methods import (
     n_first,
     require_libraries,
     sobol_points,
-    versions,
 )
-from sswim_lab.optimisation.problems import problem_named
 from sswim_lab.peers.protocol import silenced
 
 from sswim.base.validation import UserError
@@ -32,26 +29,14 @@ def method(request: pytest.FixtureRequest) -> Method:
 
 
 def test_suggestions_are_inside_and_repeatable(method: Method) -> None:
-    points = sobol_points(2, 6, seed=0)
-    values = np.square(points - 0.3).sum(1)
-    state = torch.get_rng_state()
+    points = sobol_points(1, 12, seed=0)
     with silenced():
-        first, second = (method.suggest(points, values, 0) for _ in range(2))
-    assert first.shape == (2,)
-    assert (first >= 0).all()
-    assert (first <= 1).all()
+        first, second = (method.suggest(points, (points[:, 0] - 0.3) ** 2, 0) for _ in range(2))
+    assert first.shape == (1,)
+    assert 0 <= first[0] <= 1
     np.testing.assert_array_equal(first, second)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("name", ["gp-nei", "gp-warp-nei"])
-def test_improvement_is_sought_near_the_minimum(name: str) -> None:
-    method = method_named(name)
-    with silenced():
-        skip_without_libraries(method)
-        points = sobol_points(1, 12, seed=0)
-        suggested = method.suggest(points, np.square(points[:, 0] - 0.3), 0)
-    assert suggested[0] == pytest.approx(0.3, abs=0.05)
+    if method.name in ("gp-nei", "gp-warp-nei"):
+        assert first[0] == pytest.approx(0.3, abs=0.05)
 
 
 def test_sobol_goes_on_with_the_sequence_of_the_first_points() -> None:
@@ -90,9 +75,3 @@ def test_a_missing_library_is_named_with_the_extra(
         require_libraries(method_named(name))
     with pytest.raises(UserError, match=r"one of sswim-nei, .*'nothing'"):
         method_named("nothing")
-
-
-def test_versions_are_those_of_all_libraries() -> None:
-    found = versions(METHODS["sobol"], problem_named("gramacy"))
-    assert found.startswith("sswim ")
-    assert f"torch {torch.__version__}" in found

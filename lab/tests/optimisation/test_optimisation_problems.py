@@ -10,7 +10,6 @@ from lab_builders.datasets import available_file
 from lab_builders.optimisation import skip_without_libraries
 from optimisation_optima import search
 from scipy.special import betaincinv
-from sswim_lab.optimisation.methods import sobol_points
 from sswim_lab.optimisation.problems import PROBLEMS, WARPS, Problem, problem_named
 from sswim_lab.optimisation.simulations import solve, swing_up_cost
 
@@ -31,6 +30,9 @@ def problem(request: pytest.FixtureRequest) -> Problem:
 
 
 def test_the_optimum_is_attained_and_no_search_beats_it(problem: Problem) -> None:
+    for position, corner in enumerate((np.zeros, np.ones)):
+        ends = [bounds[position] for bounds in problem.bounds]
+        np.testing.assert_allclose(problem.scale(corner(problem.dimension)), ends)
     known = problem.optimum
     boosted = problem.name.startswith("lightgbm")
     # Sums of trees depend on the processor a little.
@@ -38,32 +40,6 @@ def test_the_optimum_is_attained_and_no_search_beats_it(problem: Problem) -> Non
     assert problem(np.array(known.point)) == close
     effort = BOOSTED if boosted else SLOW.get(problem.name, (500, 3, 300))
     assert search(problem, *effort, seed=3).value == close
-
-
-def test_points_of_the_cube_have_finite_and_repeatable_values(problem: Problem) -> None:
-    for position, corner in enumerate((np.zeros, np.ones)):
-        ends = [each[position] for each in problem.bounds]
-        np.testing.assert_allclose(problem.scale(corner(problem.dimension)), ends)
-    points = sobol_points(problem.dimension, 3, seed=1)
-    values = [problem(point) for point in points]
-    assert np.isfinite(values).all()
-    assert [problem(point) for point in points] == values
-
-
-def test_the_controls_are_stationary() -> None:
-    controls = {each.name for each in PROBLEMS.values() if not each.nonstationary}
-    assert controls == {"hartmann6", "gp-draw", "hartmann3", "styblinski-tang"}
-    with pytest.raises(UserError, match=r"one of gramacy, .*'nothing'"):
-        problem_named("nothing")
-
-
-def test_the_chirp_is_best_in_its_fast_part() -> None:
-    chirp = problem_named("chirp-step")
-    grid = np.linspace(0, 1, 20_001)
-    values = np.array([chirp(np.array([each])) for each in grid])
-    assert grid[values.argmin()] == pytest.approx(chirp.optimum.point[0], abs=1e-4)
-    assert values[grid < 0.7].min() > values.min() + 0.15
-    assert chirp.function(np.array([0.45])) < chirp.function(np.array([0.4501])) - 0.3
 
 
 def test_branin_has_three_equal_minima() -> None:
@@ -74,17 +50,16 @@ def test_branin_has_three_equal_minima() -> None:
         assert warped(np.array(point)) == pytest.approx(0.397887, abs=1e-6)
 
 
-def test_the_pole_needs_a_good_policy() -> None:
+def test_an_unknown_problem_raises() -> None:
+    with pytest.raises(UserError, match=r"one of gramacy, .*'nothing'"):
+        problem_named("nothing")
+
+
+def test_simulations_rest_where_they_are_stable() -> None:
     assert swing_up_cost(np.zeros(6)) == pytest.approx(1 - math.exp(-8), abs=1e-4)  # hangs down
-    assert problem_named("cartpole").optimum.value < 0.25
-
-
-def test_the_brusselator_rests_where_it_is_stable_and_jumps_where_it_is_not() -> None:
     u, v = solve(2.0, 1.0, 1.0, 1.0)
     np.testing.assert_allclose(u, 2.0, atol=1e-3)
     np.testing.assert_allclose(v, 0.5, atol=1e-3)
     for corner in ((0.1, 5.0, 0.01, 0.01), (5.0, 5.0, 5.0, 0.01), (0.1, 5.0, 5.0, 5.0)):
-        u, v = solve(*corner)
-        assert (u > 0).all()
-        assert (v > 0).all()
-        assert max(u.max(), v.max()) < 100
+        both = np.concatenate(solve(*corner))  # here it jumps
+        assert ((both > 0) & (both < 100)).all()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import pickle
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +17,8 @@ from sswim_lab.optimisation.runs import (
     Run,
     append_run,
     do_run,
-    do_run_in_time,
     do_runs,
-    method_names,
     missing_runs,
-    problem_names,
     read_runs,
 )
 
@@ -55,6 +49,8 @@ def test_a_tiny_run_of_a_gp_starts_with_the_points_of_sobol() -> None:
 
 
 def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="seeds must be at least 1"):
+        make_bench(tmp_path, seeds=0)
     bench, late = make_bench(tmp_path), make_bench(tmp_path, time_limit=0.0)
     jobs = missing_runs(bench)
     assert do_runs(late, jobs, ignore) == []
@@ -70,21 +66,10 @@ def test_finished_runs_are_not_repeated(tmp_path: Path) -> None:
     assert read_runs(bench.out)[0].values == do_run(jobs[0]).values
 
 
-def test_a_run_can_be_sent_to_a_process() -> None:
-    job = Job("gramacy", "sobol", 1, 8)
-    send = pickle.dumps((partial(do_run_in_time, deadline=math.inf), job))
-    do, sent = pickle.loads(send)
-    run = pickle.loads(pickle.dumps(do(sent)))
-    assert run.values == do_run(job).values
-
-
 def test_a_failure_is_stored_with_the_values_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "sobol", Method("sobol", fail))
-    monkeypatch.setitem(METHODS, "other", METHODS["sobol"])
-    both = Bench(("gramacy", "chirp-step"), ("sobol", "other"), tmp_path / "o.jsonl", seeds=1)
-    assert [job.method for job in missing_runs(both)] == ["sobol", "other"] * 2  # by problem
     bench = make_bench(tmp_path)
     failures = do_runs(bench, missing_runs(bench), ignore)
     assert len(failures) == 4
@@ -92,17 +77,6 @@ def test_a_failure_is_stored_with_the_values_so_far(
     assert len(read_runs(bench.out)[0].values) == 6
     assert missing_runs(bench) == ()
     assert len(missing_runs(make_bench(tmp_path, retry=True))) == 4
-
-
-@pytest.mark.parametrize("name", ["seeds", "evaluations", "workers"])
-def test_counts_must_be_positive(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} must be at least 1"):
-        make_bench(tmp_path, **{name: 0})
-
-
-def test_names_are_all_by_default() -> None:
-    assert "pde" in problem_names("")
-    assert method_names("sobol, gp-ts,sobol") == ("sobol", "gp-ts")
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

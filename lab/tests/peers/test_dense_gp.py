@@ -11,17 +11,14 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 from sswim_lab.peers.dense_gp import (
     GP,
-    FittedGP,
     SolvedSystem,
     SquaredExponential,
     condition,
-    maximise_evidence,
     minimise,
     negative_log_evidence,
     plus_diagonal,
     solve_system,
 )
-from sswim_lab.peers.protocol import standardise
 from torch import Tensor
 
 from sswim.base.cholesky import FactorisationError
@@ -39,35 +36,6 @@ def test_the_best_of_several_starts_goes_on() -> None:
     assert found == pytest.approx([2.0307], abs=1e-3)
     assert minimise(objective, starts[1:2], [(0.5, 1.7)], device, 3, 50) == pytest.approx([1.7])
     assert minimise(objective, starts[:1], [(-5.0, 5.0)], device, 3, 50)[0] < 0
-
-
-def test_the_evidence_has_no_better_point_nearby() -> None:
-    training = standardise(*rows(40), "cpu")
-    best = maximise_evidence(training, 10, 200)
-
-    def value(point: np.ndarray) -> float:
-        at = torch.as_tensor(point)
-        return negative_log_evidence(
-            SquaredExponential(at[:-2], at[-2]), at[-1], training.x, training.y
-        ).item()
-
-    lowest = value(best)
-    for position in range(len(best)):
-        for change in (-0.1, 0.1):
-            moved = best.copy()
-            moved[position] += change
-            assert value(moved) >= lowest - 1e-6
-
-
-def test_units_of_target_and_inputs_do_not_matter() -> None:
-    x, y = rows(40)
-    point = maximise_evidence(standardise(x, y, "cpu"), 5, 20)
-    one = FittedGP.from_point(standardise(x, y, "cpu"), point).predict(x)
-    other = FittedGP.from_point(standardise(100 * x - 3, 7 + 1000 * y, "cpu"), point).predict(
-        100 * x - 3
-    )
-    assert np.allclose(other.mean, 7 + 1000 * one.mean, rtol=1e-9)
-    assert np.allclose(other.variance, 1e6 * one.variance, rtol=1e-7)
 
 
 def test_rows_that_are_not_finite_raise() -> None:

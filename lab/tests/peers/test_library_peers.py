@@ -12,13 +12,12 @@ from builders.crps import Array
 from lab_builders.peers import SMALL_GPYTORCH, predicted, rows, skip_without_libraries
 from sswim_lab.peers.gpboost_vecchia import FittedGPBoost, GPBoost
 from sswim_lab.peers.gpytorch_models import mini_batches
-from sswim_lab.peers.gpytorch_peers import SGPR, ExactGP, WellTrainedGP, quiet, seeded
+from sswim_lab.peers.gpytorch_peers import SGPR, ExactGP
 from sswim_lab.peers.protocol import standardise
 from sswim_lab.peers.trees import (
     CatBoost,
     ConstantVariance,
     LearntVariance,
-    Pytabkit,
     hold_out_tenth,
 )
 
@@ -41,18 +40,6 @@ def test_predictions_do_not_depend_on_chunks(
     assert np.allclose(whole.interval(0.5), parts.interval(0.5), rtol=close)
 
 
-def test_the_start_with_the_highest_evidence_is_kept() -> None:
-    """A fast wave with noise: long length-scales take the wave for noise."""
-    random = np.random.default_rng(0)
-    x = random.uniform(-2, 2, (150, 1))
-    y = np.sin(20 * x[:, 0]) + 0.1 * random.normal(size=150)
-    starts = ((0.1,), (2.5,), (0.1, 2.5), (2.5, 0.1))
-    fits = [WellTrainedGP(length_scales=lengths).fit(x, y, 0, "cpu") for lengths in starts]
-    short, long, *best = (np.mean((y - fitted.predict(x).mean) ** 2) for fitted in fits)
-    assert short < 0.1 * long
-    assert best == [short, short]
-
-
 def test_every_epoch_has_all_rows_in_another_order() -> None:
     training = standardise(*rows(100), "cpu")
     batches = list(mini_batches(training, size=40, epochs=2, seed=0))
@@ -65,32 +52,12 @@ def test_every_epoch_has_all_rows_in_another_order() -> None:
     assert torch.equal(training.x[row[0]], x[0])
 
 
-def test_the_random_state_is_seeded_and_restored() -> None:
-    before = torch.get_rng_state()
-    with seeded(3, torch.device("cpu")):
-        drawn = torch.randn(2)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(drawn, torch.randn(2, generator=torch.Generator().manual_seed(3)))
-
-
 def test_inducing_points_at_all_rows_give_the_exact_gp() -> None:
     exact, sparse = predicted(ExactGP(steps=0)), predicted(SGPR(n_inducing=150, steps=0))
     assert np.allclose(sparse.mean, exact.mean, rtol=1e-6)
     assert np.allclose(sparse.variance, exact.variance, rtol=1e-4)
     few = predicted(SGPR(n_inducing=5, steps=0))
     assert not np.allclose(few.variance, exact.variance, rtol=1e-2)
-
-
-def test_inducing_points_move_and_rows_do_not() -> None:
-    with quiet():
-        from sswim_lab.peers.gpytorch_models import fit_sgpr  # noqa: PLC0415
-
-        training = standardise(*rows(), "cpu")
-        x = training.x.clone()
-        model = fit_sgpr(training, 0, n_inducing=20, steps=2, learning_rate=0.1).model
-    assert torch.equal(training.x, x)
-    assert torch.equal(model.train_inputs[0], x)
-    assert not torch.equal(model.covar_module.inducing_points, x[:20])
 
 
 def matern32(x: Array, others: Array, variance: float, lengths: Array) -> Array:
@@ -161,8 +128,3 @@ def test_moments_are_in_the_units_of_the_target() -> None:
     learnt = fitted.predict(np.array([[1.0, 0.25], [-2.0, 1.0]]))
     assert learnt.mean == pytest.approx([5, -1])
     assert learnt.variance == pytest.approx([1, 4])
-
-
-def test_trees_run_on_the_cpu() -> None:
-    trees = Pytabkit("LGBM_TD_Regressor", runs_on_gpu=False)
-    assert (trees.device("cuda"), trees.device("auto")) == ("cpu", "cpu")
