@@ -18,7 +18,6 @@ import numpy as np
 import peers
 import prediction
 import pytest
-import race
 import relevance
 import speed
 import step
@@ -26,7 +25,6 @@ import torch
 from peers import Case, counted_seconds, synthetic
 from scaling import slope
 from scripting import read_rows
-from sswim_lab.datasets import Split
 from timing import Rounds, compare
 
 from sswim import WarpedGPRegressor
@@ -151,22 +149,6 @@ def test_products_have_the_shapes_of_all_members(monkeypatch: pytest.MonkeyPatch
     assert multiplied == [(n, *shape) for n in (4096, 904) for shape in ((16, 4), (16, 16))]
 
 
-def test_a_race_compares_with_the_first_time_at_the_last_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings = {"depth": 0, "n_components": 16, "max_iter": 2}
-    monkeypatch.setattr(race, "METHODS", {"small": settings})
-    data = synthetic(90, 2)
-    x, y = data.x.numpy(), data.y.numpy()
-    rows = Split(x[:60], y[:60], x[60:], y[60:])
-    svgp = [race.Lap("svgp", epoch, 10.0 * epoch, rmse) for epoch, rmse in ((1, 4), (2, 5), (3, 5))]
-    lap = race.sswim_lap("small", rows, 0, CPU, svgp)
-    assert (lap.target_rmse, lap.reached, lap.svgp_seconds) == (5, True, 10.0)
-    assert lap.ratio == pytest.approx(10.0 / lap.seconds)
-    assert json.loads(lap.settings) == settings
-    assert "5.0000 reached" in race.describe(lap)
-
-
 @pytest.mark.parametrize("correlated", [False, True])
 def test_ten_inputs_matter_in_tables_and_are_ranked(correlated: bool) -> None:
     for function in relevance.FUNCTIONS:
@@ -226,12 +208,3 @@ def test_scores_of_intervals_are_shares_inside_and_widths_in_units() -> None:
     assert conformal.binomial_error(line, 20) == pytest.approx(np.sqrt(0.09 / 75))  # counted once
     unknown = line | {"n_distinct": None}
     assert conformal.binomial_error(unknown, 20) == pytest.approx(np.sqrt(0.09 / 1000))
-
-
-@pytest.mark.parametrize("name", [*conformal_methods.SYNTHETIC, conformal_methods.GROUPS])
-def test_synthetic_rows_differ_between_repeats_alone(name: str) -> None:
-    cases = [conformal_methods.Case(name, 20, repeat) for repeat in (0, 0, 1)]
-    first, again, other = (conformal_methods.make_rows(case, 10) for case in cases)
-    assert len(first.train_y) == 20
-    np.testing.assert_array_equal(first.test_y, again.test_y)
-    assert not np.array_equal(first.test_y, other.test_y)

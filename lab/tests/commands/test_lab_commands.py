@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sswim_lab.commands.datasets
-from builders.commands import invoke, prices, run_command
+from builders.commands import invoke, prices
 from lab_builders.bench import MeanOnly, fake_methods, row, write_set, write_sets
 from lab_builders.optimisation import fail
 from rich.console import Console
@@ -19,7 +19,6 @@ from sswim_lab.datasets import DATA_SETS, FOLDER_VARIABLE
 from sswim_lab.optimisation.methods import METHODS as OPTIMISERS
 from sswim_lab.optimisation.methods import Method
 from sswim_lab.optimisation.runs import read_runs
-from sswim_lab.paper.command import EXPERIMENTS
 from typer.testing import Result
 
 from sswim.tables import write_table
@@ -175,15 +174,6 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     assert result.exit_code == 130
     assert "run the same command with --resume to continue" in " ".join(result.output.split())
     assert len(read_results(folder / "out" / "fits.csv")) == 1
-
-
-@pytest.mark.slow
-def test_a_quick_run_of_everything_with_the_available_data_sets(tmp_path: Path) -> None:
-    result = run_command("reproduce", "all", "--quick", "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "Failed" not in result.stderr
-    outputs = {path.stem for path in (tmp_path / "out").iterdir()}
-    assert outputs >= {"fits", *EXPERIMENTS}
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 from builders.figures import matplotlib_left_alone  # noqa: F401 (for every test)
-from lab_builders.bench import MeanOnly, make_request, row
+from lab_builders.bench import make_request, row
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 from sswim_lab.bench.accuracy import SYNTHETIC, Job, run_fit
-from sswim_lab.bench.methods import QUICK
 from sswim_lab.bench.results import append_results, read_rows
 from sswim_lab.paper.command import EXPERIMENTS, reproduce
 from sswim_lab.paper.figures import gramacy, overfitting, warp_1d
@@ -115,20 +114,6 @@ def test_other_sets_and_methods_raise_an_error(
     assert not request.out.exists()
 
 
-def test_finished_variants_are_not_repeated(
-    quick_run: tuple[Path, list[str]], tmp_path: Path
-) -> None:
-    out, _ = quick_run
-    fits, numbers = ((out / name).read_bytes() for name in ("fits.csv", "figure-depth.csv"))
-    request, said = make_request(tmp_path, quick=True, repeats=None, out=out)
-    table, *_ = DEPTH.run(request)
-    assert "0 fits to do, 2 done before." in said
-    assert (out / "fits.csv").read_bytes() == fits
-    assert table.read_bytes() == numbers
-    methods = {point.method for point in read_rows(table, Point)}  # no rows of other experiments
-    assert methods == {"paper-depth0-quick", "paper-depth1-quick"}
-
-
 def test_points_are_means_over_the_repeats_that_worked(tmp_path: Path) -> None:
     few, many = "paper-k10-quick", "paper-k40-quick"
     request, _ = make_request(tmp_path, quick=True, sets=(SYNTHETIC,), methods=(few,))
@@ -171,17 +156,6 @@ def test_the_curves_of_variants_are_their_points() -> None:
         assert points_of(density.lines[0]) == [[1, -1], [2, -2]]
         assert density.get_xscale() == "log"
         assert list(density.get_xticks()) == [1, 2]
-
-
-def test_a_figure_without_a_fit_is_not_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for x in DEPTH.quick:
-        monkeypatch.setitem(QUICK, f"paper-depth{x}-quick", MeanOnly(fails_on=(0,)))
-    request, said = make_request(tmp_path, quick=True, repeats=1)
-    assert DEPTH.run(request) == []
-    assert said[-1] == "figure-depth is not drawn, because no fit worked."
-    assert [failure.failure for failure in request.failures] == ["RuntimeError: no luck"] * 2
 
 
 def test_scores_of_steps_end_at_those_of_the_bench(quick_run: tuple[Path, list[str]]) -> None:
@@ -288,24 +262,6 @@ def test_the_files_of_the_surface_hold_what_is_measured_and_drawn(
     assert [cell.truth for cell in cells] == pytest.approx(gramacy.gramacy_surface(x).tolist())
 
 
-def test_the_panels_show_the_cells_and_the_moves_of_pseudo_points() -> None:
-    along = (0.0, 1.0, 2.0)
-    cells = [Cell(x1, x2, x1 + 10 * x2, x1, 2 * x1, x2, 1.0) for x2 in along for x1 in along]
-    points = [PseudoPoint("g", 0.0, 1.0, 1.0, 1.5), PseudoPoint("h", 2.0, 2.0, 0.5, 0.0)]
-    X = np.array([[0.5, 1.0], [1.5, 0.0]])
-    figure = gramacy.eight_panels(X, np.array([1.0, 2.0]), cells, points, near=0.75)
-    panels = {ax.get_title(loc="left")[:3]: ax for ax in figure.axes if ax.get_title(loc="left")}
-    assert list(panels) == [f"({letter})" for letter in "abcdefgh"]
-    np.testing.assert_array_equal(np.asarray(panels["(a)"].collections[0].get_offsets()), X)
-    for letter, quantity in (("b", "truth"), ("c", "prediction"), ("e", "warped_x1")):
-        (image,) = panels[f"({letter})"].get_images()
-        shown = np.asarray(image.get_array())
-        assert shown.ravel().tolist() == [getattr(cell, quantity) for cell in cells]
-        assert image.origin == "lower"
-    moves = [points_of(line) for line in panels["(d)"].get_lines()[:2]]
-    assert moves == [[[0.0, 1.0], [1.0, 1.5]], [[2.0, 2.0], [0.5, 0.0]]]
-
-
 def test_signals_against_their_formulas() -> None:
     x = torch.tensor([[2**-0.5, 0], [-(2**-0.5), 0], [0, 1], [4, 4]], dtype=torch.float64)
     height = math.exp(-0.5) / math.sqrt(2)
@@ -317,14 +273,7 @@ def test_signals_against_their_formulas() -> None:
     torch.testing.assert_close(nonstationary_signal(x), expected, atol=1e-12, rtol=1e-12)
 
 
-class Identity(SSWIMRegressor):
-    """A warp that changes nothing."""
-
-    def warp(self, X: Any, X_std: Any = None, member: int | None = None) -> list[Any]:
-        return [(X, np.zeros_like(X))]
-
-
-class Levelling(Identity):
+class Levelling(SSWIMRegressor):
     """A warp along which the signal goes up and down at a slope of two."""
 
     def warp(self, X: Any, X_std: Any = None, member: int | None = None) -> list[Any]:
@@ -334,21 +283,16 @@ class Levelling(Identity):
 
 
 def test_slopes_of_the_signal_before_and_after_a_warp() -> None:
-    parts = {part.part: part for part in warp_1d.measure(Identity())}
-    for part in parts.values():
-        assert part.stretch == pytest.approx(1)
-        assert part.slope_after == pytest.approx(part.slope_before)
+    levelled = warp_1d.measure(Levelling())
+    parts = {part.part: part for part in levelled}
     length = 3 / (warp_1d.N_POSITIONS - 1)
     assert parts["wave"].slope_before == pytest.approx(4, rel=2 * length)  # a whole period
     halves = [parts[f"{half} half of the chirp"].slope_before for half in ("slow", "fast")]
     assert halves == pytest.approx([14, 34], rel=0.01)  # 1¾ and 4¼ periods in half a unit
-    before, after = warp_1d.unevenness(list(parts.values()))
-    assert before == pytest.approx(after) == pytest.approx(8.5, rel=0.01)
-    levelled = warp_1d.measure(Levelling())
     assert [part.slope_after for part in levelled] == pytest.approx([2] * 4)
     half = [part.slope_before / 2 for part in levelled]
     assert [part.stretch for part in levelled] == pytest.approx(half)
-    assert warp_1d.unevenness(levelled)[1] == pytest.approx(1)
+    assert warp_1d.unevenness(levelled) == pytest.approx((8.5, 1), rel=0.01)
 
 
 def test_the_learnt_warp_straightens_the_signal(quick_run: tuple[Path, list[str]]) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
-import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,6 @@ from sswim_lab.peers.protocol import (
     Method,
     Predictive,
     kept_random_state,
-    silenced,
     standardise,
 )
 from sswim_lab.peers.published_sswim import RFFNS, RFFS
@@ -174,17 +170,3 @@ def test_random_states_are_seeded_and_restored() -> None:
     with pytest.raises(ZeroDivisionError), kept_random_state(1):
         _ = draw()[0] / 0
     assert random.getstate() == state
-
-
-def test_nothing_is_printed_logged_or_warned_of(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    with silenced():
-        print("printed")
-        print("an error", file=sys.stderr)
-        logging.getLogger("library").warning("logged")
-        warnings.warn("warned", stacklevel=1)
-    assert capfd.readouterr() == ("", "")
-    assert caplog.records == []
-    logging.getLogger("library").warning("logged again")
-    assert len(caplog.records) == 1
