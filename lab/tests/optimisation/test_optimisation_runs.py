@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import suggestion_seconds
 from lab_builders.optimisation import fail, made_up_run, skip_without_libraries
-from scripting import read_lines
 from sswim_lab.optimisation.methods import METHODS, Method
 from sswim_lab.optimisation.runs import (
     Bench,
@@ -91,20 +88,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Line 2 of .* is not a run"):
         read_runs(path)
     assert read_runs(tmp_path / "none.jsonl") == []
-
-
-def test_medians_of_every_method_are_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(suggestion_seconds, "METHODS", ("sobol",))
-    monkeypatch.setattr(suggestion_seconds, "PROBLEMS", ("gramacy",))
-    out = tmp_path / "seconds.jsonl"
-    arguments = ["--rows", "7", "--threads", "1", "--repeats", "2", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["suggestion_seconds.py", *arguments])
-    suggestion_seconds.main()
-    [line] = read_lines(out)
-    assert (line["problem"], line["rows"], line["threads"]) == ("gramacy", 7, 1)
-    assert line["seconds"]["sobol"] >= 0
 
 
 BEST = -2.2415684226662855
