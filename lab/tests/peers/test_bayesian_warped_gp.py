@@ -146,8 +146,8 @@ def test_the_bound_of_the_warp_against_draws(generator: torch.Generator) -> None
 def test_the_density_is_the_integral_over_f(fitted: FittedBayesianWarpedGP) -> None:
     x, y = skewed_rows(6, seed=1)
     predictive, marginals = fitted.predict(x), fitted.marginals(x)
-    spread = predictive.scaling.target_spread.item()
-    targets = (y - predictive.scaling.target_mean.item()) / spread
+    spread = fitted.rows.scaling.target_spread.item()
+    targets = (y - fitted.rows.scaling.target_mean.item()) / spread
     for row, target in enumerate(targets):
         mean, deviation = marginals.mean[row].item(), marginals.deviation[row].item()
 

@@ -52,12 +52,13 @@ def test_the_density_is_that_of_the_warped_target(fitted: FittedWarpedGP) -> Non
 def test_moments_and_intervals_against_draws(fitted: FittedWarpedGP) -> None:
     x, _ = skewed_rows(5, seed=2)
     predictive = fitted.predict(x)
-    density = predictive.density
-    deviations = np.random.default_rng(0).normal(size=(20000, 5, 1))
+    [mixture] = predictive.mixtures()
+    [density] = mixture.densities
+    deviations = np.random.default_rng(0).normal(size=(20000, 1, 5, 1))
     draws = density.unwarp(
         density.warped.mean
         + density.warped.observation_variance.sqrt() * torch.as_tensor(deviations)
-    )[..., 0].numpy()
+    )[:, 0, :, 0].numpy()
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(predictive.mean - draws.mean(axis=0)) < 5 * error).all()
     assert np.allclose(predictive.variance, draws.var(axis=0), rtol=0.1)
@@ -93,5 +94,6 @@ def test_tied_targets_make_no_spikes(n_terms: int) -> None:
 def test_crps_against_integrals(fitted: FittedWarpedGP) -> None:
     x, y = skewed_rows(5, seed=1)
     predictive = fitted.predict(x)
-    expected = integrated_crps(cdf_of_rows(predictive.density), y, -10, 30, 4000)
+    [mixture] = predictive.mixtures()
+    expected = integrated_crps(cdf_of_rows(mixture), y, -10, 30, 4000)
     assert predictive.crps(y) == pytest.approx(expected, rel=3e-3)
