@@ -15,7 +15,6 @@ import conformal_methods
 import effects
 import monitor
 import numpy as np
-import peers
 import prediction
 import pytest
 import relevance
@@ -95,17 +94,6 @@ def test_the_script_prints_one_object() -> None:
         assert lower <= result[f"{name}_s"] <= upper
     assert result["sswim/gram"] == pytest.approx(result["sswim_s"] / result["gram_s"])
     assert result["sgpr/sswim"] == pytest.approx(result["sgpr_s"] / result["sswim_s"])
-
-
-def test_peers_that_cannot_run_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gpytorch_peers", None)
-    monkeypatch.setattr(peers, "EXACT_GP_MAX_ROWS", 100)
-    reasons = dict(peers.workloads(TINY, CPU, peers=True))
-    assert "pip install 'sswim-lab[peers]'" in str(reasons["sgpr"])
-    assert "pip install 'sswim-lab[peers]'" in str(reasons["svgp_epoch"])
-    assert reasons["exact_gp"] == "only up to 100 rows"
-    monkeypatch.setattr(peers, "available_bytes", lambda: 2**10)
-    assert "GiB of memory" in str(dict(peers.workloads(TINY, CPU, peers=True))["sgpr"])
 
 
 def test_cases_of_the_file_are_not_measured_again(tmp_path: Path) -> None:

@@ -96,15 +96,6 @@ def test_sets_with_crps_have_a_line_more_and_a_comparison() -> None:
     assert rich_table(summarise(WIN_ROWS)).row_count == 3 * 3
 
 
-def test_comparisons_are_on_sets_with_a_crps_of_the_method_and_of_a_peer() -> None:
-    (wins,) = summarise(CRPS_ROWS).wins
-    found = wins.comparison
-    assert found is not None
-    assert (found.near, found.mnlp, found.crps, found.covered, found.n_sets) == (2, 1, 2, 2, 3)
-    assert (round(found.gap, 6), found.gap_set) == (0.1, "ailerons")
-    assert [wins.comparison for wins in summarise(WIN_ROWS).wins] == [None, None]
-
-
 def test_published_scores_are_of_the_named_sets() -> None:
     assert {score.set for score in published()} >= set(SETS[:10])
     assert len({(s.set, s.method, s.metric) for s in published()}) == len(published()) == 196

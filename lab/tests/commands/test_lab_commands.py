@@ -190,6 +190,10 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
         ("bench optimisation-table {folder}/none.jsonl", "No run of 60 evaluations"),
         ("reproduce table-9 --out {folder}/p", "An experiment must be one of table-main"),
         ("reproduce all --methods sswim --out {folder}/p", "--sets and --methods"),
+        (
+            "reproduce table-main --sets creep --data {folder} --out {folder}/p",
+            "creep.parquet does",
+        ),
         ("reproduce table-main --sets boston --out {folder}/p", "A data set must be one of"),
         ("reproduce table-main --methods xgboost --out {folder}/p", "A method must be one of"),
         ("reproduce figure-warp-1d --sets concrete --out {folder}/p", "figure"),

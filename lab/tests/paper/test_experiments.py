@@ -99,13 +99,6 @@ def test_tables_share_their_fits_also_those_of_partial_requests(
     assert "Of parkinsons" in text  # also when it was not asked for
 
 
-def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
-    request, _ = make_request(folder, folder=str(folder / "nowhere"))
-    assert reproduce("table-output-warp", request) == 0
-    text = (folder / "out" / "table-output-warp.md").read_text()
-    assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
-
-
 def test_failed_fits_are_retried_once_on_request(
     folder: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,28 +117,6 @@ def test_failed_fits_are_retried_once_on_request(
     assert "2 fits to do, 30 done before." in said
     assert not once_more.failures
     assert "| 1 of 2 |" not in (folder / "out" / "table-main.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "others", "message"),
-    [
-        ("table-9", {}, "An experiment must be one of table-main, .*, all. Got 'table-9'"),
-        ("table-main", {"sets": ("boston",)}, "A data set must be one of elevators, .*boston"),
-        ("figure-depth", {"methods": ("xgboost",)}, "A method must be one of .*xgboost"),
-        ("table-main", {"repeats": 0}, "repeats must be at least 1"),
-        ("all", {"workers": 0}, "workers must be at least 1"),
-        ("all", {"sets": ("concrete",)}, "need a single experiment"),
-        ("all", {"methods": ("rffs",)}, "need a single experiment"),
-        ("table-main", {"sets": ("creep",)}, r"creep\.parquet does not exist"),
-    ],
-)
-def test_wrong_requests_raise_an_error_before_anything_is_run(
-    folder: Path, name: str, others: dict[str, Any], message: str
-) -> None:
-    request, _ = make_request(folder, **others)
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        reproduce(name, request)
-    assert not request.out.exists()
 
 
 @pytest.mark.parametrize("available", [True, False])
