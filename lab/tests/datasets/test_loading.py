@@ -20,7 +20,6 @@ from lab_builders.datasets import (
     write_columns,
 )
 from sswim_lab.datasets import DATA_SETS, load, originals, split
-from sswim_lab.datasets.catalogue import DATA_SETS
 from sswim_lab.datasets.originals import open_in_tar, open_in_zip
 
 from sswim import SSWIMRegressor, WarpedGPRegressor
