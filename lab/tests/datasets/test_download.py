@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import sswim_lab.datasets.download
 from lab_builders.datasets import STORED, publish, serve, stored_table
-from rich.progress import Progress
 from sswim_lab.datasets import load, split
 from sswim_lab.datasets.catalogue import DATA_SETS
 from sswim_lab.datasets.download import (
     FOLDER_VARIABLE,
-    DownloadBar,
     checkout_folder,
     find,
     folders,
@@ -164,18 +162,3 @@ def test_the_checkout_is_that_of_the_source(
     installed = tmp_path / "python" / "site-packages" / "sswim_lab" / "datasets" / "folders.py"
     monkeypatch.setattr(sswim_lab.datasets.download, "__file__", str(installed))
     assert checkout_folder() is None
-
-
-def test_the_bar_counts_bytes() -> None:
-    progress = Progress(disable=True)
-    bar = DownloadBar(progress, "file")
-    assert bar.total is None
-    bar.total = 0  # a server that does not give the size
-    assert bar.total is None
-    bar.total = 100
-    bar.update(30)
-    bar.update(20)
-    (task,) = progress.tasks
-    assert (task.total, task.completed) == (100, 50)
-    bar.reset()
-    assert task.completed == 0
