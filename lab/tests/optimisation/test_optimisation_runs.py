@@ -20,7 +20,7 @@ from sswim_lab.optimisation.runs import (
     read_runs,
 )
 from sswim_lab.optimisation.summary import Quartiles, Summary, summarise
-from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables, save_plots
+from sswim_lab.optimisation.table import describe_ratios, markdown, rich_tables
 
 from sswim.base.validation import UserError
 
@@ -166,9 +166,3 @@ def test_markdown_has_every_problem_and_method(summary: Summary) -> None:
     assert draw == f"| gp-draw (stationary) | 1 | {regrets} | 2 |"
     assert "| gp-nei | 0.75 | 0.75 |" in others
     assert [table.row_count for table in rich_tables(summary)] == [2, 4]
-
-
-def test_figures_of_every_problem_and_of_all_are_saved(summary: Summary, tmp_path: Path) -> None:
-    files = save_plots(summary, tmp_path / "plots")
-    assert [file.name for file in files] == ["gramacy.png", "gp-draw.png", "all.png"]
-    assert all(file.stat().st_size > 10_000 for file in files)
