@@ -21,7 +21,7 @@ test-slow: $(READY)
 # hours of one core. Shapes are checked by `make test`.
 SCALE ?= 0.03
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 SSWIM_FUZZ_SCALE=$(SCALE) SSWIM_FUZZ_RESULTS=results/fuzz.jsonl \
+	OMP_NUM_THREADS=1 SSWIM_FUZZ_SCALE=$(SCALE) \
 		$(BIN)/python -m pytest tests/fuzz -o addopts=-ra --numprocesses auto --dist worksteal
 
 # Line coverage of the fast tests.

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar
 
 import jaxtyping
@@ -35,15 +33,6 @@ class FirstCalls(type(jaxtyping.config)):  # type: ignore[misc]
 
 jaxtyping.config.__class__ = FirstCalls
 jaxtyping.jaxtyped = JaxtypedOnce(jaxtyping.jaxtyped)  # type: ignore[assignment]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Count examples of the fuzz tests, in the process that hears of every test."""
-    results = os.environ.get("SSWIM_FUZZ_RESULTS")
-    if results and not hasattr(config, "workerinput"):
-        from builders.fuzzing import FuzzCounts  # noqa: PLC0415 (it imports the package)
-
-        config.pluginmanager.register(FuzzCounts(Path(results)))
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from scripting import append_row, density_scores, read_rows, script_parser, table_line
+from scripting import append_row, read_rows, rmse, script_parser, table_line
 from sswim_lab.datasets import Split, Table, load, split
 from sswim_lab.peers.trees import LightGBM
 from timing import machine
@@ -88,8 +88,13 @@ def score_lightgbm(rows: Split) -> tuple[dict[str, float], float]:
     began = time.perf_counter()
     fitted = LightGBM().fit(rows.train_x, rows.train_y, 0, "cpu")
     seconds = time.perf_counter() - began
-    scores = density_scores(fitted.predict(rows.test_x), rows.test_y, COVERAGE)
-    return {"coverage_of_90": scores.pop("coverage"), **scores}, seconds
+    found, y = fitted.predict(rows.test_x), rows.test_y
+    low, high = found.interval(COVERAGE)
+    return {
+        "coverage_of_90": float(np.mean((low <= y) & (y <= high))),
+        "rmse": rmse(found.mean - y),
+        "mnlp": float(-np.mean(found.log_density(y))),
+    }, seconds
 
 
 def markdown(found: list[dict[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""Shared by scripts and tests: fits as commands, to be started, watched, killed and compared."""
+"""Shared by a script and tests: fits as commands, to be started, watched, killed and compared."""
 
 from __future__ import annotations
 
@@ -94,15 +94,6 @@ def kill(processes: Sequence[int]) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-
-
-def is_running(process: int) -> bool:
-    """Return whether a process exists and is not a zombie."""
-    try:
-        state = Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def wait_until(condition: Callable[[], bool], pause: float = 0.01) -> float:

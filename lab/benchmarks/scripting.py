@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from sswim_lab.peers.protocol import Predictive
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -137,18 +136,6 @@ def markdown_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 def rmse(errors: NDArray[np.float64]) -> float:
     """Return the root of the mean square of errors."""
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def density_scores(
-    found: Predictive, y: NDArray[np.float64], coverage: float = 0.9
-) -> dict[str, float]:
-    """Return the RMSE, the MNLP and the coverage of central intervals."""
-    low, high = found.interval(coverage)
-    return {
-        "rmse": rmse(found.mean - y),
-        "mnlp": float(-np.mean(found.log_density(y))),
-        "coverage": float(np.mean((low <= y) & (y <= high))),
-    }
 
 
 def write_file(

@@ -4,7 +4,7 @@
 
 Each case is measured by ``step.py`` in its own process and appended to the result file when it is
 done. Cases that are in the file already are skipped, so the same command continues after an
-interruption. After a change of the code, use another file. ``speed_table.py`` prints the table.
+interruption. After a change of the code, use another file. ``--table FILE`` prints the table.
 """
 
 from __future__ import annotations

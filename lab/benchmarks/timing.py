@@ -92,7 +92,8 @@ def compare(
             seconds, peaks[name] = _warm_up(workload, device)
             calls[name] = math.ceil(QUICK / seconds)
         except torch.OutOfMemoryError as error:
-            left_out[name] = f"does not fit into the memory of the GPU: {_first_line(error)}"
+            reason, _, _ = str(error).partition("\n")
+            left_out[name] = f"does not fit into the memory of the GPU: {reason}"
         _release(device)
     samples: dict[str, list[float]] = {name: [] for name in peaks}
     began, done = time.perf_counter(), 0
@@ -200,7 +201,3 @@ def _release(device: torch.device) -> None:
 def _synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", maxsplit=1)[0]

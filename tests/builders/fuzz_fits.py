@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from builders.fuzzing import count_fit, may_refuse
+from builders.fuzzing import may_refuse
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor, make_estimator
@@ -78,12 +78,10 @@ class Table:
         first = first.iloc[:, 0] if self.frame else first[:, 0]
         signal = np.asarray(pd.factorize(pd.Series(np.asarray(first)))[0], dtype=np.float64)
         signal = np.sin(3 * signal / max(self.n_rows, 1))
-        n_rows = len(signal)
         y = np.stack([_targets(kind, signal, random) for kind in self.targets], axis=1)
-        if self.n_copies:  # their targets are equal as well
-            y[self.n_rows : self.n_rows + self.n_copies] = y[: self.n_copies]
+        n_copies = min(self.n_copies, self.n_rows)  # their targets are equal as well
+        y[self.n_rows : self.n_rows + n_copies] = y[:n_copies]
         y = 10.0**self.target_unit * (self.offset + y)
-        assert y.shape == (n_rows, len(self.targets))
         return y[:, 0] if self.flat and len(self.targets) == 1 else y
 
     def options(self) -> dict[str, Any]:
@@ -177,7 +175,7 @@ def tables(*, plain: bool = False) -> st.SearchStrategy[Table]:
     """
     wild = () if plain else ("wild", "with gaps")
     kinds = [kind for kind in NUMBERS if kind not in ("wild", "with gaps")] + list(wild)
-    drawn = st.builds(
+    return st.builds(
         Table,
         seed=_SEEDS,
         n_rows=st.sampled_from((8, *range(3 if plain else 1, MOST_ROWS + 1))),
@@ -194,7 +192,6 @@ def tables(*, plain: bool = False) -> st.SearchStrategy[Table]:
         weights=st.just("none") if plain else st.sampled_from(WEIGHTS),
         deviations=st.just("none") if plain else st.sampled_from(DEVIATIONS),
     )
-    return drawn.map(_within_its_rows)
 
 
 def frames() -> st.SearchStrategy[Table]:
@@ -203,14 +200,6 @@ def frames() -> st.SearchStrategy[Table]:
     drawn = st.tuples(tables(), columns)
     # Only plain numbers have a standard deviation.
     return drawn.map(lambda both: replace(both[0], columns=both[1], frame=True, deviations="none"))
-
-
-def _within_its_rows(table: Table) -> Table:
-    """Return a table that has no more copies than rows."""
-    n_rows = table.n_rows
-    return replace(
-        table, n_copies=min(table.n_copies, n_rows), n_repeats=min(table.n_repeats, n_rows)
-    )
 
 
 PROBABILITIES = (1e-15, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 2e-15)
@@ -299,7 +288,6 @@ def refusals(regressor: BaseRegressor) -> Iterator[None]:
 def fit(settings: Settings, X: Any, y: Array, **options: Any) -> BaseRegressor:
     """Fit an estimator, which may be refused."""
     regressor = make_estimator(**_made(settings))
-    count_fit()
     with refusals(regressor):
         regressor.fit(X, y, **options)
     return regressor
@@ -396,12 +384,6 @@ def all_predictions(regressor: BaseRegressor, X: Any) -> tuple[Array, ...]:
     with only_notes(), _may_overflow(regressor):
         quantiles = regressor.predict_quantiles(X, (0.05, 0.5, 0.95))
         return *regressor.predict(X, return_std=True), quantiles
-
-
-def require_same_bits(one: tuple[Array, ...], other: tuple[Array, ...]) -> None:
-    """Check that predictions are equal to the last bit."""
-    for a, b in zip(one, other, strict=True):
-        assert np.array_equal(a, b), (a, b)
 
 
 def require_close(one: tuple[Array, ...], other: tuple[Array, ...], tolerance: float) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from builders.commands import TINY, invoke, succeed
 from builders.forgeries import Damage, damaged, damages
-from builders.fuzzing import count_refusal, fuzz
+from builders.fuzzing import fuzz
 from hypothesis import example
 from hypothesis import strategies as st
 from typer.testing import Result
@@ -36,8 +36,6 @@ ODD_CELLS = (
     *("ü", "\ufeff", "\u200b", "\u2028", "日本", "\U0001f600", "long " * 2000, "٣", "−1"),
 )
 """Cells that are read in other ways than they look, or not at all."""
-
-Random = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,11 @@ class TextTable:
     def to_bytes(self) -> bytes:
         """Return the file."""
         random = np.random.default_rng(self.seed)
-        records = [[self._cell(random, cell) for cell in cells] for cells in _rows(self.n_rows)]
+        records = _rows(self.n_rows)
+        for cells in records:
+            for place in range(len(cells)):
+                if random.random() < self.odd:
+                    cells[place] = str(random.choice(ODD_CELLS))
         header = {
             "names": [[*NAMES]],
             "none": [],
@@ -81,10 +83,7 @@ class TextTable:
         data = damaged(data, self.changes)
         return gzip.compress(data) if self.suffix.endswith(".gz") else data
 
-    def _cell(self, random: Random, cell: str) -> str:
-        return str(random.choice(ODD_CELLS)) if random.random() < self.odd else cell
-
-    def _ragged(self, random: Random, cells: list[str]) -> list[str]:
+    def _ragged(self, random: np.random.Generator, cells: list[str]) -> list[str]:
         if random.random() >= self.ragged:
             return cells
         return [*cells, "more"] if random.random() < 0.5 else cells[:-1]
@@ -112,10 +111,10 @@ def _rows(n: int) -> list[list[str]]:
     return rows
 
 
-def _values(kind: str, n: int) -> pa.Array:
-    """Return a column of a type, with missing and extreme values."""
+def _values(n: int) -> dict[str, Callable[[], Any]]:
+    """Return columns of every type, with missing and extreme values."""
     numbers = np.arange(n)
-    lists: dict[str, Callable[[], Any]] = {
+    return {
         "float": lambda: pa.array(np.sin(numbers)),
         "float with gaps": lambda: pa.array([None if k % 3 else float(k) for k in range(n)]),
         "float with infinity": lambda: pa.array(np.where(numbers % 4, numbers, np.inf)),
@@ -137,14 +136,9 @@ def _values(kind: str, n: int) -> pa.Array:
         "struct": lambda: pa.array([{"a": 1}] * n, pa.struct([("a", pa.int64())])),
         "null": lambda: pa.nulls(n),
     }
-    return lists[kind]()
 
 
-TYPES = (
-    *("float", "float with gaps", "float with infinity", "float32", "float16", "integer"),
-    *("huge integer", "decimal", "boolean", "text", "odd text", "view", "dictionary", "binary"),
-    *("time", "date", "duration", "list", "struct", "null"),
-)
+TYPES = [*_values(0)]
 USABLE = ("float", "float32", "integer", "boolean", "text", "dictionary", "time", "date")
 
 
@@ -172,21 +166,19 @@ class ArrowTable:
 
     def to_bytes(self) -> bytes:
         """Return the file."""
-        columns = [_values(kind, self.n_rows) for kind in self.types]
+        values = _values(self.n_rows)
+        columns = [values[kind]() for kind in self.types]
         table = pa.Table.from_arrays(columns, names=[*NAMES])
         sink = io.BytesIO()
         if self.suffix == ".parquet":
-            views = [field.with_type(_no_view(field.type)) for field in table.schema]
-            pq.write_table(table.cast(pa.schema(views)), sink)
+            text = {pa.string_view(): pa.string()}  # Parquet has no views
+            plain = [field.with_type(text.get(field.type, field.type)) for field in table.schema]
+            pq.write_table(table.cast(pa.schema(plain)), sink)
         else:
             new = pa.ipc.new_stream if self.stream else pa.ipc.new_file
             with new(sink, table.schema) as writer:
                 writer.write_table(table)
         return damaged(sink.getvalue(), self.changes)
-
-
-def _no_view(dtype: pa.DataType) -> pa.DataType:
-    return pa.string() if dtype == pa.string_view() else dtype
 
 
 Table = TextTable | ArrowTable
@@ -248,7 +240,6 @@ def require_clear(result: Result) -> None:
     (place,) = (found.start() for found in re.finditer("^Error: ", result.stderr, re.MULTILINE))
     assert len(result.stderr[place:].splitlines()) <= MAX_PROBLEMS, result.stderr
     assert "Traceback" not in result.output
-    count_refusal()
 
 
 # A target of durations, and a byte of a time zone's name flipped: errors of Arrow.
@@ -288,8 +279,7 @@ def test_a_table_is_used_or_refused_clearly(table: Table) -> None:
             n_rows = said(r"Predicted (\d+) rows", made)
             assert n_rows == open_table(predicted).n_rows
         if table.is_clean:
-            assert described.exit_code == 0, described.output
-            assert fitted.exit_code == 0, fitted.output
+            assert described.exit_code == fitted.exit_code == 0, described.output + fitted.output
             assert said(r"Learnt 'y' from (\d+) rows", fitted) == table.n_rows
         assert path.read_bytes() == data
         assert {file.name for file in folder.iterdir()} == {

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
+from builders.distributed_fits import SAMPLE_ROWS, assert_same, fit_arrays, fit_shards
+from builders.estimators import make_rows, small
 from builders.models import (
     DENSITIES,
     SMALL,
@@ -18,16 +25,24 @@ from builders.models import (
     small_model,
     small_rows,
 )
+from builders.neighbours import neighbour_model
+from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
+from builders.processes import run_processes
+from torch import Tensor
 
 from sswim import load
 from sswim.base.cholesky import solve_and_invert
+from sswim.distributed.processes import ALONE, Processes, Share
 from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.mixture import equal_weights
 from sswim.estimator import make_estimator
 from sswim.kernels.features import features_and_norm
 from sswim.members import condition
 from sswim.members import training as cuda_graph
+from sswim.members.linear_regression import total_statistics
 from sswim.members.model import Architecture, WarpsName, stack_models
+from sswim.members.neighbour_member import NeighbourMember
+from sswim.members.neighbour_training import PoolSource, neighbour_objective
 from sswim.members.objective import (
     EVIDENCE,
     LEAVE_ONE_OUT,
@@ -40,10 +55,7 @@ from sswim.members.objective import (
 )
 from sswim.members.start import start
 from sswim.members.training import Adam, train, train_batch
-from sswim.rows import Measure, as_rows, learn_scaling
-
-if torch.cuda.is_available():
-    from sswim.kernels import triton_features as kernels
+from sswim.rows import ArraySource, Measure, Stream, as_rows, learn_scaling, no_scaling, summary
 
 pytestmark = [
     pytest.mark.cuda,
@@ -138,7 +150,9 @@ def test_triton_kernels_compute_what_the_plain_path_computes(
     dtype: torch.dtype, kind: str, shared: bool, generator: torch.Generator
 ) -> None:
     """Values and gradients, for sizes that fill no block, and also for large phases."""
-    if not kernels.usable():
+    from sswim.kernels import triton_features  # noqa: PLC0415 (it needs Triton)
+
+    if not triton_features.usable():
         pytest.skip("no compiler for Triton kernels")
     members = () if shared else (2,)
     mean = 30 * normal(generator, *members, 50, 3)
@@ -224,15 +238,6 @@ def test_inverses_by_halves(size: int, generator: torch.Generator) -> None:
     assert relative_error(solution, torch.linalg.solve(matrix, vector)) < 1e-9
 
 
-def test_drawn_functions_are_those_of_the_cpu(generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    model = small_model(rows, generator)
-    expected = condition(model, rows).sample(3, torch.Generator().manual_seed(1))(rows.inputs)
-    on_gpu = rows.to(device=CUDA)
-    functions = condition(model.to(CUDA), on_gpu).sample(3, torch.Generator().manual_seed(1))
-    assert torch.allclose(functions(on_gpu.inputs).cpu(), expected, rtol=1e-8)
-
-
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("warps", ["joint", "separate"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -299,3 +304,189 @@ def test_the_estimator_fits_predicts_and_saves(density: dict[str, Any], tmp_path
     assert np.allclose(
         on_gpu.partial_fit(x, y).predict(x), on_cpu.partial_fit(x, y).predict(x), atol=1e-5
     )
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {"depth": 0},
+    "warped": {"depth": 1, "noise": "input-dependent", "output_warp": "tanh"},
+}
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("uncertain", [False, True], ids=["exact", "uncertain"])
+def test_predictions_by_neighbours(
+    changes: dict[str, Any], uncertain: bool, generator: torch.Generator
+) -> None:
+    """All rows are neighbours; of fewer, the far ones depend on the last bits of points."""
+    rows = small_rows(generator, 23, 2, weighted=True, uncertain=uncertain)
+    inputs = Measure(normal(generator, 11, 3))
+    blurred = Measure(inputs.mean, input_variance=0.1 * normal(generator, 11, 3).square())
+    model = neighbour_model(rows, generator, **changes)
+    first, second = rows.map(lambda t: t[:9]), rows.map(lambda t: t[9:])
+    found = []
+    for device in (torch.device("cpu"), CUDA):
+        predictor = NeighbourMember.condition_on(
+            copy.deepcopy(model).to(device), first.to(device=device)
+        )
+        predictor = predictor.update(second.to(device=device))
+        at, around = inputs.to(device=device), blurred.to(device=device)
+        draws = predictor.sample(3, torch.Generator().manual_seed(0))
+        every = [
+            *predictor.predict(at).tensors(),
+            *predictor.predict(around).tensors(),
+            *predictor.leave_one_out(rows.to(device=device)).tensors(),
+            predictor.covariance(at),
+            draws(at),
+        ]
+        found.append([tensor.cpu() for tensor in every])
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
+def test_the_objective_of_neighbours_and_its_gradient(
+    changes: dict[str, Any], generator: torch.Generator
+) -> None:
+    rows = small_rows(generator, 40, 2, weighted=True)
+    model = neighbour_model(rows, generator, n_neighbors=8, **changes)
+    pool = PoolSource(rows, 0).draw(model, 0, 30)
+    on_gpu = copy.deepcopy(model).to(CUDA)
+    values = [
+        neighbour_objective(model, rows, pool),
+        neighbour_objective(on_gpu, rows.to(device=CUDA), pool.to(device=CUDA)),
+    ]
+    for value in values:
+        value.backward()
+    assert values[1].item() == pytest.approx(values[0].item(), rel=1e-9)
+    theirs = gradients(model)
+    for name, gradient in gradients(on_gpu).items():
+        assert relative_error(gradient.cpu(), theirs[name]) < 1e-6, name
+
+
+@pytest.mark.parametrize("n_inputs", [2, 12])
+def test_a_fit_by_neighbours_is_updated_saved_and_loaded(n_inputs: int, tmp_path: Path) -> None:
+    x, y = make_rows(3000, n_inputs)
+    settings: dict[str, Any] = {"depth": 1, "n_neighbors": 32, "max_iter": 40, "random_state": 0}
+    model = make_estimator(**settings, device="cuda").fit(x[:2500], y[:2500])
+    model.partial_fit(x[:5], y[:5])  # copies, which are merged
+    model.save(tmp_path / "model")
+    mean, std = model.predict(x[2500:], return_std=True)
+    assert np.sqrt(np.mean((mean - y[2500:]) ** 2)) < 0.6
+    assert np.isfinite(std).all()
+    assert np.isfinite(model.predict(x[2500:2600], return_std=True, X_std=0.1)).all()
+    assert np.isfinite(model.predict_interval(x[2500:2600])).all()
+    loaded = load(tmp_path / "model")
+    assert np.allclose(loaded.predict(x[2500:]), mean, rtol=1e-9)
+
+
+PROGRAM = """
+import pickle, sys, numpy as np, torch
+assert not torch.cuda.is_available()
+with open(sys.argv[1], "rb") as file:
+    model = pickle.load(file)
+np.save(sys.argv[3], model.predict(np.load(sys.argv[2]), return_std=True))
+assert model.device == "cuda"
+"""
+
+
+@pytest.mark.parametrize("n_neighbors", [None, 8], ids=["features", "neighbours"])
+def test_a_pickle_of_a_gpu_loads_with_and_without_one(n_neighbors: int, tmp_path: Path) -> None:
+    x, y = make_rows(200)
+    model = small(device="cuda", n_neighbors=n_neighbors).fit(x, y)
+    data = pickle.dumps(model)
+    expected = model.predict(x, return_std=True)
+    again = pickle.loads(data)
+    assert again.scaling_.input_mean.device.type == "cuda"
+    assert np.array_equal(again.predict(x, return_std=True), expected)
+    (tmp_path / "model").write_bytes(data)
+    np.save(tmp_path / "x.npy", x)
+    names = [str(tmp_path / name) for name in ("model", "x.npy", "out.npy")]
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, *names],
+        check=True,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert np.allclose(np.load(names[2]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "few neighbours"])
+def test_moments_draws_and_gradients(kind: str, generator: torch.Generator) -> None:
+    ensemble = small_ensemble(far_rows(generator), KINDS[kind], generator)
+    points = far_points(generator, 3, 2)
+    found: list[list[Tensor]] = []
+    for device in (torch.device("cpu"), CUDA):
+        own, leaf = ensemble.to(device=device), points.to(device, copy=True).requires_grad_()
+        posterior = own.posterior(leaf, include_noise=True)
+        functions = own.sample(3, torch.Generator().manual_seed(0))
+        draws = functions(Measure(leaf.flatten(0, 1)))
+        total = posterior.mean.sum() + posterior.covariance.sum() + draws.sum()
+        every = [*posterior.tensors(), draws, *torch.autograd.grad(total, leaf)]
+        found.append([tensor.detach().cpu() for tensor in every])
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-8)
+
+
+def test_results_are_on_the_device_of_the_inputs() -> None:
+    model = small(depth=1, max_iter=2, device="cuda").fit(*make_rows())
+    for device in (torch.device("cpu"), CUDA):
+        leaf = torch.zeros(3, 2, dtype=torch.float64, device=device, requires_grad=True)
+        found, draws = model.posterior(leaf), model.sample_paths(2)(leaf)
+        assert {each.device.type for each in (found.mean, found.covariance, draws)} == {device.type}
+        (found.mean.sum() + draws.sum()).backward()
+        assert leaf.grad is not None
+        assert leaf.grad.device.type == device.type
+
+
+ON_GPU = {"depth": 1, "device": "cuda"}
+
+
+def test_a_chunk_without_rows_adds_nothing(generator: torch.Generator) -> None:
+    rows = small_rows(generator).to(device=CUDA)
+    model = small_model(rows, generator).to(CUDA)
+    value = backward(model, rows, MAP)
+    expected = gradients(model)
+    empty = rows.map(lambda tensor: tensor[:0])
+    model.zero_grad()
+    assert torch.allclose(backward(model, [empty, rows, empty], MAP), value)
+    for name, gradient in gradients(model).items():
+        assert relative_error(gradient, expected[name]) < 1e-8, name
+    factors, _ = model.factors()
+    for tensor in total_statistics(factors, [empty]).tensors():
+        assert not tensor.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_stream_brings_rows_to_the_gpu(dtype: torch.dtype) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(100, 3)), random.normal(size=100)
+    scaling = no_scaling(as_rows(x, y))
+    stream = Stream(ArraySource(x, y), Share(1, 4), scaling, dtype, CUDA)
+    rows = stream.in_memory()
+    assert rows.inputs.mean.is_cuda
+    assert rows.inputs.mean.dtype == dtype
+    assert rows.targets.dtype == torch.float64
+    assert np.allclose(rows.inputs.mean.cpu(), x[25:50], atol=1e-6)
+
+
+def test_streamed_and_dealt_on_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes on one GPU communicate by gloo, because NCCL refuses to."""
+    expected = fit_arrays(ALONE, ON_GPU)
+    for ours in run_processes(2, fit_arrays, ON_GPU):
+        assert_same(ours, expected)
+    monkeypatch.setattr(summary, "SAMPLE_ROWS", SAMPLE_ROWS)
+    expected = fit_arrays(ALONE, ON_GPU)
+    assert_same(fit_shards(ALONE, ON_GPU, SAMPLE_ROWS, 0), expected)
+
+
+def test_nccl_accepts_all_messages(tmp_path: Path) -> None:
+    """With a single GPU, the process sends them to itself."""
+    store = (tmp_path / "store").as_uri()
+    dist.init_process_group("nccl", init_method=store, rank=0, world_size=1)
+    try:
+        pretended = Processes(0, 2)
+        tensors = [torch.arange(6.0, device=CUDA, dtype=torch.float64).reshape(2, 3)]
+        assert torch.equal(pretended.all_sum_tensors(tensors)[0], tensors[0])
+        assert torch.equal(pretended.broadcast_tensor(tensors[0]), tensors[0])
+        assert pretended.broadcast("hello") == "hello"
+    finally:
+        dist.destroy_process_group()

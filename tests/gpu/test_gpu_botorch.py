@@ -30,11 +30,7 @@ CUDA = torch.device("cuda")
 def test_surrogates(known: bool, generator: torch.Generator) -> None:
     inputs, targets = uniform(generator, 20, 2), normal(generator, 20)
     variance = 0.1 * uniform(generator, 20) if known else None
-    points, new, values = (
-        uniform(generator, 3, 4, 2),
-        uniform(generator, 3, 1, 2),
-        targets[:3, None],
-    )
+    points, new, values = *(uniform(generator, 3, n, 2) for n in (4, 1)), targets[:3, None]
     found: list[list[Tensor]] = []
     for device in (torch.device("cpu"), CUDA):
         seed = torch.Generator().manual_seed(0)

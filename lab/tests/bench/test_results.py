@@ -1,15 +1,23 @@
-"""The results file."""
+"""One fit and its scores, and the file of results."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import astuple
 from pathlib import Path
 
+import numpy as np
 import pytest
-from lab_builders.bench import row
-from sswim_lab.bench.accuracy import Row
+from lab_builders.bench import MeanOnly, row, write_set
+from scipy import stats
+from sswim_lab.bench.accuracy import Job, Row, failed_row, run_fit
+from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import append_results, columns, read_results
+from sswim_lab.datasets import split
+
+from sswim.base.version import __version__
+from sswim.ensemble.scores import gaussian_crps
 
 COLUMNS = columns(Row)
 HEADER = (
@@ -52,7 +60,6 @@ def test_a_file_without_crps_is_read_and_gets_the_columns(tmp_path: Path) -> Non
     append_results(path, [new])
     assert path.read_text().splitlines()[:2] == lines
     assert read_results(path)[1] == new
-    assert len(read_results(path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -72,3 +79,41 @@ def test_other_files_raise_an_error(content: str, message: str, tmp_path: Path) 
     path.write_text(content)
     with pytest.raises(ValueError, match=re.escape(message)):
         read_results(path)
+
+
+def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=2e-5))
+    write_set(tmp_path)
+    result = run_fit(Job("airfoil", "sswim", 4), "auto", str(tmp_path))
+    data = split("airfoil", 4, tmp_path)
+    mean, std = data.train_y.mean() + 2e-5, data.train_y.std()
+    error = (data.test_y - mean) / std
+    assert result.rmse == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert result.mnlp == pytest.approx(-stats.norm.logpdf(error).mean())
+    assert result.mse_original == pytest.approx(np.mean((data.test_y - mean) ** 2))
+    assert result.mnlp_original == pytest.approx(-stats.norm.logpdf(data.test_y, mean, std).mean())
+    assert result.mnlp_original == pytest.approx(result.mnlp + np.log(std))
+    assert result.crps == pytest.approx(gaussian_crps(error * 0, error * 0 + 1, error).mean())
+    assert result.crps_original == pytest.approx(result.crps * std)
+    assert result.coverage_90 == pytest.approx(np.mean(np.abs(error) < 1.6448536))
+    assert (result.n_train, result.n_test, result.n_inputs) == (100, 50, 3)
+    assert (result.settings, result.device) == ('{"offset":2e-05}', "cpu")
+    assert result.version == f"sswim {__version__}; numpy {np.__version__}"
+    assert result.job == Job("airfoil", "sswim", 4)
+    assert result.failure == ""
+    monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=np.inf))
+    with pytest.raises(ArithmeticError, match="must be finite"):
+        run_fit(Job("airfoil", "sswim", 0), "cpu", str(tmp_path))
+
+
+def test_a_failed_fit_has_a_row_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "sswim", MeanOnly(offset=3.0))
+    result = failed_row(Job("airfoil", "sswim", 2), "cuda", "RuntimeError: no luck")
+    assert result.job == Job("airfoil", "sswim", 2)
+    sizes = (result.n_train, result.n_test, result.n_inputs)
+    numbers = [value for value in astuple(result)[3:] if isinstance(value, (int, float))]
+    assert np.isnan(numbers).sum() == len(numbers) - len(sizes)  # no score
+    assert (*sizes, result.device) == (0, 0, 0, "cuda")
+    assert result.settings == '{"offset":3.0}'
+    assert result.version == f"sswim {__version__}; numpy {np.__version__}"
+    assert result.failure == "RuntimeError: no luck"

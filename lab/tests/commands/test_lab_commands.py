@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sswim_lab.commands.datasets
-from builders.commands import invoke, prices, run_command
+from builders.commands import invoke, prices
 from lab_builders.bench import MeanOnly, fake_methods, row, write_set, write_sets
 from lab_builders.optimisation import fail
 from rich.console import Console
@@ -19,7 +19,6 @@ from sswim_lab.datasets import DATA_SETS, FOLDER_VARIABLE
 from sswim_lab.optimisation.methods import METHODS as OPTIMISERS
 from sswim_lab.optimisation.methods import Method
 from sswim_lab.optimisation.runs import read_runs
-from sswim_lab.paper.command import EXPERIMENTS
 from typer.testing import Result
 
 from sswim.tables import write_table
@@ -146,9 +145,7 @@ def test_data_sets_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "https://archive.ics.uci.edu/static/public/275/bike+sharing+dataset.zip" in shown
     assert "17,379, of which two thirds train" in shown
     assert "dteday in seconds" in shown
-    shown = invoke("datasets", "creep", "--data", tmp_path).output
-    assert "of which 800 train" in shown
-    assert f", in {tmp_path}" in shown
+    assert f", in {tmp_path}" in invoke("datasets", "creep", "--data", tmp_path).output
     assert "nowhere" in invoke("datasets", "prism_elevation").output
 
 
@@ -179,15 +176,6 @@ def test_an_interruption_says_how_to_go_on(folder: Path, monkeypatch: pytest.Mon
     assert len(read_results(folder / "out" / "fits.csv")) == 1
 
 
-@pytest.mark.slow
-def test_a_quick_run_of_everything_with_the_available_data_sets(tmp_path: Path) -> None:
-    result = run_command("reproduce", "all", "--quick", "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "Failed" not in result.stderr
-    outputs = {path.stem for path in (tmp_path / "out").iterdir()}
-    assert outputs >= {"fits", *EXPERIMENTS}
-
-
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -202,6 +190,10 @@ def test_a_quick_run_of_everything_with_the_available_data_sets(tmp_path: Path) 
         ("bench optimisation-table {folder}/none.jsonl", "No run of 60 evaluations"),
         ("reproduce table-9 --out {folder}/p", "An experiment must be one of table-main"),
         ("reproduce all --methods sswim --out {folder}/p", "--sets and --methods"),
+        (
+            "reproduce table-main --sets creep --data {folder} --out {folder}/p",
+            "creep.parquet does",
+        ),
         ("reproduce table-main --sets boston --out {folder}/p", "A data set must be one of"),
         ("reproduce table-main --methods xgboost --out {folder}/p", "A method must be one of"),
         ("reproduce figure-warp-1d --sets concrete --out {folder}/p", "figure"),

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pooch
 import pyarrow.parquet as pq
 import pytest
 import sswim_lab.datasets.download
 from lab_builders.datasets import STORED, publish, serve, stored_table
-from rich.progress import Progress
 from sswim_lab.datasets import load, split
 from sswim_lab.datasets.catalogue import DATA_SETS
 from sswim_lab.datasets.download import (
     FOLDER_VARIABLE,
-    DownloadBar,
     checkout_folder,
-    download_file,
     find,
     folders,
 )
 
 # Pooch does not close the connection of an error response.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+DAMAGES = ("a page", "cut short", "emptied")
 
 
 @pytest.fixture
@@ -105,35 +105,24 @@ def test_a_failed_download_says_what_to_do(
         load("creep")
 
 
-def test_an_original_put_there_by_hand_is_read(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = offer_nowhere(monkeypatch, cache, "buzz")
-    assert load("buzz").x.shape == (6, 77)
-    assert file.exists()
-    assert (cache / "buzz.parquet").exists()
-
-
-@pytest.mark.parametrize("damage", ["a page", "cut short", "emptied"])
-@pytest.mark.parametrize("name", ["airfoil", "elevators", "creep", "nycflights13"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *product(("airfoil", "elevators", "creep", "nycflights13"), DAMAGES),
+        ("airfoil", "other rows"),
+    ],
+)
 def test_a_file_that_is_not_the_original_raises_an_error(
     cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: str
 ) -> None:
-    file = offer_nowhere(monkeypatch, cache, name)
+    file = offer_nowhere(monkeypatch, cache, name, n_rows=1503 if damage == "other rows" else 6)
     content = file.read_bytes()
     cut = content[: 2 * len(content) // 3 if name != "creep" else 700]
-    file.write_bytes({"a page": b"<html>Not here</html>", "cut short": cut, "emptied": b""}[damage])
+    contents = {"a page": b"<html>Not here</html>", "cut short": cut, "emptied": b""}
+    file.write_bytes(contents.get(damage, content))
     with pytest.raises(ValueError, match=f"{file.name} must be the original of {name}, from http"):
         load(name)
     assert list(cache.iterdir()) == [file]
-
-
-def test_an_original_with_other_rows_raises_an_error(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer_nowhere(monkeypatch, cache, "airfoil", n_rows=1503)
-    with pytest.raises(ValueError, match=r"with 1503 rows of 5 inputs\. Got 6 rows of 5"):
-        load("airfoil")
 
 
 def test_a_set_without_a_public_file_raises_an_error(cache: Path) -> None:
@@ -173,30 +162,3 @@ def test_the_checkout_is_that_of_the_source(
     installed = tmp_path / "python" / "site-packages" / "sswim_lab" / "datasets" / "folders.py"
     monkeypatch.setattr(sswim_lab.datasets.download, "__file__", str(installed))
     assert checkout_folder() is None
-
-
-def test_a_file_is_downloaded_as_it_is_or_leaves_nothing(tmp_path: Path, server: str) -> None:
-    content = bytes(range(256)) * 1000  # several chunks
-    (tmp_path / "public" / "numbers").write_bytes(content)
-    level, copy = pooch.get_logger().level, tmp_path / "new" / "copy"
-    with pytest.raises(OSError, match="404"):
-        download_file(f"{server}/gone", copy)
-    assert not copy.exists()
-    download_file(f"{server}/numbers", copy)
-    assert copy.read_bytes() == content
-    assert pooch.get_logger().level == level
-
-
-def test_the_bar_counts_bytes() -> None:
-    progress = Progress(disable=True)
-    bar = DownloadBar(progress, "file")
-    assert bar.total is None
-    bar.total = 0  # a server that does not give the size
-    assert bar.total is None
-    bar.total = 100
-    bar.update(30)
-    bar.update(20)
-    (task,) = progress.tasks
-    assert (task.total, task.completed) == (100, 50)
-    bar.reset()
-    assert task.completed == 0

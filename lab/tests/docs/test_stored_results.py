@@ -7,14 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import conformal
 import effects
 import large
+import map_blocks
 import matplotlib.pyplot as plt
+import monitor
 import pytest
 import real_tables
 import relevance
 import scale
 import scale_estimate
+import speed
 from builders.commands import invoke
 from scripting import RESULTS, read_lines, read_rows
 
@@ -54,10 +58,18 @@ def test_tables_of_the_paper(name: str) -> None:
         ("tables", real_tables.markdown(read_lines(RESULTS / "real-tables.jsonl"))),
         ("learnt", relevance.table_of(read_lines(RESULTS / "relevance.jsonl"))),
         ("learnt", effects.table_of(read_lines(RESULTS / "effects.jsonl"))),
+        ("maps", map_blocks.table(read_lines(RESULTS / "map-blocks.jsonl"))),
+        ("monitoring", monitor.table(read_lines(RESULTS / "monitor.jsonl"))),
+        *(("speed", speed.table(read_rows(RESULTS / f"speed-{x}.csv"))) for x in ("cpu", "cuda")),
     ],
 )
 def test_tables_of_scripts(name: str, printed: str) -> None:
     assert printed in page(f"docs/{name}.md")
+
+
+def test_tables_of_intervals() -> None:
+    shown = page("docs/conformal.md").splitlines()
+    assert set(conformal.tables(read_lines(RESULTS / "conformal.jsonl"))) <= set(shown)
 
 
 def test_every_kill_was_survived() -> None:

@@ -20,8 +20,6 @@ import pytest
 from sswim_lab.datasets import Split, find, originals, split
 from sswim_lab.datasets.download import folders
 
-from sswim.rows import Rows, as_rows, learn_scaling
-
 BIKESHARE = (
     *("instant", "dteday", "season", "yr", "mnth", "hr", "holiday", "weekday", "workingday"),
     *("weathersit", "temp", "atemp", "hum", "windspeed", "casual", "registered", "cnt"),
@@ -216,10 +214,3 @@ def available_file(name: str) -> Path:
 def real_split(name: str, repeat: int) -> Split:
     """Return training and test rows of one repeat of a real data set."""
     return split(name, repeat, available_file(name).parent)
-
-
-def standardised_rows(rows: Split) -> tuple[Rows, Rows]:
-    """Return training and test rows, both standardised by the training rows."""
-    train = as_rows(rows.train_x, rows.train_y)
-    scaling = learn_scaling(train)
-    return scaling.rows(train), scaling.rows(as_rows(rows.test_x, rows.test_y))

@@ -17,7 +17,6 @@ from sswim_lab.paper.command import (
     MAIN_METHODS,
     OUTPUT_WARP_METHODS,
     default_out,
-    listing,
     reproduce,
 )
 from sswim_lab.paper.experiment import FigureExperiment, Request, available_sets, sets_to_run
@@ -69,7 +68,10 @@ def test_a_table_from_beginning_to_end(folder: Path) -> None:
     assert said[-1].endswith("--retry runs these fits again.")
 
 
-def test_tables_share_their_fits_also_those_of_partial_requests(folder: Path) -> None:
+def test_tables_share_their_fits_also_those_of_partial_requests(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
     reproduce("table-main", make_request(folder, repeats=1)[0])
     content = (folder / "out" / "fits.csv").read_bytes()
     again, said = make_request(folder, repeats=1)
@@ -77,43 +79,24 @@ def test_tables_share_their_fits_also_those_of_partial_requests(folder: Path) ->
     assert "0 fits to do, 16 done before." in said
     assert (folder / "out" / "fits.csv").read_bytes() == content
     assert "## airfoil" in (folder / "out" / "table-complete.md").read_text()
-    part, said = make_request(folder, repeats=2, sets=("concrete",), methods=("rffs",))
-    reproduce("table-main", part)
-    assert "1 fits to do, 1 done before." in said
-    text = (folder / "out" / "table-main.md").read_text()
-    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
-    assert "## supercond" in text
-    assert "supercond there is only" not in text
-    assert "Of parkinsons" in text  # also when it was not asked for
-
-
-def test_progress_is_called_with_every_fit_also_of_other_methods(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     shown: list[Row] = []
 
     @contextmanager
     def progress(n_fits: int) -> Iterator[Callable[[Row], None]]:
-        assert n_fits == 4
         yield shown.append
 
-    monkeypatch.setitem(METHODS, "lightgbm", MeanOnly())
-    methods = ("lightgbm", "dkl")
-    request, _ = make_request(folder, sets=("concrete",), methods=methods, progress=progress)
-    reproduce("table-main", request)
-    assert [(row.method, row.repeat, bool(row.failure)) for row in shown] == [
-        *(("lightgbm", 0, False), ("dkl", 0, False)),
-        *(("lightgbm", 1, False), ("dkl", 1, True)),
-    ]
-    lines = (folder / "out" / "table-main.md").read_text().splitlines()
-    assert sum(line.startswith("| lightgbm | ") for line in lines) == 10
-
-
-def test_without_any_data_there_is_what_was_published(folder: Path) -> None:
-    request, _ = make_request(folder, folder=str(folder / "nowhere"))
-    assert reproduce("table-output-warp", request) == 0
-    text = (folder / "out" / "table-output-warp.md").read_text()
-    assert "| BWGP | – | 4.55 ± 0.11 | – | 1.99 ± 0.01 | – |" in text
+    chosen: dict[str, Any] = {"sets": ("concrete",), "methods": ("rffs", "lightgbm")}
+    part, said = make_request(folder, repeats=2, progress=progress, **chosen)
+    reproduce("table-main", part)
+    assert "3 fits to do, 1 done before." in said
+    done = [(row.method, row.repeat) for row in shown]
+    assert done == [("lightgbm", 0), ("rffs", 1), ("lightgbm", 1)]
+    text = (folder / "out" / "table-main.md").read_text()
+    assert sum(line.startswith("| lightgbm | ") for line in text.splitlines()) == 10
+    assert text.count("| our default | ") == 10  # eight sets, and two tables of all
+    assert "## supercond" in text
+    assert "supercond there is only" not in text
+    assert "Of parkinsons" in text  # also when it was not asked for
 
 
 def test_failed_fits_are_retried_once_on_request(
@@ -134,35 +117,6 @@ def test_failed_fits_are_retried_once_on_request(
     assert "2 fits to do, 30 done before." in said
     assert not once_more.failures
     assert "| 1 of 2 |" not in (folder / "out" / "table-main.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "others", "message"),
-    [
-        ("table-9", {}, "An experiment must be one of table-main, .*, all. Got 'table-9'"),
-        ("table-main", {"sets": ("boston",)}, "A data set must be one of elevators, .*boston"),
-        ("figure-depth", {"methods": ("xgboost",)}, "A method must be one of .*xgboost"),
-        ("table-main", {"repeats": 0}, "repeats must be at least 1"),
-        ("all", {"workers": 0}, "workers must be at least 1"),
-        ("all", {"sets": ("concrete",)}, "need a single experiment"),
-        ("all", {"methods": ("rffs",)}, "need a single experiment"),
-        ("table-main", {"sets": ("creep",)}, r"creep\.parquet does not exist"),
-    ],
-)
-def test_wrong_requests_raise_an_error_before_anything_is_run(
-    folder: Path, name: str, others: dict[str, Any], message: str
-) -> None:
-    request, _ = make_request(folder, **others)
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        reproduce(name, request)
-    assert not request.out.exists()
-
-
-def test_existing_results_raise_an_error_without_resume(folder: Path, drawn: list[str]) -> None:
-    request, _ = make_request(folder, resume=False, repeats=1)
-    assert reproduce("all", request) == 0  # the second table adds to the file of the first
-    with pytest.raises(FileExistsError, match=r"has results already.*--resume"):
-        reproduce("table-main", request)
 
 
 @pytest.mark.parametrize("available", [True, False])
@@ -206,14 +160,9 @@ def test_an_experiment_that_fails_does_not_stop_the_others(
         reproduce("figure-depth", request)
 
 
-def test_every_experiment_is_listed_and_quick_runs_have_a_folder_of_their_own() -> None:
-    assert [line.split()[0] for line in listing()] == [*EXPERIMENTS, "all"]
-    assert len(EXPERIMENTS) == 8
+def test_which_sets_are_run_and_where_results_go(tmp_path: Path) -> None:
     assert default_out(quick=False) == Path("results/paper")
     assert default_out(quick=True) == Path("results/paper-quick")
-
-
-def test_which_sets_are_run(tmp_path: Path) -> None:
     quick, said = make_request(tmp_path, quick=True)
     assert sets_to_run(quick, OWN, ("airfoil",)) == (SYNTHETIC,)
     write_set(tmp_path, "airfoil")

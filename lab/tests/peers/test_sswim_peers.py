@@ -18,15 +18,12 @@ from sswim_lab.peers.published_sswim import (
     RFFS,
     FittedPublished,
     KernelName,
-    PublishedModel,
     PublishedSSWIM,
     PublishedWarp,
     SpectralGP,
     TwoSpectraGP,
     draw_frequencies,
-    inverse_positive,
     positive,
-    start_length_scales,
 )
 from sswim_lab.peers.sswim_method import SSWIM, FittedSSWIM, sswim
 
@@ -49,7 +46,9 @@ def test_pseudo_points_start_around_the_inputs() -> None:
         assert abs(targets.std() - math.sqrt(10)) < 0.1
 
 
-def test_a_callback_sees_every_step() -> None:
+def test_a_callback_sees_every_step_and_chunks_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     x, y = rows(60)
     seen: list[tuple[int, float]] = []
 
@@ -60,39 +59,20 @@ def test_a_callback_sees_every_step() -> None:
     assert [step for step, _ in seen] == [1, 2, 3, 4, 5]
     assert len({value for _, value in seen}) == 5
     assert seen[-1][1] == last
-    assert SMALL_SSWIM.fit(x, y, 0, "cpu").predict(x).mean[0] == last  # looking changes nothing
-
-
-def test_rows_are_predicted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = rows(60)
     fitted = SMALL_SSWIM.fit(x, y, 0, "cpu")
     whole = fitted.predict(x)
+    assert whole.mean[0] == last  # looking changes nothing
     monkeypatch.setattr("sswim_lab.peers.published_sswim.PREDICTED_ROWS", 7)
     parts = fitted.predict(x)
     assert np.allclose(whole.mean, parts.mean)
     assert np.allclose(whole.variance, parts.variance)
 
 
-def test_warped_inputs_and_pseudo_inputs_for_figures() -> None:
-    x, y = rows(60)
-    fitted = replace(SMALL_SSWIM, depth=2).fit(x, y, 0, "cpu")
-    points = fitted.pseudo_inputs()
-    assert [each.shape for each in points] == 4 * [(12, 3)]
-    mean, variance = fitted.warp(x)
-    assert mean.shape == variance.shape == (60, 3)
-    assert (variance > 0).all()
-    flat, nothing = replace(SMALL_SSWIM, depth=0).fit(x, y, 0, "cpu").warp(x)
-    assert not nothing.any()
-    assert np.allclose(flat, x)
-
-
 def test_settings_are_those_of_the_data_set() -> None:
     assert isinstance(SMALL_SSWIM, TunedPerDataSet)
     one, two = PublishedSSWIM(1), PublishedSSWIM(2)
-    assert one.settings()["features"] == 512
     concrete = two.for_data_set("concrete")
     assert (concrete.warp_spread, concrete.top_spread) == (0.001, 10)
-    assert concrete.learning_rate == 0.05
     assert one.for_data_set("protein").settings()["features"] == 1024
     assert SMALL_SSWIM.for_data_set("protein").settings()["features"] == 16
     creep = one.for_data_set("creep")
@@ -128,23 +108,9 @@ def test_a_warp_has_the_moments_of_its_samples() -> None:
         assert torch.allclose(samples.var(0), result.variance[0], rtol=0.03)
 
 
-def test_features_above_see_the_warped_measure() -> None:
-    x = seeded_normal(9, 2)
-    model = replace(SMALL_SSWIM, depth=2).start(x, seeded_generator())
-    assert isinstance(model, PublishedModel)
-    first, second = model.warps
-    expected = model.top.features(second(first(Measure(x))))
-    assert torch.equal(model.features(x), expected)
-
-
 def spectral_gp(gp_class: type[SpectralGP] = SpectralGP) -> SpectralGP:
     length_scales = torch.tensor([0.7, 1.5], dtype=torch.float64)
     return gp_class("matern32", 8, length_scales, (0.4, 2.5), seeded_generator())
-
-
-def test_positive_parameters_start_at_given_values() -> None:
-    value = torch.tensor([1e-6, 0.1, 1.5, 40.0, 1e4], dtype=torch.float64)
-    assert torch.allclose(positive(inverse_positive(value)), value, rtol=1e-12)
 
 
 def test_evidence_and_predictions_are_those_of_the_dense_gp() -> None:
@@ -182,12 +148,6 @@ def test_two_equal_spectra_are_one() -> None:
     phases = x @ frequencies.mT, x @ (frequencies + 0.5).mT
     expected = sum(torch.cat((p.cos(), p.sin()), -1) for p in phases) / math.sqrt(4 * 8)
     assert torch.allclose(model.features(Measure(x)), torch.as_tensor(expected))
-
-
-def test_length_scales_start_by_the_range() -> None:
-    x = torch.tensor([[0.0, 1, 3], [4, 1, 2]], dtype=torch.float64)
-    expected = 0.5 * torch.tensor([4.0, 1, 1], dtype=torch.float64) * math.sqrt(3 / 0.1)
-    assert torch.allclose(start_length_scales(x, 0.1), expected)
 
 
 def test_settings_are_those_that_differ_from_the_defaults() -> None:

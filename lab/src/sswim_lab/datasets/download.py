@@ -9,14 +9,6 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from platformdirs import user_cache_path
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from sswim.base.validation import UserError
 from sswim.tables import write_table
@@ -83,22 +75,31 @@ def download(name: str) -> Path:
     else:
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
             fetched = Path(temporary) / given.name
-            _fetch(name, original.url, fetched, folder)
+            _download(name, original.url, fetched, folder)
             table = _parse(wanted, original, fetched)
     path = folder / f"{name}.parquet"
     write_table(table, path)
     return path
 
 
-def _fetch(name: str, url: str, file: Path, folder: Path) -> None:
+def _download(name: str, url: str, file: Path, folder: Path) -> None:
+    """Download a file; raise an error with advice if that fails."""
+    import pooch  # noqa: PLC0415 (it is slow to import, and most data sets are there)
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # else it advises users to write the file's hash into the source
     try:
-        download_file(url, file)
+        with Console(stderr=True).status(f"Downloading {url}"):
+            pooch.retrieve(url, None, file.name, file.parent)
     except OSError as error:
         raise FileNotFoundError(
             f"{name} is not available and could not be downloaded from {url}: {error}\n"
             f"Download that file by other means and put it into {str(folder)!r} under the name "
             f"{file.name}. {_manual_advice(name, folder)}"
         ) from error
+    finally:
+        logger.setLevel(level)
 
 
 def _parse(wanted: DataSet, original: Original, file: Path) -> pa.Table:
@@ -124,57 +125,3 @@ def _manual_advice(name: str, folder: Path) -> str:
         f"If you have {name}.parquet, put it into {str(folder)!r}, or into the folder that the "
         f"environment variable {FOLDER_VARIABLE} names."
     )
-
-
-CHUNK = 1 << 16
-"""Bytes to read at a time."""
-
-
-def download_file(url: str, file: Path) -> None:
-    """Download a file; raise OSError if that fails."""
-    import pooch  # noqa: PLC0415 (it is slow to import, and most data sets are there)
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")  # else it advises users to write the file's hash into the source
-    try:
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        ) as progress:
-            downloader = pooch.HTTPDownloader(DownloadBar(progress, file.name), CHUNK)
-            pooch.retrieve(url, None, file.name, file.parent, downloader=downloader)
-    finally:
-        logger.setLevel(level)
-
-
-class DownloadBar:
-    """A progress bar with the interface that pooch expects."""
-
-    def __init__(self, progress: Progress, name: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(name, total=None)
-
-    @property
-    def total(self) -> float | None:
-        """Number of bytes of the file; None if the server does not give it."""
-        return self._progress.tasks[self._task].total
-
-    @total.setter
-    def total(self, n_bytes: int) -> None:
-        self._progress.update(self._task, total=n_bytes or None)
-
-    def update(self, n_bytes: int) -> None:
-        """Add a number of bytes received."""
-        self._progress.advance(self._task, n_bytes)
-
-    def reset(self) -> None:
-        """Start counting again: pooch counts the last chunk as full, then corrects that."""
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        """Do nothing: the display ends with the download."""

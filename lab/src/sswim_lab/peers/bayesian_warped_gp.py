@@ -49,6 +49,8 @@ from torch import Tensor
 
 from sswim.base.cholesky import cholesky
 from sswim.base.record import Record
+from sswim.ensemble.mixture import Mixture
+from sswim.rows import Scaling
 from sswim_lab.peers.dense_gp import (
     LOG_LENGTH,
     LOG_NOISE,
@@ -61,7 +63,7 @@ from sswim_lab.peers.dense_gp import (
     plus_diagonal,
     solve_system,
 )
-from sswim_lab.peers.mixture import GaussianMixture, MixturePredictive
+from sswim_lab.peers.mixture import MixturePredictive, gaussian_mixture
 from sswim_lab.peers.protocol import StandardisedRows, standardise
 from sswim_lab.peers.warped_gp import FittedWarpedGP, fit_warped_gp
 
@@ -255,8 +257,9 @@ class FittedBayesianWarpedGP:
     def predict(self, x: Float64[np.ndarray, "M D"]) -> MixturePredictive:
         """Return the predictive densities at rows."""
         marginals = self.marginals(x)
-        mixtures = partial(marginals.mixtures, marginals.n_nodes())
-        return MixturePredictive.from_mixtures(mixtures, self.rows.scaling)
+        return MixturePredictive(
+            partial(marginals.mixtures, marginals.n_nodes(), self.rows.scaling)
+        )
 
 
 JITTER = 1e-6
@@ -436,11 +439,12 @@ class WarpedMarginals(Record):
         narrow = torch.hypot(steepest * self.deviation.max(), torch.ones_like(steepest))
         return int(min(max(math.ceil(2 * _REACH * narrow.item()), _MIN_NODES), _MAX_NODES))
 
-    def mixtures(self, n_nodes: int) -> Iterator[GaussianMixture]:
-        """Yield the densities of the standardised targets, one chunk of rows after another."""
+    def mixtures(self, n_nodes: int, scaling: Scaling) -> Iterator[Mixture]:
+        """Yield the densities of the targets, one chunk of rows after another."""
         nodes = torch.linspace(-_REACH, _REACH, n_nodes, dtype=torch.float64).to(self.mean)
         weights = (-0.5 * nodes.square()).softmax(0)
         size = max(1, _CHUNK_NODES // n_nodes)
         for mean, deviation in zip(self.mean.split(size), self.deviation.split(size), strict=True):
-            means, variances = self.warp.predict(mean[:, None] + deviation[:, None] * nodes)
-            yield GaussianMixture(weights, means, variances + self.warp.prior.noise_variance)
+            means, variances = self.warp.predict(mean + deviation * nodes[:, None])
+            variances = variances + self.warp.prior.noise_variance
+            yield gaussian_mixture(weights, means, variances, scaling)

@@ -18,7 +18,7 @@ from linear_operator.utils.errors import NanError, NotPSDError
 from torch import Tensor
 
 from sswim_lab.peers.gpytorch_peers import quiet, seeded
-from sswim_lab.peers.mixture import GaussianMixture, MixturePredictive
+from sswim_lab.peers.mixture import MixturePredictive, gaussian_mixture
 from sswim_lab.peers.protocol import Gaussian, StandardisedRows
 
 PREDICTED_ROWS = 1000
@@ -370,10 +370,10 @@ class FittedDeepGP:
         # The hidden layer is asked for one sample, because its moments are the same in all.
         with quiet(), gpytorch.settings.num_likelihood_samples(1), torch.no_grad():
             moments = predict_in_chunks(self._observation, self.rows.inputs(x))
-        means, variances = (moment.mT.to(torch.float64) for moment in moments)
-        weights = torch.full_like(means[0], 1 / len(self.draws))
-        mixture = GaussianMixture(weights, means, variances)
-        return MixturePredictive.from_mixtures(lambda: [mixture], self.rows.scaling)
+        means, variances = (moment.to(torch.float64) for moment in moments)
+        weights = torch.full_like(means[:, 0], 1 / len(self.draws))
+        mixture = gaussian_mixture(weights, means, variances, self.rows.scaling)
+        return MixturePredictive(lambda: [mixture])
 
     def _observation(self, x: Float[Tensor, "M D"]) -> tuple[Tensor, Tensor]:
         """Return the standardised mean and variance of observations, for each draw."""

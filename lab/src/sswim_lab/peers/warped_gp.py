@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.ensemble.scores import mixture_crps
+from sswim.ensemble.mixture import mix
 from sswim.members.density import Density
 from sswim.members.linear_regression import Prediction
 from sswim.warps.output_warp import TanhMap
@@ -32,6 +32,7 @@ from sswim_lab.peers.dense_gp import (
     minimise,
     negative_log_evidence,
 )
+from sswim_lab.peers.mixture import MixturePredictive
 from sswim_lab.peers.protocol import StandardisedRows, standardise
 
 SHIFT = (-20.0, 20.0)
@@ -144,52 +145,11 @@ class FittedWarpedGP:
         gp = condition(kernel, rows.x, (2 * log_noise).exp(), warped[:, 0])
         return cls(rows, gp, log_noise, output)
 
-    def predict(self, x: Float64[np.ndarray, "M D"]) -> WarpedPredictive:
+    def predict(self, x: Float64[np.ndarray, "M D"]) -> MixturePredictive:
         """Return the predictive densities at rows."""
         mean, latent = self.gp.predict(self.rows.inputs(x))
         observed = latent + (2 * self.log_noise).exp()
         gaussian = Prediction(mean[:, None], latent[:, None], observed[:, None])
-        return WarpedPredictive(Density(gaussian, self.output, self.rows.scaling))
-
-
-@dataclass(frozen=True)
-class WarpedPredictive:
-    """Predictive densities of targets whose warped values are Gaussian."""
-
-    density: Density
-
-    @property
-    def mean(self) -> Float64[np.ndarray, " M"]:
-        """Means of the densities, by quadrature."""
-        return _column(self.density.mean)
-
-    @property
-    def variance(self) -> Float64[np.ndarray, " M"]:
-        """Variances of the observations, by quadrature."""
-        return _column(self.density.observation_variance)
-
-    def log_density(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """Return log p(y) = log p(T(y)) + log T'(y) of every observation."""
-        return _column(self.density.log_density(self._targets(y)))
-
-    def interval(
-        self, coverage: float
-    ) -> tuple[Float64[np.ndarray, " M"], Float64[np.ndarray, " M"]]:
-        """Return the ends of the central intervals, by T⁻¹ from those of the Gaussian."""
-        outside = 0.5 * (1 - coverage)
-        low, high = self.density.quantile(outside), self.density.quantile(1 - outside)
-        return _column(low), _column(high)
-
-    def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """Return the continuous ranked probability score of every observation."""
-        targets = self._targets(y)
-        return mixture_crps(self.density.quantile, targets.new_ones(1), targets).cpu().numpy()
-
-    def _targets(self, y: Float64[np.ndarray, " M"]) -> Float64[Tensor, "M 1"]:
-        """Return observations as a column on the device."""
-        return torch.as_tensor(y, device=self.density.warped.mean.device)[:, None]
-
-
-def _column(values: Float64[Tensor, "M 1"]) -> Float64[np.ndarray, " M"]:
-    """Return the only column as an array."""
-    return values[:, 0].cpu().numpy()
+        density = Density(gaussian, self.output, self.rows.scaling)
+        mixture = mix([density], mean.new_ones(1))
+        return MixturePredictive(lambda: [mixture])
