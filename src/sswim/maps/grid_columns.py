@@ -53,7 +53,8 @@ class GridColumns:
         varying = dict(zip(self.coordinates, points.T, strict=True))
         if isinstance(self.names[0], int):
             fixed = {name: np.full(len(points), value) for name, value in self.fixed.items()}
-            return np.stack([(varying | fixed)[name] for name in self.names], axis=-1)
+            columns = varying | fixed
+            return np.stack([columns[name] for name in self.names], axis=-1)
         table = {name: pa.repeat(value, len(points)) for name, value in self.fixed.items()}
         table |= {name: pa.array(values) for name, values in varying.items()}
         return pa.table({str(name): table[name] for name in self.names})
