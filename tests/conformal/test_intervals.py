@@ -136,37 +136,6 @@ def test_members_of_a_fold_are_conditioned_on_the_rows_outside_it() -> None:
                 assert torch.allclose(mine, theirs, rtol=1e-9)
 
 
-def test_statistics_without_a_fold_equal_those_of_the_others() -> None:
-    whole = ensemble()
-    rows = whole.rows
-    assert rows is not None
-    member = whole.members[0]
-    inside, known = rows.take(torch.arange(20)), rows.take(torch.arange(20, len(rows)))
-    by_difference, anew = member.without(inside, rows, known), condition(member.model, known)
-    at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
-    for mine, theirs in zip(
-        by_difference.predict(at).tensors(), anew.predict(at).tensors(), strict=True
-    ):
-        assert torch.allclose(mine, theirs, rtol=1e-7)
-
-
-def test_scores_do_not_depend_on_the_targets_of_their_own_fold() -> None:
-    """A row's score is as good as that of a new row: its ensemble knows nothing of its fold."""
-    whole = ensemble()
-    folds, rows = whole.folds, whole.rows
-    assert folds is not None
-    assert rows is not None
-    fold_of = folds.fold_of(rows.inputs.mean)
-    inside = fold_of == 1
-    targets = torch.where(inside[:, None], rows.targets + 7.0, rows.targets)
-    others = replace(rows, targets=targets)
-    members = tuple(condition(member.model, others) for member in fitted().members_)
-    changed = Ensemble(whole.scaling, members, whole.weights, others, folds)
-    at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
-    before, after = (fold_ensembles(each)[1].predict(at).mean for each in (whole, changed))
-    assert torch.allclose(before, after, rtol=1e-9)
-
-
 def test_held_out_rows_are_scored_in_every_fold() -> None:
     held_out = conformal_predictor(ensemble()).held_out
     assert held_out.fold.bincount().tolist() == [22, 22, 22]

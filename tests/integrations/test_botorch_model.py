@@ -16,10 +16,8 @@ from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise.posterior_samplers import draw_matheron_paths
-from botorch.utils.datasets import SupervisedDataset
 from builders.botorch_models import (
     assert_same,
-    fitted_hill,
     hill,
     quick_hill,
     quick_model,
@@ -28,16 +26,6 @@ from builders.botorch_models import (
     two_outputs,
 )
 from builders.surrogates import uniform
-
-from sswim.integrations.botorch import SSWIMModel
-
-
-def test_a_fitted_model_predicts(generator: torch.Generator) -> None:
-    X = uniform(generator, 40, 2)
-    posterior = fitted_hill().posterior(X)
-    error = (posterior.mean - hill(X)).abs()
-    assert error.square().mean().sqrt() < 0.05
-    assert (error < 5 * posterior.variance.sqrt() + 0.01).double().mean() > 0.9
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 4, 3)])
@@ -230,11 +218,3 @@ def test_seeds_repeat_a_fit_and_the_global_random_state_is_left_alone(
     assert not torch.equal(one, other)
     models[0].draw_paths(2, generator)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_datasets_of_botorch() -> None:
-    dataset = SupervisedDataset(rows(), hill(rows()), feature_names=["a", "b"], outcome_names=["y"])
-    inputs = SSWIMModel.construct_inputs(dataset)
-    assert inputs.keys() == {"train_X", "train_Y"}
-    model = quick_model(*inputs.values())
-    assert torch.equal(model.posterior(rows()).mean, quick_hill().posterior(rows()).mean)

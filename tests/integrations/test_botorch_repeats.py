@@ -89,27 +89,23 @@ def test_any_model_of_botorch_will_do(dtype: torch.dtype) -> None:
 
 
 def test_an_input_may_be_fixed() -> None:
-    bounds = BOUNDS.clone()
-    bounds[:, 1] = 20.0
-    X = cornered()
-    X[:, 1] = 20.0
+    bounds, X = BOUNDS.clone(), cornered()
+    bounds[:, 1] = X[:, 1] = 20.0
     points = avoid_repeats(X[:1], rising(), X, bounds)
     assert points[0, 0] > 0.5
     assert points[0, 1] == 20
 
 
-@pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
-def test_bad_points_are_refused(wrong: str) -> None:
-    for bad, message in (("shape", "as many inputs as each other"), ("value", "must be finite")):
-        tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS.clone()}
-        if bad == "shape":
-            tensors[wrong] = tensors[wrong][..., :1]
-        else:
-            tensors[wrong][0, 1] = torch.nan
+def test_bad_points_are_refused() -> None:
+    X, nan = cornered(), torch.nan
+    for candidates, points, bounds, message in (
+        (X[:1, :1], X, BOUNDS, "as many inputs as each other"),
+        (X[:1], X[:, :1], BOUNDS, "as many inputs as each other"),
+        (X[:1], X, BOUNDS[:1], "as many inputs as each other"),
+        (nan * X[:1], X, BOUNDS, "must be finite"),
+        (X[:1], nan * X, BOUNDS, "must be finite"),
+        (X[:1], X, nan * BOUNDS, "must be finite"),
+        (X[:1], X, BOUNDS.flip(0), "lowest values"),
+    ):
         with pytest.raises(UserError, match=message):
-            avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
-
-
-def test_bounds_in_the_wrong_order_are_refused() -> None:
-    with pytest.raises(UserError, match="lowest values"):
-        avoid_repeats(cornered()[:1], rising(), cornered(), BOUNDS.flip(0))
+            avoid_repeats(candidates, rising(), points, bounds)
