@@ -60,13 +60,6 @@ def test_p_values_of_exchangeable_scores_are_independent_and_uniform(digits: int
     assert np.abs(correlation - np.eye(8)).max() < 0.16
 
 
-def test_infinite_scores_have_extreme_p_values() -> None:
-    new = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
-    high, low = ranks(normal(99, 0), new).tolist()
-    assert 0.99 < high < 1
-    assert 0 < low < 0.01
-
-
 def changed(size: float, scale: float, *, at: int, n: int) -> torch.Tensor:
     """Return p-values of normal scores with another mean and spread from some row on."""
     z = torch.special.ndtri(uniform(n))
@@ -112,17 +105,18 @@ def test_a_change_is_noticed_soon_and_dated(
     since, looks = find_change(u[: row + 1])
     assert looks == change
     assert abs(since - 300) < 30
-
-
-def test_rare_outliers_are_noticed() -> None:
     u = uniform(1000)
-    u[::20] *= 1e-4
+    u[::20] *= 1e-4  # rare outliers
     assert log_evidence(u)[-1] > math.log(100)
     assert find_change(u)[1] == "tails"
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-300, 1.0])
-def test_extreme_p_values_give_finite_evidence(value: float) -> None:
-    evidence = log_evidence(torch.full((20_000,), value, dtype=torch.float64))
-    assert evidence.isfinite().all()
-    assert evidence[-1] > 10_000  # far above what a number can hold without logarithms
+def test_extreme_scores_and_p_values_give_finite_evidence() -> None:
+    new = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
+    high, low = ranks(normal(99, 0), new).tolist()
+    assert 0 < low < 0.01
+    assert 0.99 < high < 1
+    for value in (0.0, 1e-300, 1.0):
+        evidence = log_evidence(torch.full((20_000,), value, dtype=torch.float64))
+        assert evidence.isfinite().all()
+        assert evidence[-1] > 10_000  # far above what a number can hold without logarithms

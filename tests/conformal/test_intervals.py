@@ -107,32 +107,25 @@ def ensemble() -> Ensemble:
     return fitted()._ensemble
 
 
-def test_members_of_a_fold_are_those_that_left_it_out_and_have_the_weights_of_their_kinds() -> None:
-    folds = ensemble().folds
-    assert folds is not None
-    shares = [kind.weight for kind in fitted().kinds_]
-    assert folds.weights.shape == (3, 6)
-    for number, weights in enumerate(folds.weights.tolist()):
-        expected = [0.0] * 6
-        expected[number], expected[3 + number] = shares
-        assert weights == pytest.approx(expected)
-
-
-def test_members_of_a_fold_are_conditioned_on_the_rows_outside_it() -> None:
+def test_members_of_a_fold_left_it_out_and_are_conditioned_on_the_others() -> None:
     whole = ensemble()
     rows, folds = whole.rows, whole.folds
     assert rows is not None
     assert folds is not None
     fold_of = folds.fold_of(rows.inputs.mean)
     assert fold_of.unique().tolist() == [-1, 0, 1, 2]
+    shares = [kind.weight for kind in fitted().kinds_]
+    for number, weights in enumerate(folds.weights.tolist()):
+        expected = [0.0] * 6
+        expected[number], expected[3 + number] = shares
+        assert weights == pytest.approx(expected)
     at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
     for number, outside in enumerate(fold_ensembles(whole)):
         known = rows.take((fold_of != number).nonzero()[:, 0])
         models = [fitted().members_[member].model for member in (number, 3 + number)]
         for member, model in zip(outside.members, models, strict=True):
-            expected = condition(model, known).predict(at)
-            predicted = member.predict(at)
-            for mine, theirs in zip(predicted.tensors(), expected.tensors(), strict=True):
+            dense = condition(model, known).predict(at)
+            for mine, theirs in zip(member.predict(at).tensors(), dense.tensors(), strict=True):
                 assert torch.allclose(mine, theirs, rtol=1e-9)
 
 
@@ -141,9 +134,6 @@ def test_held_out_rows_are_scored_in_every_fold() -> None:
     assert held_out.fold.bincount().tolist() == [22, 22, 22]
     assert bool(held_out.scores.isfinite().all())
     assert bool(((held_out.pit >= 0) & (held_out.pit <= 1)).all())
-
-
-def test_a_model_that_held_nothing_out_says_so() -> None:
     for lost in (replace(ensemble(), folds=None), replace(ensemble(), rows=None)):
         with pytest.raises(UserError, match="call calibrate"):
             fold_ensembles(lost)

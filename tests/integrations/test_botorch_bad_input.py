@@ -16,7 +16,7 @@ from builders.models import normal
 from builders.surrogates import uniform
 
 from sswim.base.validation import UserError
-from sswim.integrations.botorch import SSWIMModel
+from sswim.integrations.botorch import SSWIMModel, check_training_rows
 
 
 def assert_finite(model: SSWIMModel, X: Tensor) -> None:
@@ -108,7 +108,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "flat Y": ((X, Y[:, 0]), "train_Y must have two axes"),
     "too few targets": ((X, Y[:-1]), "the same rows, at least one. Got 14 and 13"),
     "no inputs": ((X[:, :0], Y), "at least one column. Got 0 and 1"),
-    "no tensor": ((X.numpy(), Y), "tensor of PyTorch. Got ndarray"),
     "negative Yvar": ((X, Y, bad(Y, -1.0)), "must not be negative. Got -1"),
     "other Yvar": ((X, Y, Y[:, 0]), r"the shape of train_Y, \(14, 1\). Got \(14,\)"),
     "large Y": ((X, 1e200 * Y), "at most 1e\\+154.*Multiply Y by a constant"),
@@ -139,3 +138,5 @@ def test_bad_points_and_observations_are_refused() -> None:
         quick_pair().condition_on_observations(X, Y)
     with pytest.raises(UserError, match="must not be negative"):
         model.condition_on_observations(X, Y, noise=bad(Y, -1.0))
+    with pytest.raises(UserError, match=r"tensor of PyTorch\. Got ndarray"):
+        check_training_rows(X.numpy(), Y, None)

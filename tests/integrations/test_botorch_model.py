@@ -98,19 +98,6 @@ def test_known_noise() -> None:
     assert_same(updated.posterior(X), same.posterior(X))
 
 
-def test_further_observations(generator: torch.Generator) -> None:
-    X, new = uniform(generator, 5, 2), uniform(generator, 3, 2)
-    model = quick_pair()
-    updated = model.condition_on_observations(new, two_outputs(new))
-    assert updated.batch_shape == model.batch_shape == ()
-    for output, surrogate in enumerate(model._surrogates):
-        later = surrogate.update(new, two_outputs(new)[:, output])
-        mean, _ = later.target_map.moments(*later.predict_jointly(X))
-        assert torch.allclose(updated.posterior(X).mean[:, output], mean)
-    assert torch.allclose(updated.posterior(new).mean, two_outputs(new), atol=0.02)
-    assert not torch.allclose(model.posterior(new).mean, updated.posterior(new).mean, atol=1e-6)
-
-
 def test_batches_of_further_observations_equal_a_loop(generator: torch.Generator) -> None:
     model, X, new = quick_hill(), uniform(generator, 4, 5, 2), uniform(generator, 4, 2, 2)
     Y, noise = uniform(generator, 2, 3, 4, 2, 1)
@@ -139,17 +126,6 @@ def test_fantasies_are_observations_of_samples(generator: torch.Generator) -> No
     assert_same(noisy.posterior(points), expected.posterior(points))
     empty = model.fantasize(X[:, :0], sampler)
     assert_same(empty.posterior(points), model.posterior(points))
-
-
-def test_drawn_functions(generator: torch.Generator) -> None:
-    for model in (quick_hill(), quick_pair()):
-        functions = model.draw_paths(4, generator)
-        X = uniform(generator, 3, 4, 5, 2)
-        each = functions(X)
-        assert each.shape == (3, 4, 5, model.num_outputs)
-        assert torch.allclose(functions(X[1]), each[1], atol=1e-10)
-        assert torch.allclose(functions(X[1, 2])[2], each[1, 2], atol=1e-10)
-        assert functions(X[:, :1]).shape == (3, 4, 5, model.num_outputs)
 
 
 def test_botorchs_paths(generator: torch.Generator) -> None:
