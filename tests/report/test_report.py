@@ -269,6 +269,16 @@ def test_warps_are_drawn_by_column_where_they_are_of_columns(
     assert drawn == ("n_neighbors" in settings)
 
 
+def test_warps_are_those_of_their_columns_whichever_matters_most() -> None:
+    X, y = two_inputs().X.to_numpy() * [1.0, 5.0], two_inputs().X["north"].to_numpy()
+    model = make_estimator(depth=1, **FAST).fit(X, y)
+    html = page_of(Case(model, X, y))
+    assert re.findall(r"<option>(.*?)</option>", html.split('id="warps"')[1])[:2] == ["x1", "x0"]
+    for place in range(2):
+        points = charts(html)[f"Warp of x{place}"]["layers"][1]
+        assert points["y"] == pytest.approx(model.warp(X)[-1][0][:, place], abs=1e-2)
+
+
 def test_groups_of_rows_have_means_and_standard_errors() -> None:
     random = np.random.default_rng(0)
     x, y = random.uniform(size=600), random.normal(size=600)

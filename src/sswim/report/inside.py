@@ -71,7 +71,7 @@ def _warp_choice(content: Content) -> Html:
     caption = f"Member {member + 1} of {len(regressor.members_)}, of the kind {kind}."
     # The columns that are inputs as they are, and the places of these inputs.
     schema, columns = regressor._reader.schema, list(content.columns)
-    names = [column.name for column in columns]
+    names = [column.name for column in content.rows.columns]
     if schema is not None:
         names = list(schema.feature_names)
         columns = [item for item in columns if item.kind == "number" and item.name in names]
