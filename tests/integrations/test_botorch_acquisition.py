@@ -28,8 +28,6 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
-from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
-from botorch.utils.sampling import optimize_posterior_samples
 from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, fitted_pair, hill, rows
 
 # BoTorch tries again by itself.
@@ -99,14 +97,6 @@ def test_entropy_of_the_maximum_and_knowledge_gradient() -> None:
     _, value = maximise(qKnowledgeGradient(fitted_hill(), num_fantasies=4), 2)
     _, best = maximise(PosteriorMean(fitted_hill()))
     assert value > best - 0.01  # what the best mean will be, after two more rows
-
-
-def test_maxima_of_drawn_functions() -> None:
-    paths = get_matheron_path_model(fitted_hill(), sample_shape=torch.Size([3]))
-    points, values = optimize_posterior_samples(paths, BOUNDS, raw_samples=64, num_restarts=2)
-    assert points.shape == (3, 2)
-    assert values.shape == (3, 1)
-    assert distance(points) < 0.1
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")  # of the other model

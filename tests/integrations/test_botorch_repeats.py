@@ -54,6 +54,11 @@ def test_a_repeat_goes_far_from_all_points(n_outputs: int) -> None:
     assert distances(points[None], X) > (FAR if n_outputs == 1 else 0.9) * farthest - 0.05
     if n_outputs == 1:
         assert points[0] > 0.9  # where the mean is large
+    state = torch.get_rng_state()
+    one, same, other = (avoid_repeats(X[:1], rising(), X, BOUNDS, seed) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
@@ -67,15 +72,6 @@ def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
     alone = avoid_repeats(same[:2], rising(), X[:0], BOUNDS)  # without evaluated points
     assert torch.equal(alone[0], same[0])
     assert distances(alone[1:], alone[:1]) > 0.1
-
-
-def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
-    X = cornered()
-    state = torch.get_rng_state()
-    one, same, other = (avoid_repeats(X[:1], rising(), X, BOUNDS, seed) for seed in (1, 1, 2))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

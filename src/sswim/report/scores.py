@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
-from sswim.estimator.evaluation import COVERAGE, ScoreInterval, ScoreIntervals, share_interval
+from sswim.estimator.evaluation import COVERAGE, ScoreIntervals, share_interval
 from sswim.report.charts import Axis, Layer, chart, layer
 from sswim.report.content import Content, count, number, percent
 from sswim.report.page import Html, Part, card, choice, details, findings, grid, table, tiles
@@ -93,7 +93,21 @@ def _findings(content: Content, scores: ScoreIntervals) -> list[str]:
         if first:
             listed = " and ".join(filter(None, (", ".join(first[:-1]), first[-1])))
             sentences.append(f"The model draws most on {listed}.")
-    sentences += [_coverage_sentence(scores.coverage[0.9]), _pit_sentence(rows.pit)]
+    coverage, verdict = scores.coverage[0.9], ", as they should."
+    if coverage.upper < 0.9:
+        verdict = ": they are too narrow."
+    elif coverage.lower > 0.9:
+        verdict = ": they are wider than they need to be."
+    sentences.append(f"90 % intervals hold {percent(coverage.value)} of the targets{verdict}")
+    test = stats.kstest(rows.pit, "uniform")
+    if test.pvalue < _DOUBT:
+        sentences.append(
+            "The densities are not quite calibrated: the probability that they give to a range of "
+            f"values is off by up to {percent(float(test.statistic))}."
+        )
+    else:
+        known = count(len(rows.pit), "row")
+        sentences.append(f"As far as {known} can tell, the densities are calibrated.")
     bias = rows.residual.mean()
     error = rows.residual.std(ddof=1) / math.sqrt(len(rows.pit)) if len(rows.pit) > 1 else math.inf
     if abs(bias) > 3 * error:
@@ -108,25 +122,6 @@ def _findings(content: Content, scores: ScoreIntervals) -> list[str]:
             "in the table of surprising rows."
         )
     return sentences
-
-
-def _coverage_sentence(coverage: ScoreInterval) -> str:
-    held = f"90 % intervals hold {percent(coverage.value)} of the targets"
-    if coverage.upper < 0.9:
-        return f"{held}: they are too narrow."
-    if coverage.lower > 0.9:
-        return f"{held}: they are wider than they need to be."
-    return f"{held}, as they should."
-
-
-def _pit_sentence(pit: np.ndarray) -> str:
-    test = stats.kstest(pit, "uniform")
-    if test.pvalue < _DOUBT:
-        return (
-            "The densities are not quite calibrated: the probability that they give to a range of "
-            f"values is off by up to {percent(float(test.statistic))}."
-        )
-    return f"As far as {count(len(pit), 'row')} can tell, the densities are calibrated."
 
 
 def _caption(content: Content) -> str:
