@@ -60,19 +60,6 @@ def test_p_values_of_exchangeable_scores_are_independent_and_uniform(digits: int
     assert np.abs(correlation - np.eye(8)).max() < 0.16
 
 
-def test_infinite_scores_have_extreme_p_values() -> None:
-    new = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
-    high, low = ranks(normal(99, 0), new).tolist()
-    assert 0.99 < high < 1
-    assert 0 < low < 0.01
-
-
-def test_many_rows_are_ranked_at_once() -> None:
-    new = normal(20_000, 0)
-    u = ranks(new[:10], new)
-    assert u[-1].item() == pytest.approx((new <= new[-1]).double().mean().item(), abs=2e-3)
-
-
 def changed(size: float, scale: float, *, at: int, n: int) -> torch.Tensor:
     """Return p-values of normal scores with another mean and spread from some row on."""
     z = torch.special.ndtri(uniform(n))
@@ -100,13 +87,6 @@ def test_the_evidence_follows_its_recursion() -> None:
     np.testing.assert_allclose(log_evidence(u).numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_false_alarms_are_at_most_as_frequent_as_allowed() -> None:
-    highest = torch.stack([log_evidence(uniform(500, seed)).max() for seed in range(400)])
-    for alpha in (0.5, 0.2, 0.1):
-        false_alarms = int((highest >= -math.log(alpha)).sum())
-        assert false_alarms <= 400 * alpha + 3 * math.sqrt(400 * alpha * (1 - alpha))
-
-
 @pytest.mark.parametrize(
     ("size", "scale", "change", "delay"),
     [
@@ -125,17 +105,18 @@ def test_a_change_is_noticed_soon_and_dated(
     since, looks = find_change(u[: row + 1])
     assert looks == change
     assert abs(since - 300) < 30
-
-
-def test_rare_outliers_are_noticed() -> None:
     u = uniform(1000)
-    u[::20] *= 1e-4
+    u[::20] *= 1e-4  # rare outliers
     assert log_evidence(u)[-1] > math.log(100)
     assert find_change(u)[1] == "tails"
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-300, 1.0])
-def test_extreme_p_values_give_finite_evidence(value: float) -> None:
-    evidence = log_evidence(torch.full((20_000,), value, dtype=torch.float64))
-    assert evidence.isfinite().all()
-    assert evidence[-1] > 10_000  # far above what a number can hold without logarithms
+def test_extreme_scores_and_p_values_give_finite_evidence() -> None:
+    new = torch.tensor([torch.inf, -torch.inf], dtype=torch.float64)
+    high, low = ranks(normal(99, 0), new).tolist()
+    assert 0 < low < 0.01
+    assert 0.99 < high < 1
+    for value in (0.0, 1e-300, 1.0):
+        evidence = log_evidence(torch.full((20_000,), value, dtype=torch.float64))
+        assert evidence.isfinite().all()
+        assert evidence[-1] > 10_000  # far above what a number can hold without logarithms

@@ -107,64 +107,26 @@ def ensemble() -> Ensemble:
     return fitted()._ensemble
 
 
-def test_members_of_a_fold_are_those_that_left_it_out_and_have_the_weights_of_their_kinds() -> None:
-    folds = ensemble().folds
-    assert folds is not None
-    shares = [kind.weight for kind in fitted().kinds_]
-    assert folds.weights.shape == (3, 6)
-    for number, weights in enumerate(folds.weights.tolist()):
-        expected = [0.0] * 6
-        expected[number], expected[3 + number] = shares
-        assert weights == pytest.approx(expected)
-
-
-def test_members_of_a_fold_are_conditioned_on_the_rows_outside_it() -> None:
+def test_members_of_a_fold_left_it_out_and_are_conditioned_on_the_others() -> None:
     whole = ensemble()
     rows, folds = whole.rows, whole.folds
     assert rows is not None
     assert folds is not None
     fold_of = folds.fold_of(rows.inputs.mean)
     assert fold_of.unique().tolist() == [-1, 0, 1, 2]
+    shares = [kind.weight for kind in fitted().kinds_]
+    for number, weights in enumerate(folds.weights.tolist()):
+        expected = [0.0] * 6
+        expected[number], expected[3 + number] = shares
+        assert weights == pytest.approx(expected)
     at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
     for number, outside in enumerate(fold_ensembles(whole)):
         known = rows.take((fold_of != number).nonzero()[:, 0])
         models = [fitted().members_[member].model for member in (number, 3 + number)]
         for member, model in zip(outside.members, models, strict=True):
-            expected = condition(model, known).predict(at)
-            predicted = member.predict(at)
-            for mine, theirs in zip(predicted.tensors(), expected.tensors(), strict=True):
+            dense = condition(model, known).predict(at)
+            for mine, theirs in zip(member.predict(at).tensors(), dense.tensors(), strict=True):
                 assert torch.allclose(mine, theirs, rtol=1e-9)
-
-
-def test_statistics_without_a_fold_equal_those_of_the_others() -> None:
-    whole = ensemble()
-    rows = whole.rows
-    assert rows is not None
-    member = whole.members[0]
-    inside, known = rows.take(torch.arange(20)), rows.take(torch.arange(20, len(rows)))
-    by_difference, anew = member.without(inside, rows, known), condition(member.model, known)
-    at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
-    for mine, theirs in zip(
-        by_difference.predict(at).tensors(), anew.predict(at).tensors(), strict=True
-    ):
-        assert torch.allclose(mine, theirs, rtol=1e-7)
-
-
-def test_scores_do_not_depend_on_the_targets_of_their_own_fold() -> None:
-    """A row's score is as good as that of a new row: its ensemble knows nothing of its fold."""
-    whole = ensemble()
-    folds, rows = whole.folds, whole.rows
-    assert folds is not None
-    assert rows is not None
-    fold_of = folds.fold_of(rows.inputs.mean)
-    inside = fold_of == 1
-    targets = torch.where(inside[:, None], rows.targets + 7.0, rows.targets)
-    others = replace(rows, targets=targets)
-    members = tuple(condition(member.model, others) for member in fitted().members_)
-    changed = Ensemble(whole.scaling, members, whole.weights, others, folds)
-    at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
-    before, after = (fold_ensembles(each)[1].predict(at).mean for each in (whole, changed))
-    assert torch.allclose(before, after, rtol=1e-9)
 
 
 def test_held_out_rows_are_scored_in_every_fold() -> None:
@@ -172,9 +134,6 @@ def test_held_out_rows_are_scored_in_every_fold() -> None:
     assert held_out.fold.bincount().tolist() == [22, 22, 22]
     assert bool(held_out.scores.isfinite().all())
     assert bool(((held_out.pit >= 0) & (held_out.pit <= 1)).all())
-
-
-def test_a_model_that_held_nothing_out_says_so() -> None:
     for lost in (replace(ensemble(), folds=None), replace(ensemble(), rows=None)):
         with pytest.raises(UserError, match="call calibrate"):
             fold_ensembles(lost)

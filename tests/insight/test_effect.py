@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from builders.estimators import skewed_rows, small
 
 from sswim.base.validation import UserError
 from sswim.insight import InputColumn, NumberInput, average_function, common_levels, spaced_grid
-from sswim.members.feature_member import FeatureMember
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "features": {"depth": 1},
@@ -41,32 +39,6 @@ def test_moments_are_those_of_drawn_functions(name: str) -> None:
     for level in (0.1, 0.5, 0.9):
         below = (draws <= found.quantile(level)[:, 0]).double().mean(0)
         torch.testing.assert_close(below, torch.full_like(below, level), rtol=0, atol=0.05)
-
-
-def test_variance_is_not_the_mean_of_variances() -> None:
-    model = small(max_iter=30, depth=0).fit(*skewed_rows(80))
-    points = torch.from_numpy(skewed_rows(30, seed=4)[0])
-    [[variance]] = average_function(model._ensemble, [points]).observation_variance
-    posterior = model.posterior(points)
-    independent = posterior.variance.mean() / len(points)
-    assert independent < variance < posterior.variance.mean()
-    ones = np.full(30, 1 / 30)
-    np.testing.assert_allclose(variance, ones @ posterior.covariance.numpy() @ ones, rtol=1e-9)
-
-
-def test_a_far_member_of_little_weight_hardly_widens_bands() -> None:
-    """The bands are quantiles of the mixture, not multiples of its deviation."""
-    near = small(max_iter=30, depth=0).fit(*skewed_rows(80))._ensemble
-    member = near.members[0]
-    assert isinstance(member, FeatureMember)
-    far = replace(member, posterior=replace(member.posterior, mean=100 * member.posterior.mean))
-    weights = torch.tensor([0.99, 0.01], dtype=torch.float64)
-    both = replace(near, members=(member, far), weights=weights)
-    sets = [torch.from_numpy(skewed_rows(10, seed=4)[0])]
-    alone, mixed = (average_function(ensemble, sets) for ensemble in (near, both))
-    assert mixed.standard_deviation > 3 * alone.standard_deviation
-    widths = [bands.quantile(0.95) - bands.quantile(0.05) for bands in (alone, mixed)]
-    assert widths[1] < 1.1 * widths[0]
 
 
 def test_number_is_put_into_its_place() -> None:

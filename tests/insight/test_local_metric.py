@@ -57,17 +57,6 @@ def test_metric_measures_small_steps(fitted: BaseRegressor) -> None:
     np.testing.assert_array_equal(found.inputs, x)
 
 
-def test_stationary_model_has_its_length_scales_everywhere() -> None:
-    x, y = make_rows(80, 2)
-    model = small(depth=0).fit(10 * x, y)
-    scales = model.members_[0].model.spectrum.length_scales().detach().numpy()
-    expected = scales * model.scaling_.input_spread.numpy()
-    found = model.local_metric(10 * x)
-    np.testing.assert_allclose(found.length_scale, np.broadcast_to(expected, x.shape), rtol=1e-9)
-    off_diagonal = found.metric[:, 0, 1]
-    np.testing.assert_allclose(off_diagonal, 0, atol=1e-15)
-
-
 def test_members_are_mixed_by_weights() -> None:
     x, y = make_rows(60, 2)
     model = small(n_members=2, depth=1).fit(x, y)
@@ -78,15 +67,6 @@ def test_members_are_mixed_by_weights() -> None:
         single = model._ensemble.alone(number)
         alone.append(local_metric(single, [scales], torch.from_numpy(x[:4])).numpy())
     np.testing.assert_allclose(both, np.einsum("m,mnde->nde", model.weights_, alone), rtol=1e-9)
-
-
-def test_warp_finds_where_the_function_is_fast() -> None:
-    random = np.random.default_rng(0)
-    x = np.sort(random.uniform(-1, 1, size=(200, 1)), axis=0)
-    y = np.where(x[:, 0] < 0, x[:, 0], 0.6 * np.sin(15 * x[:, 0])) + 0.03 * random.normal(size=200)
-    model = small(depth=1, n_components=128, n_pseudo=32, max_iter=100).fit(x, y)
-    scale = model.local_metric(x).length_scale[:, 0]
-    assert np.median(scale[x[:, 0] < -0.3]) > 2 * np.median(scale[x[:, 0] > 0.3])
 
 
 def test_wild_values_have_no_slope() -> None:

@@ -49,24 +49,6 @@ def test_shares_are_total_effects(models: dict[str, BaseRegressor], name: str) -
     np.testing.assert_allclose(found.sum(1), 1)
 
 
-def test_linear_function_has_squared_slopes_as_shares() -> None:
-    """A function a·x has the shares a_d² Var(x_d)."""
-    random = np.random.default_rng(0)
-    x = random.normal(size=(300, 3)) * [1.0, 2.0, 1.0]
-    model = small(depth=0, max_iter=100, kernel="rbf", length_scale=10.0).fit(
-        x, x @ [2.0, 0.5, 0.0]
-    )
-    found = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1], [2]])[0]
-    np.testing.assert_allclose(found, [0.8, 0.2, 0.0], atol=0.05)
-
-
-def test_inputs_of_one_column_change_together(models: dict[str, BaseRegressor]) -> None:
-    """Indicators of levels get those of another row, and never a mixture of two."""
-    model = models["mixture"]
-    x = torch.from_numpy(skewed_rows(40, seed=2)[0])
-    np.testing.assert_allclose(relevance_of(model._ensemble, x, [[0, 1]]), 1.0)
-
-
 def test_targets_count_alike() -> None:
     x, y = make_rows(80, 2)
     targets = np.column_stack((y, 1000 * np.cos(2 * x[:, 1])))

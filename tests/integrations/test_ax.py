@@ -51,23 +51,16 @@ def client() -> Any:
 
 
 def test_few_trials_find_more_than_random_search(client: Any) -> None:
-    _, values, index, _ = client.get_best_parameterization(use_model_predictions=False)
+    best, values, index, _ = client.get_best_parameterization(use_model_predictions=False)
     assert index >= N_INITIAL
     assert values["loss"][0] < lucky_random_search(funnel, N_TRIALS)
-
-
-def test_inputs_are_scaled_by_the_bounds(client: Any) -> None:
-    model = fitted_model(client)
-    assert type(model) is SSWIMModel
-    corner = torch.tensor([[100.0, 1e-3]]).double()
-    torch.testing.assert_close(model.transform_inputs(corner), torch.ones(1, 2).double())
-
-
-def test_predictions_are_of_the_best_point(client: Any) -> None:
-    best, values, _, _ = client.get_best_parameterization(use_model_predictions=False)
     ((mean, error),) = (each["loss"] for each in client.predict([best]))
     assert mean == pytest.approx(values["loss"][0], abs=0.8)
     assert 0 < error < 0.8
+    model = fitted_model(client)  # its inputs are scaled by their bounds
+    assert type(model) is SSWIMModel
+    corner = torch.tensor([[100.0, 1e-3]]).double()
+    torch.testing.assert_close(model.transform_inputs(corner), torch.ones(1, 2).double())
 
 
 def test_saved_client_goes_on(client: Any, tmp_path: Path) -> None:

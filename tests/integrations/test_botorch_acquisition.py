@@ -15,25 +15,19 @@ from botorch.acquisition import (
     LogExpectedImprovement,
     PosteriorMean,
     qKnowledgeGradient,
-    qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
-    qSimpleRegret,
     qUpperConfidenceBound,
 )
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.objective import (
-    GenericMCObjective,
     LinearMCObjective,
-    ScalarizedPosteriorTransform,
 )
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
-from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
-from botorch.utils.sampling import optimize_posterior_samples
 from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, fitted_pair, hill, rows
 
 # BoTorch tries again by itself.
@@ -74,25 +68,15 @@ WEIGHTS = torch.tensor([1.0, 0.0], dtype=torch.float64)
 EXPLOITING: dict[str, tuple[Acquisition, int]] = {
     "posterior mean": (lambda: PosteriorMean(fitted_hill()), 1),
     "logei": (lambda: LogExpectedImprovement(fitted_hill(), best_f=hill(rows()).max()), 1),
-    "qlogei": (lambda: qLogExpectedImprovement(fitted_hill(), hill(rows()).max(), sampler()), 1),
     "qlognei": (
         lambda: qLogNoisyExpectedImprovement(fitted_hill(), rows(), sampler(), prune_baseline=True),
         2,
     ),
     "qucb": (lambda: qUpperConfidenceBound(fitted_hill(), beta=0.1, sampler=sampler()), 2),
-    "regret": (lambda: qSimpleRegret(fitted_hill(), sampler=sampler()), 1),
     "thompson": (lambda: PathwiseThompsonSampling(fitted_hill()), 2),
     "thompson of two outputs": (
         lambda: PathwiseThompsonSampling(fitted_pair(), objective=LinearMCObjective(WEIGHTS)),
         2,
-    ),
-    "scalarised outputs": (
-        lambda: LogExpectedImprovement(
-            fitted_pair(),
-            best_f=hill(rows()).max(),
-            posterior_transform=ScalarizedPosteriorTransform(WEIGHTS),
-        ),
-        1,
     ),
 }
 """Acquisition functions that go where the mean is large, once the function is known well."""
@@ -105,62 +89,14 @@ def test_the_optimum_is_found(name: str) -> None:
     assert distance(points) < 0.1
 
 
-@pytest.mark.parametrize("q", [1, 2])
-def test_entropy_of_the_maximum(q: int) -> None:
+def test_entropy_of_the_maximum_and_knowledge_gradient() -> None:
     candidates = torch.rand(100, 2, dtype=torch.float64)
     acquisition = qMaxValueEntropy(fitted_hill(), candidates)
-    _, value = maximise(acquisition, q, sequential=q > 1)
-    elsewhere = qMaxValueEntropy(fitted_hill(), candidates)(candidates[:20, None])
-    assert value.flatten()[0] > elsewhere.median()
-
-
-def test_knowledge_gradient() -> None:
-    acquisition = qKnowledgeGradient(fitted_hill(), num_fantasies=4)
-    _, value = maximise(acquisition, 2)
+    _, value = maximise(acquisition, 2, sequential=True)
+    assert value.flatten()[0] > acquisition(candidates[:20, None]).median()
+    _, value = maximise(qKnowledgeGradient(fitted_hill(), num_fantasies=4), 2)
     _, best = maximise(PosteriorMean(fitted_hill()))
     assert value > best - 0.01  # what the best mean will be, after two more rows
-
-
-def test_pending_points_are_not_proposed_again() -> None:
-    fresh, informed = (
-        qLogNoisyExpectedImprovement(
-            fitted_hill(), rows(), sampler(), prune_baseline=True, X_pending=pending
-        )
-        for pending in (None, OPTIMUM[None])
-    )
-    assert informed(OPTIMUM[None]) < fresh(OPTIMUM[None]) - 1
-
-
-def test_several_objectives() -> None:
-    acquisition = qLogNoisyExpectedHypervolumeImprovement(
-        fitted_pair(), [0.0, 0.0], rows(), sampler(16), prune_baseline=True
-    )
-    points, _ = maximise(acquisition, 2)
-    # The best compromises have the first input of the hill, and a larger second input.
-    assert ((points[:, 0] - OPTIMUM[0]).abs() < 0.3).any()
-    assert (points[:, 1] > OPTIMUM[1] - 0.1).any()
-
-
-def test_constraints() -> None:
-    acquisition = qLogNoisyExpectedImprovement(
-        fitted_pair(),
-        rows(),
-        sampler(),
-        objective=GenericMCObjective(lambda Y, X=None: Y[..., 0]),
-        constraints=[lambda Y: Y[..., 1] - 0.4],  # the second input must be at most 0.4
-        prune_baseline=True,
-    )
-    points, _ = maximise(acquisition)
-    assert points[0, 1] < 0.42
-    assert (points[0] - torch.tensor([0.3, 0.4])).abs().max() < 0.1
-
-
-def test_maxima_of_drawn_functions() -> None:
-    paths = get_matheron_path_model(fitted_hill(), sample_shape=torch.Size([3]))
-    points, values = optimize_posterior_samples(paths, BOUNDS, raw_samples=64, num_restarts=2)
-    assert points.shape == (3, 2)
-    assert values.shape == (3, 1)
-    assert distance(points) < 0.1
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")  # of the other model

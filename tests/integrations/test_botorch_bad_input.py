@@ -34,14 +34,6 @@ def assert_finite(model: SSWIMModel, X: Tensor) -> None:
     assert X.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e6])
-def test_inputs_outside_the_unit_cube(scale: float, generator: torch.Generator) -> None:
-    X = scale * (rows() - 0.3)
-    model = quick_model(X, hill(rows()))
-    assert torch.allclose(model.posterior(X).mean, hill(rows()), atol=0.1)
-    assert_finite(model, scale * uniform(generator, 5, 2))
-
-
 @pytest.mark.parametrize("distance", [2.0, 1e3, 1e8])
 def test_points_outside_the_rows(distance: float) -> None:
     near, far = quick_hill().posterior(rows()), torch.full((2, 2), distance).double()
@@ -88,14 +80,16 @@ def test_awkward_rows(name: str, generator: torch.Generator) -> None:
     assert_finite(quick_model(X, Y, variance), uniform(generator, 4, X.shape[1]))
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_targets_of_extreme_units(scale: float, generator: torch.Generator) -> None:
-    model = quick_model(rows(), scale * hill(rows()))
+@pytest.mark.parametrize(("units", "scale"), [(1e-6, 1e-150), (1e6, 1e150)])
+def test_extreme_units(units: float, scale: float, generator: torch.Generator) -> None:
+    model = quick_model(units * (rows() - 0.3), hill(rows()))  # not in the unit cube
+    assert torch.allclose(model.posterior(units * (rows() - 0.3)).mean, hill(rows()), atol=0.1)
     X = uniform(generator, 4, 2)
+    assert_finite(model, units * X)
+    model = quick_model(rows(), scale * hill(rows()))
     assert_finite(model, X)
-    assert torch.allclose(
-        model.posterior(X).mean / scale, quick_hill().posterior(X).mean, atol=1e-4
-    )
+    expected = quick_hill().posterior(X).mean
+    assert torch.allclose(model.posterior(X).mean / scale, expected, atol=1e-4)
 
 
 def bad(tensor: Tensor, value: float) -> Tensor:
@@ -107,19 +101,13 @@ def bad(tensor: Tensor, value: float) -> Tensor:
 X, Y = rows(), hill(rows())
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "nan in X": ((bad(X, torch.nan), Y), "X must be finite. Got 1 values"),
-    "infinity in X": ((bad(X, torch.inf), Y), "X must be finite"),
     "nan in Y": ((X, bad(Y, torch.nan)), "Y must be finite.*rows of failed trials"),
-    "infinity in Y": ((X, bad(Y, -torch.inf)), "Y must be finite"),
     "nan in Yvar": ((X, Y, bad(Y, torch.nan)), "variance of Y must be finite"),
     "integers in X": ((X.long(), Y), "X must have floating-point numbers. Got torch.int64"),
-    "integers in Y": ((X, Y.int()), "Y must have floating-point numbers"),
     "batched X": ((X.expand(2, -1, -1), Y), "train_X must have two axes.*one model for each"),
-    "batched Y": ((X, Y.expand(2, -1, -1)), "train_Y must have two axes"),
     "flat Y": ((X, Y[:, 0]), "train_Y must have two axes"),
     "too few targets": ((X, Y[:-1]), "the same rows, at least one. Got 14 and 13"),
-    "no rows": ((X[:0], Y[:0]), "at least one. Got 0 and 0"),
     "no inputs": ((X[:, :0], Y), "at least one column. Got 0 and 1"),
-    "no outputs": ((X, Y[:, :0]), "at least one column. Got 2 and 0"),
     "negative Yvar": ((X, Y, bad(Y, -1.0)), "must not be negative. Got -1"),
     "other Yvar": ((X, Y, Y[:, 0]), r"the shape of train_Y, \(14, 1\). Got \(14,\)"),
     "large Y": ((X, 1e200 * Y), "at most 1e\\+154.*Multiply Y by a constant"),
@@ -135,34 +123,20 @@ def test_bad_rows_are_refused(name: str) -> None:
         SSWIMModel(*arguments)
 
 
-def test_bad_rows_after_a_transform_are_refused() -> None:
-    with pytest.raises(UserError, match="Y must be finite"):
+def test_bad_points_and_observations_are_refused() -> None:
+    with pytest.raises(UserError, match="Y must be finite"):  # after a transform
         SSWIMModel(X, Y - 0.5, outcome_transform=Log())
-
-
-def test_bad_points_are_refused() -> None:
     model = quick_hill()
-    for points in (X[:, :1], torch.rand(3, 3, generator=torch.Generator()), X[0]):
+    for points in (X[:, :1], X[0]):
         with pytest.raises(UserError, match=r"the last of 2 inputs as train_X has. Got the shape"):
             model.posterior(points)
         with pytest.raises(UserError, match="the last of 2 inputs"):
             model.condition_on_observations(points, Y)
         with pytest.raises(UserError, match="the last of 2 inputs"):
             model.draw_paths(1, torch.Generator())(points)
-
-
-def test_bad_observations_are_refused() -> None:
     with pytest.raises(UserError, match=r"axes \(14, 2\).*Got the shape \(14, 1\)"):
         quick_pair().condition_on_observations(X, Y)
-    with pytest.raises(UserError, match=r"axes \(14, 1\).*Got the shape \(13, 1\)"):
-        quick_hill().condition_on_observations(X, Y[:-1])
-    with pytest.raises(UserError, match="Y must be finite"):
-        quick_hill().condition_on_observations(X, bad(Y, torch.nan))
     with pytest.raises(UserError, match="must not be negative"):
-        quick_hill().condition_on_observations(X, Y, noise=bad(Y, -1.0))
-
-
-def test_arrays_of_numpy_are_refused(generator: torch.Generator) -> None:
-    X = uniform(generator, 4, 2)
+        model.condition_on_observations(X, Y, noise=bad(Y, -1.0))
     with pytest.raises(UserError, match=r"tensor of PyTorch\. Got ndarray"):
-        check_training_rows(X.numpy(), X[:, :1], None)
+        check_training_rows(X.numpy(), Y, None)

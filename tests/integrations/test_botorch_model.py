@@ -16,10 +16,8 @@ from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise.posterior_samplers import draw_matheron_paths
-from botorch.utils.datasets import SupervisedDataset
 from builders.botorch_models import (
     assert_same,
-    fitted_hill,
     hill,
     quick_hill,
     quick_model,
@@ -28,16 +26,6 @@ from builders.botorch_models import (
     two_outputs,
 )
 from builders.surrogates import uniform
-
-from sswim.integrations.botorch import SSWIMModel
-
-
-def test_a_fitted_model_predicts(generator: torch.Generator) -> None:
-    X = uniform(generator, 40, 2)
-    posterior = fitted_hill().posterior(X)
-    error = (posterior.mean - hill(X)).abs()
-    assert error.square().mean().sqrt() < 0.05
-    assert (error < 5 * posterior.variance.sqrt() + 0.01).double().mean() > 0.9
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 4, 3)])
@@ -78,11 +66,8 @@ def test_noise_of_observations(generator: torch.Generator) -> None:
     X = uniform(generator, 4, 3, 2)
     for model in (quick_hill(), quick_pair()):
         plain = model.posterior(X)
-        assert (model.posterior(X, observation_noise=True).variance > plain.variance).all()
         given = 0.01 * uniform(generator, 4, 3, model.num_outputs)
         found = model.posterior(X, observation_noise=given)
-        # The noise is small: the slope of the target map hardly changes over it.
-        assert torch.allclose(found.variance - plain.variance, given, rtol=0.5)
         for output in range(model.num_outputs):
             surrogate = model._surrogates[output]
             mean, covariance = surrogate.predict_jointly(X, variance=given[..., output])
@@ -108,19 +93,6 @@ def test_known_noise() -> None:
     updated = model.condition_on_observations(X[:3], Y[:3])  # with the mean of the noise
     same = model.condition_on_observations(X[:3], Y[:3], noise=variance[:3])
     assert_same(updated.posterior(X), same.posterior(X))
-
-
-def test_further_observations(generator: torch.Generator) -> None:
-    X, new = uniform(generator, 5, 2), uniform(generator, 3, 2)
-    model = quick_pair()
-    updated = model.condition_on_observations(new, two_outputs(new))
-    assert updated.batch_shape == model.batch_shape == ()
-    for output, surrogate in enumerate(model._surrogates):
-        later = surrogate.update(new, two_outputs(new)[:, output])
-        mean, _ = later.target_map.moments(*later.predict_jointly(X))
-        assert torch.allclose(updated.posterior(X).mean[:, output], mean)
-    assert torch.allclose(updated.posterior(new).mean, two_outputs(new), atol=0.02)
-    assert not torch.allclose(model.posterior(new).mean, updated.posterior(new).mean, atol=1e-6)
 
 
 def test_batches_of_further_observations_equal_a_loop(generator: torch.Generator) -> None:
@@ -151,17 +123,6 @@ def test_fantasies_are_observations_of_samples(generator: torch.Generator) -> No
     assert_same(noisy.posterior(points), expected.posterior(points))
     empty = model.fantasize(X[:, :0], sampler)
     assert_same(empty.posterior(points), model.posterior(points))
-
-
-def test_drawn_functions(generator: torch.Generator) -> None:
-    for model in (quick_hill(), quick_pair()):
-        functions = model.draw_paths(4, generator)
-        X = uniform(generator, 3, 4, 5, 2)
-        each = functions(X)
-        assert each.shape == (3, 4, 5, model.num_outputs)
-        assert torch.allclose(functions(X[1]), each[1], atol=1e-10)
-        assert torch.allclose(functions(X[1, 2])[2], each[1, 2], atol=1e-10)
-        assert functions(X[:, :1]).shape == (3, 4, 5, model.num_outputs)
 
 
 def test_botorchs_paths(generator: torch.Generator) -> None:
@@ -230,11 +191,3 @@ def test_seeds_repeat_a_fit_and_the_global_random_state_is_left_alone(
     assert not torch.equal(one, other)
     models[0].draw_paths(2, generator)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_datasets_of_botorch() -> None:
-    dataset = SupervisedDataset(rows(), hill(rows()), feature_names=["a", "b"], outcome_names=["y"])
-    inputs = SSWIMModel.construct_inputs(dataset)
-    assert inputs.keys() == {"train_X", "train_Y"}
-    model = quick_model(*inputs.values())
-    assert torch.equal(model.posterior(rows()).mean, quick_hill().posterior(rows()).mean)

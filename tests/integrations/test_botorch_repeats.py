@@ -54,6 +54,11 @@ def test_a_repeat_goes_far_from_all_points(n_outputs: int) -> None:
     assert distances(points[None], X) > (FAR if n_outputs == 1 else 0.9) * farthest - 0.05
     if n_outputs == 1:
         assert points[0] > 0.9  # where the mean is large
+    state = torch.get_rng_state()
+    one, same, other = (avoid_repeats(X[:1], rising(), X, BOUNDS, seed) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
@@ -69,15 +74,6 @@ def test_repeats_within_a_batch_are_replaced_one_by_one() -> None:
     assert distances(alone[1:], alone[:1]) > 0.1
 
 
-def test_seeds_repeat_and_the_global_random_state_is_left_alone() -> None:
-    X = cornered()
-    state = torch.get_rng_state()
-    one, same, other = (avoid_repeats(X[:1], rising(), X, BOUNDS, seed) for seed in (1, 1, 2))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_any_model_of_botorch_will_do(dtype: torch.dtype) -> None:
     X = ((cornered() - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])).to(dtype)
@@ -89,27 +85,23 @@ def test_any_model_of_botorch_will_do(dtype: torch.dtype) -> None:
 
 
 def test_an_input_may_be_fixed() -> None:
-    bounds = BOUNDS.clone()
-    bounds[:, 1] = 20.0
-    X = cornered()
-    X[:, 1] = 20.0
+    bounds, X = BOUNDS.clone(), cornered()
+    bounds[:, 1] = X[:, 1] = 20.0
     points = avoid_repeats(X[:1], rising(), X, bounds)
     assert points[0, 0] > 0.5
     assert points[0, 1] == 20
 
 
-@pytest.mark.parametrize("wrong", ["candidates", "X", "bounds"])
-def test_bad_points_are_refused(wrong: str) -> None:
-    for bad, message in (("shape", "as many inputs as each other"), ("value", "must be finite")):
-        tensors = {"candidates": cornered()[:1], "X": cornered(), "bounds": BOUNDS.clone()}
-        if bad == "shape":
-            tensors[wrong] = tensors[wrong][..., :1]
-        else:
-            tensors[wrong][0, 1] = torch.nan
+def test_bad_points_are_refused() -> None:
+    X, nan = cornered(), torch.nan
+    for candidates, points, bounds, message in (
+        (X[:1, :1], X, BOUNDS, "as many inputs as each other"),
+        (X[:1], X[:, :1], BOUNDS, "as many inputs as each other"),
+        (X[:1], X, BOUNDS[:1], "as many inputs as each other"),
+        (nan * X[:1], X, BOUNDS, "must be finite"),
+        (X[:1], nan * X, BOUNDS, "must be finite"),
+        (X[:1], X, nan * BOUNDS, "must be finite"),
+        (X[:1], X, BOUNDS.flip(0), "lowest values"),
+    ):
         with pytest.raises(UserError, match=message):
-            avoid_repeats(tensors["candidates"], rising(), tensors["X"], tensors["bounds"])
-
-
-def test_bounds_in_the_wrong_order_are_refused() -> None:
-    with pytest.raises(UserError, match="lowest values"):
-        avoid_repeats(cornered()[:1], rising(), cornered(), BOUNDS.flip(0))
+            avoid_repeats(candidates, rising(), points, bounds)

@@ -31,12 +31,11 @@ def run_trials(
         seed=0,
     )
     study = optuna.create_study(directions=["minimize"] * n_objectives, sampler=sampler)
-    study.optimize(
-        lambda trial: objective(
-            trial, trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
-        ),
-        n_trials,
-    )
+
+    def value(trial: Any) -> Any:
+        return objective(trial, trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1))
+
+    study.optimize(value, n_trials)
     return study
 
 

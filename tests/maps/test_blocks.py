@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.maps import FAST, plane_model, sphere_model, sphere_rows, stations
+from builders.maps import FAST, plane_model, sphere_rows, stations
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 
 from sswim import evaluate
@@ -58,7 +58,7 @@ def test_the_sphere_is_covered_by_equal_areas() -> None:
     assert len(set(blocks[np.abs(lat) > 75].tolist())) <= 8  # few at the poles, of many degrees
 
 
-def test_turns_of_the_longitude_and_both_poles_have_their_blocks() -> None:
+def test_the_date_line_and_the_poles_do_not_cut_blocks() -> None:
     first, second, third = sphere_blocks([[-179.9, 5], [180.1, 5], [540.1, 5]])
     assert first == second == third
     assert np.ptp(sphere_blocks([[-1e-16, 5], [-1, 5]])) == 0
@@ -66,20 +66,16 @@ def test_turns_of_the_longitude_and_both_poles_have_their_blocks() -> None:
     assert sphere_blocks([[0, -90], [123, -89], [0, 0], [123, 90]], 10)[0] == 0
     with pytest.raises(UserError, match="are longitude and latitude in this order"):
         sphere_blocks([[10, 170]])
-
-
-def test_the_date_line_does_not_cut_blocks() -> None:
-    random = np.random.default_rng(0)
-    lon, lat = random.uniform(150, 210, 500), random.uniform(-80, 80, 500)
-    X, wrapped = (np.stack([x, lat], axis=-1) for x in (lon, np.mod(lon + 180, 360) - 180))
+    frame = sphere_rows()
+    X = frame[["lon", "lat"]].to_numpy()
     cv = BlockKFold(spacing=10, geographic=True, random_state=0)
-    assert folds(cv, X) == folds(cv, wrapped)
-    points = gpd.points_from_xy(*wrapped.T)
-    frame = gpd.GeoDataFrame({"rain": lat}, geometry=points, crs="EPSG:4326")
-    assert folds(BlockKFold(spacing=10, random_state=0), frame) == folds(cv, X)
+    points = gpd.GeoDataFrame(frame[["height"]], geometry=gpd.points_from_xy(*X.T), crs="EPSG:4326")
+    turned = np.stack([np.mod(X[:, 0], 360), X[:, 1]], axis=-1)
+    assert folds(cv, X) == folds(cv, turned)
+    assert folds(BlockKFold(spacing=10, random_state=0), points) == folds(cv, X)
 
 
-def test_whole_blocks_are_left_out_once() -> None:
+def test_whole_blocks_are_left_out_once_in_folds_of_equal_sizes() -> None:
     X = uniform()
     cv = BlockKFold(spacing=2, n_splits=4, random_state=0)
     blocks = cv.blocks(X)
@@ -91,19 +87,10 @@ def test_whole_blocks_are_left_out_once() -> None:
         assert abs(len(test) - 100) <= np.bincount(blocks).max()
         seen += test.tolist()
     assert sorted(seen) == list(range(len(X)))
-
-
-def test_folds_follow_from_the_seed_and_have_equal_sizes() -> None:
-    X = uniform()
     first, again, other = (folds(BlockKFold(spacing=2, random_state=seed), X) for seed in (0, 0, 1))
     assert first == again != other
     in_order = BlockKFold(spacing=2, shuffle=False)
     assert folds(in_order, X) == folds(in_order, X) != first
-    # They have equal numbers of rows, wherever these are.
-    random = np.random.default_rng(0)
-    X = np.concatenate([random.normal(5, 0.5, (300, 2)), random.uniform(0, 10, (300, 2))])
-    sizes = [len(test) for test in folds(BlockKFold(shape=(20, 20), random_state=0), X)]
-    assert max(sizes) - min(sizes) < 40
 
 
 def test_every_kind_of_frame_has_the_same_folds() -> None:
@@ -122,8 +109,6 @@ def test_scikit_learn_takes_it() -> None:
     block = cross_val_score(model, X[:, :2], y, cv=cv)
     assert len(block) == cv.get_n_splits() == 5
     assert block.mean() < cross_val_score(model, X[:, :2], y, cv=5).mean()
-    search = GridSearchCV(model, {"n_neighbors": [2, 8]}, cv=cv).fit(X[:, :2], y)
-    assert search.best_params_["n_neighbors"] in (2, 8)
     assert "BlockKFold(" in repr(cv)
 
 
@@ -131,9 +116,7 @@ def test_scikit_learn_takes_it() -> None:
     ("changes", "message"),
     [
         ({"spacing": None}, "either a spacing or a shape. Got spacing=None and shape=None"),
-        ({"shape": (2, 2)}, "either a spacing or a shape"),
         ({"spacing": -1.0}, "spacing must be a positive number. Got -1.0"),
-        ({"spacing": np.nan}, "spacing must be a positive number"),
         ({"spacing": None, "shape": (0, 2)}, r"shape\[0\] must be an integer of at least 1"),
         ({"n_splits": 1}, "n_splits must be an integer of at least 2"),
         ({"spacing": 9.0}, "Got 1 blocks for 5 folds; choose smaller blocks or fewer folds"),
@@ -181,17 +164,6 @@ def test_every_row_is_scored_by_a_fit_without_its_block() -> None:
         evaluate_blocks(model, X, y, 2)
 
 
-def test_a_model_on_the_sphere_knows_its_coordinates() -> None:
-    frame = sphere_rows()
-    found = evaluate_blocks(sphere_model(), frame[["lon", "lat"]], frame["height"], 10, n_folds=2)
-    assert found.n_blocks >= 16
-    points = gpd.points_from_xy(frame["lon"], frame["lat"])
-    rows = gpd.GeoDataFrame(geometry=points, crs="EPSG:4326")
-    fitted = make_estimator(**FAST).fit(rows, frame["height"])
-    same = evaluate_blocks(fitted, rows, frame["height"], 10, n_folds=2)
-    assert same.blocks.rmse == pytest.approx(found.blocks.rmse)
-
-
 def test_tables_are_scored_like_frames(tmp_path: Path) -> None:
     frame, path = sphere_rows(), tmp_path / "table.parquet"
     table = pa.Table.from_pandas(frame.assign(other="text"))
@@ -202,6 +174,7 @@ def test_tables_are_scored_like_frames(tmp_path: Path) -> None:
     found = evaluate_table_blocks(model, schema, path, 10, n_folds=2)
     expected = evaluate_blocks(model, frame[["lon", "lat"]], frame["height"], 10, n_folds=2)
     assert found == expected
+    assert found.n_blocks >= 16
     heights = frame["height"].where(frame.index != 3)
     pq.write_table(table.set_column(2, "height", pa.array(heights, from_pandas=True)), path)
     left_out = LeftOut(target_missing=True)

@@ -55,9 +55,6 @@ def test_under_an_output_warp_the_function_lies_around_the_median() -> None:
     np.testing.assert_allclose(np.asarray(mean.get_ydata()), one_input_model().predict(x))
     assert np.abs(quantile - one_input_model().predict(x)).max() > 0
     check_bands(ax, one_input_model(), x, 0.9)
-    lower, upper = one_input_model().predict_interval(x, 0.9, include_noise=False)
-    assert (lower < quantile).all()
-    assert (quantile < upper).all()
     assert legend_labels(ax) == ["90 %, new observation", "90 %, function", "median", "mean"]
 
 
@@ -83,14 +80,10 @@ def test_a_map_has_the_values_of_its_cells_middles() -> None:
     ax = plot_map(model, bounds, quantity="std", resolution=1, ax=new_axes())
     _, std = model.predict([[1.0, 1.5]], return_std=True, include_noise=False)
     np.testing.assert_allclose(np.asarray(ax.get_images()[0].get_array()), [std])
-
-
-def test_a_map_spans_its_rows() -> None:
-    X, _ = draw_rows(2)
-    ax = plot_map(two_input_model(), X=X, resolution=3, ax=new_axes())
+    X, _ = draw_rows(2)  # by default the map spans its rows
+    ax = plot_map(model, X=X, resolution=3, ax=new_axes())
     np.testing.assert_allclose([ax.get_xlim(), ax.get_ylim()], np.stack([X.min(0), X.max(0)]).T)
-    (points,) = ax.collections
-    np.testing.assert_array_equal(np.asarray(points.get_offsets()), X)
+    np.testing.assert_array_equal(np.asarray(ax.collections[0].get_offsets()), X)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +103,11 @@ def test_impossible_maps_are_refused(settings: dict[str, Any], message: str) -> 
         plot_map(one_input_model(), SQUARE)
 
 
-@pytest.mark.parametrize("member", [0, 1])
-def test_warps_are_those_of_the_member_layer_by_layer(member: int) -> None:
-    ax = plot_warps(one_input_model(), draw_rows(1)[0], member=member, ax=new_axes())
+def test_warps_are_those_of_the_member_layer_by_layer() -> None:
+    ax = plot_warps(one_input_model(), draw_rows(1)[0], member=1, ax=new_axes())
     *layers, identity = ax.get_lines()
     x = np.asarray(layers[0].get_xdata())
-    warps = one_input_model().warp(x[:, None], member=member)
+    warps = one_input_model().warp(x[:, None], member=1)
     for line, (mean, _) in zip(layers, warps, strict=True):
         np.testing.assert_allclose(np.asarray(line.get_ydata()), mean[:, 0])
     assert identity.get_linestyle() == "--"
@@ -141,12 +133,9 @@ def test_warped_data_stand_where_the_last_warp_moves_them() -> None:
 
 
 def test_models_without_warps_of_columns_have_none_to_draw() -> None:
-    X, y = draw_rows(2)
-    flat, single = (small_regressor(depth=0).fit(inputs, y) for inputs in (X, X[:, :1]))
-    full = small_regressor(warp_matrix="full").fit(X, y)
+    X, y = draw_rows(1)
+    flat, full = small_regressor(depth=0).fit(X, y), small_regressor(warp_matrix="full").fit(X, y)
     with pytest.raises(ValueError, match="fit one with depth=1"):
-        plot_warps(flat, X)
-    with pytest.raises(ValueError, match="fit one with depth=1"):
-        plot_warped_data(single, X[:, :1], y)
+        plot_warped_data(flat, X, y)
     with pytest.raises(ValueError, match="warp_matrix='full'; plot the coordinates that warp"):
         plot_warps(full, X)

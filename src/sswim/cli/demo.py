@@ -191,16 +191,16 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
     return html.html_page(
         TITLE,
         [
-            html.Text(summary),
-            html.Figure(image, alt, "The model with one warp."),
-            html.Text(EXPLANATION),
-            html.Table(COLUMNS, tuple(result.cells() for result in results)),
-            html.Text(
+            html.paragraph(summary),
+            html.picture(image, alt, "The model with one warp."),
+            html.paragraph(EXPLANATION),
+            html.table(COLUMNS, [result.cells() for result in results]),
+            html.paragraph(
                 "RMSE is the root mean square error and MNLP the mean negative log probability of "
                 "the test rows; lower is better."
             ),
-            html.Heading("On a table of your own"),
-            html.Text("With a data frame called table that has the columns x and y:"),
-            html.Code(OWN_TABLE_CODE),
+            html.heading("On a table of your own"),
+            html.paragraph("With a data frame called table that has the columns x and y:"),
+            html.code(OWN_TABLE_CODE),
         ],
     )

@@ -108,33 +108,29 @@ def score_conformity(
     """
     if group is None:
         group = torch.zeros_like(fold)
+    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
     parts, order = [], []
     for number, ensemble in enumerate(ensembles):
         inside = (fold == number).nonzero()[:, 0]
-        if len(inside):
-            parts.append(_score_fold(ensemble, rows.take(inside), fold[inside], group[inside]))
-            order.append(inside)
+        if len(inside) == 0:
+            continue
+        held_out = rows.take(inside)
+        scaling = no_scaling(held_out).to(device=rows.targets.device)
+        mixture = replace(ensemble, scaling=scaling).predict(held_out.inputs)
+        predicted = spreads(mixture)
+        part = ConformityScores(
+            predicted.scores(held_out.targets),
+            mixture.cdf(held_out.targets),
+            predicted.median,
+            input_distance(held_out.inputs.mean, ensemble.rows),
+            fold[inside],
+            group[inside],
+            weight[inside] * ensemble.scaling.weight_unit,
+        )
+        parts.append(part)
+        order.append(inside)
     back = torch.cat(order).argsort()
     return concatenate(parts).map(lambda tensor: tensor[back])
-
-
-def _score_fold(
-    ensemble: Ensemble, rows: Rows, fold: Int64[Tensor, " N"], group: Int64[Tensor, " N"]
-) -> ConformityScores:
-    """Score the rows of one fold."""
-    scaling = no_scaling(rows).to(device=rows.targets.device)
-    mixture = replace(ensemble, scaling=scaling).predict(rows.inputs)
-    predicted = spreads(mixture)
-    weight = rows.targets.new_ones(len(rows)) if rows.weight is None else rows.weight
-    return ConformityScores(
-        predicted.scores(rows.targets),
-        mixture.cdf(rows.targets),
-        predicted.median,
-        input_distance(rows.inputs.mean, ensemble.rows),
-        fold,
-        group,
-        weight * ensemble.scaling.weight_unit,
-    )
 
 
 def input_distance(inputs: Float[Tensor, "N D"], seen: Rows | None) -> Float64[Tensor, " N"]:

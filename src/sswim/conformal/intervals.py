@@ -69,7 +69,8 @@ def calibrate(
     rows = ensemble.scaling.rows(rows)
     group = None if group is None else group.to(rows.targets.device)
     if not out_of_fold:
-        _require_new(ensemble, rows, ~level_means)
+        if ensemble.rows is not None:
+            _require_new(rows, ensemble.rows, ~level_means)
         fold = torch.zeros(len(rows), dtype=torch.int64, device=rows.targets.device)
         return Calibration(score_conformity((ensemble,), rows, fold, group), labels, False)
     if level_means.any():
@@ -91,22 +92,19 @@ def calibrate(
     )
 
 
-def _require_new(ensemble: Ensemble, rows: Rows, telling: Bool[Tensor, " D"]) -> None:
-    """Raise an error if most rows are among those that the ensemble is conditioned on.
+def _require_new(rows: Rows, seen: Rows, telling: Bool[Tensor, " D"]) -> None:
+    """Raise an error if most standardised rows are among those that the ensemble has seen.
 
     Args:
-        ensemble: The fitted ensemble.
-        rows: Standardised rows.
+        rows: The rows.
+        seen: Rows that the ensemble is conditioned on.
         telling: Which inputs tell rows apart.
     """
-    if ensemble.rows is None:
-        return
-
-    def keys(rows: Rows) -> Int64[Tensor, " N"]:
-        inputs = rows.inputs.mean[:, telling].to(torch.float64)
-        return row_keys(torch.cat((inputs, rows.targets), dim=1))
-
-    n_seen = int(torch.isin(keys(rows), keys(ensemble.rows)).sum())
+    new, old = (
+        row_keys(torch.cat((part.inputs.mean[:, telling].to(torch.float64), part.targets), dim=1))
+        for part in (rows, seen)
+    )
+    n_seen = int(torch.isin(new, old).sum())
     if 2 * n_seen > len(rows):
         raise UserError(
             f"calibrate needs rows that fit did not get. Got {len(rows)} rows, {n_seen} of them "
@@ -119,15 +117,15 @@ def conformal_predictor(
     ensemble: Ensemble, calibration: Calibration | None = None
 ) -> ConformalPredictor:
     """Return the conformal predictor of a calibration, or of the rows held out in the fit (CV+)."""
-    if calibration is not None:
-        ensembles = fold_ensembles(ensemble) if calibration.out_of_fold else (ensemble,)
-        return ConformalPredictor(ensembles, calibration.held_out)
+    if calibration is not None and not calibration.out_of_fold:
+        return ConformalPredictor((ensemble,), calibration.held_out)
     ensembles = fold_ensembles(ensemble)
+    if calibration is not None:
+        return ConformalPredictor(ensembles, calibration.held_out)
     assert ensemble.rows is not None
     inside, fold = _in_folds(ensemble, ensemble.rows)
-    return ConformalPredictor(
-        ensembles, score_conformity(ensembles, ensemble.rows.take(inside), fold)
-    )
+    held_out = score_conformity(ensembles, ensemble.rows.take(inside), fold)
+    return ConformalPredictor(ensembles, held_out)
 
 
 def fold_ensembles(ensemble: Ensemble) -> tuple[Ensemble, ...]:
@@ -187,28 +185,22 @@ class ConformalPredictor:
             group: Number of each new row's group; None to take all held-out rows as one group.
         """
         held_out = self.held_out
+        old = held_out.group
+        if group is None:
+            group, old = old.new_zeros(len(inputs.mean)), torch.zeros_like(old)
         predicted = [spreads(ensemble.predict(inputs)) for ensemble in self.ensembles]
-
-        def quantiles(
-            predicted: Sequence[Spreads], chosen: Bool[Tensor, " n"]
-        ) -> Float64[Tensor, "N T Q"]:
-            folds = [chosen & (held_out.fold == number) for number in range(len(predicted))]
-            return cross_quantiles(
-                predicted,
+        shape = (len(group), held_out.scores.shape[1], len(probabilities))
+        quantiles = predicted[0].median.new_empty(shape)
+        for number in group.unique().tolist():
+            inside = (group == number).nonzero()[:, 0]
+            folds = [(old == number) & (held_out.fold == fold) for fold in range(len(predicted))]
+            quantiles[inside] = cross_quantiles(
+                [spread.map(itemgetter(inside)) for spread in predicted],
                 [held_out.scores[fold] for fold in folds],
                 [held_out.weight[fold] for fold in folds],
                 probabilities,
             )
-
-        if group is None:
-            return quantiles(predicted, torch.ones_like(held_out.fold, dtype=torch.bool))
-        n_targets = held_out.scores.shape[1]
-        by_group = predicted[0].median.new_empty(len(group), n_targets, len(probabilities))
-        for number in group.unique().tolist():
-            inside = (group == number).nonzero()[:, 0]
-            part = [spread.map(itemgetter(inside)) for spread in predicted]
-            by_group[inside] = quantiles(part, held_out.group == number)
-        return by_group
+        return quantiles
 
     def grouped_by(
         self, ensemble: Ensemble, inputs: Measure, places: Bool[Tensor, " D"]
@@ -290,18 +282,32 @@ def cross_quantiles(
         weights: How many times each of these rows counts.
         probabilities: Probabilities of the quantiles.
     """
-    folds = [
-        _sort_scores(spread, score, weight)
-        for spread, score, weight in zip(spreads, scores, weights, strict=True)
-        if len(score)  # a fold may have no rows of a group
-    ]
-    n_rows = sum(float(fold.before[0, -1]) for fold in folds)
+    folds = []
+    for spread, score, weight in zip(spreads, scores, weights, strict=True):
+        if len(score):  # a fold may have no rows of a group
+            ordered, order = score.mT.contiguous().sort(dim=1)
+            before = torch.nn.functional.pad(weight[order].cumsum(1), (1, 0))
+            folds.append((spread, ordered, before))  # before: weight of the first 0, 1, … n rows
+    n_rows = sum(float(before[0, -1]) for *_, before in folds)
 
     def weight_below(values: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        return torch.stack([fold.weight_below(values) for fold in folds]).sum(0)
+        """Return the weight of the rows that suggest values of at most the given ones."""
+        parts = []
+        for spread, ordered, before in folds:
+            places = torch.searchsorted(ordered, spread.scores(values).mT.contiguous(), right=True)
+            parts.append(before.gather(1, places).mT)
+        return torch.stack(parts).sum(0)
 
-    lowest = torch.stack([fold.value(0) for fold in folds]).amin(0)
-    highest = torch.stack([fold.value(-1) for fold in folds]).amax(0)
+    def suggested(place: int) -> Float64[Tensor, "folds N T"]:
+        """Return the values that the scores at a place in the order suggest."""
+        return torch.stack(
+            [
+                spread.values(ordered[:, place].expand_as(spread.median))
+                for spread, ordered, _ in folds
+            ]
+        )
+
+    lowest, highest = suggested(0).amin(0), suggested(-1).amax(0)
     quantiles = []
     for probability in probabilities:
         rank = probability * (n_rows + 1)
@@ -313,30 +319,3 @@ def cross_quantiles(
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
         quantiles.append(torch.where(weight_below(lowest) >= least, lowest, high))
     return torch.stack(quantiles, dim=-1)
-
-
-@dataclass(frozen=True)
-class _FoldScores:
-    """Sorted scores of a fold, and what its ensemble predicts for new rows."""
-
-    spread: Spreads
-    scores: Float64[Tensor, "T n"]
-    before: Float64[Tensor, "T n_1"]
-    """Weight of the first 0, 1, … n rows in that order."""
-
-    def weight_below(self, values: Float64[Tensor, "N T"]) -> Float64[Tensor, "N T"]:
-        """Return the weight of the rows that suggest values of at most the given ones."""
-        scores = self.spread.scores(values).mT.contiguous()
-        places = torch.searchsorted(self.scores, scores, right=True)
-        return self.before.gather(1, places).mT
-
-    def value(self, place: int) -> Float64[Tensor, "N T"]:
-        """Return the value that the score at a place in the order suggests."""
-        return self.spread.values(self.scores[:, place].expand_as(self.spread.median))
-
-
-def _sort_scores(
-    spread: Spreads, scores: Float64[Tensor, "n T"], weight: Float64[Tensor, " n"]
-) -> _FoldScores:
-    ordered, order = scores.mT.contiguous().sort(dim=1)
-    return _FoldScores(spread, ordered, torch.nn.functional.pad(weight[order].cumsum(1), (1, 0)))

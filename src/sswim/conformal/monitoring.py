@@ -12,7 +12,6 @@ all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -165,17 +164,6 @@ N_FARTHEST = 10
 """Largest number of far rows that are named."""
 
 
-@dataclass(frozen=True)
-class _PartEvidence:
-    """The p-values of a part, and its evidence times its share of false alarms, in logarithms."""
-
-    part: Part
-    target: int | None
-    """Number of the target, if there are several."""
-    u: Float64[Tensor, " m"]
-    log_evidence: Float64[Tensor, " m"]
-
-
 def monitor_rows(
     reference: ConformityScores,
     new: ConformityScores,
@@ -197,22 +185,26 @@ def monitor_rows(
         raise UserError(f"false_alarm must lie between 0 and 1. Got {false_alarm!r}.")
     cpu = torch.device("cpu")
     reference, new = reference.to(device=cpu), new.to(device=cpu)
-    parts = _parts(reference, new, generator)
-    alarms = [alarm for part in parts if (alarm := _alarm(part, -math.log(false_alarm)))]
-    evidence = np.stack([part.log_evidence.numpy() for part in parts], axis=1)
+    evidence, alarms = _find_drifts(reference, new, generator, -math.log(false_alarm))
     n_targets = new.median.shape[1]
     has_targets = new.scores.shape[1] > 0
     pit_distance, pit_p_value = _compare_pit(reference, new) if has_targets else (None, None)
-    distance_95, distance_99 = _distance_quantiles(reference, (0.95, 0.99))
+    # The distances within which shares of the held-out rows lie.
+    ordered, order = reference.distance.sort()
+    up_to = reference.weight[order].cumsum(0)
+    wanted = up_to[-1] * torch.tensor((0.95, 0.99), dtype=torch.float64)
+    places = torch.searchsorted(up_to, wanted).clamp(max=len(ordered) - 1)
+    distance_95, distance_99 = ordered[places].tolist()
     distance = new.distance.numpy()
+    pit = new.pit.numpy() if has_targets else None
     return MonitorReport(
         n_rows=len(distance),
         false_alarm=false_alarm,
-        alarms=_first_alarms(alarms),
+        alarms=alarms,
         log_evidence=evidence.max(1),
         target_log_evidence=evidence[:, 1 + n_targets :] if has_targets else None,
         input_log_evidence=evidence[:, : 1 + n_targets].max(1),
-        pit=_drop_single(new.pit.numpy()) if has_targets else None,
+        pit=pit if n_targets > 1 or pit is None else pit[:, 0],
         pit_distance=pit_distance,
         pit_p_value=pit_p_value,
         coverage=_coverage(reference, new) if has_targets else None,
@@ -225,63 +217,43 @@ def monitor_rows(
     )
 
 
-def _parts(
-    reference: ConformityScores, new: ConformityScores, generator: torch.Generator
-) -> list[_PartEvidence]:
-    """Return the evidence of distances, of each target's medians, and of each target."""
-    n_targets = new.median.shape[1]
-    input_share = 0.5 if new.scores.shape[1] else 1.0
-
-    def evidence(
-        part: Part, share: float, old: Float64[Tensor, "n _"], now: Float64[Tensor, "m _"]
-    ) -> Iterator[_PartEvidence]:
-        for number, (reference_values, values) in enumerate(
-            zip(old.unbind(1), now.unbind(1), strict=False)  # unknown targets have no columns
-        ):
-            u = _p_values(reference, new, reference_values, values, generator)
-            target = number if n_targets > 1 and part != "distances" else None
-            log_share = math.log(share / now.shape[1])
-            yield _PartEvidence(part, target, u, log_evidence(u) + log_share)
-
-    distances = reference.distance[:, None], new.distance[:, None]
-    return [
-        *evidence("distances", 0.5 * input_share, *distances),
-        *evidence("predictions", 0.5 * input_share, reference.median, new.median),
-        *evidence("targets", 0.5, reference.scores, new.scores),
-    ]
-
-
-def _p_values(
+def _find_drifts(
     reference: ConformityScores,
     new: ConformityScores,
-    old_scores: Float64[Tensor, " n"],
-    scores: Float64[Tensor, " m"],
     generator: torch.Generator,
-) -> Float64[Tensor, " m"]:
-    """Return the p-values of scores of new rows, each among the scores of its own fold."""
-    u = torch.empty_like(scores)
-    for fold in new.fold.unique():
-        old, inside = reference.fold == fold, new.fold == fold
-        u[inside] = p_values(old_scores[old], reference.weight[old], scores[inside], generator)
-    return u
+    threshold: float,
+) -> tuple[Float64[np.ndarray, "N parts"], tuple[Alarm, ...]]:
+    """Return the logarithm of the evidence of every part after each row, and the alarms.
 
-
-def _first_alarms(alarms: Sequence[Alarm]) -> tuple[Alarm, ...]:
-    """Return the alarms in the order of their rows, of the inputs only the first."""
-    kept: dict[tuple[bool, int | None], Alarm] = {}
+    The parts are the distances, the medians of each target, and each target. Evidence is multiplied
+    by the part's share of false alarms. Of the inputs only the first alarm is kept.
+    """
+    n_targets = new.median.shape[1]
+    input_share = 0.25 if new.scores.shape[1] else 0.5
+    parts: tuple[tuple[Part, float, Tensor, Tensor], ...] = (
+        ("distances", input_share, reference.distance[:, None], new.distance[:, None]),
+        ("predictions", input_share, reference.median, new.median),
+        ("targets", 0.5, reference.scores, new.scores),
+    )
+    evidence, alarms = [], []
+    for part, share, held_out, scores in parts:
+        for number in range(scores.shape[1]):  # unknown targets have no columns
+            u = torch.empty_like(scores[:, number])
+            for fold in new.fold.unique():  # p-values are ranks among the scores of the same fold
+                old, inside = reference.fold == fold, new.fold == fold
+                weight, values = reference.weight[old], scores[inside, number]
+                u[inside] = p_values(held_out[old, number], weight, values, generator)
+            path = log_evidence(u) + math.log(share / scores.shape[1])
+            evidence.append(path.numpy())
+            over = (path >= threshold).nonzero()
+            if len(over):
+                row = int(over[0])
+                target = number if n_targets > 1 and part != "distances" else None
+                alarms.append(Alarm(part, target, row, *find_change(u[: row + 1])))
+    first: dict[int | str | None, Alarm] = {}
     for alarm in sorted(alarms, key=lambda alarm: alarm.row):
-        is_target = alarm.part == "targets"
-        kept.setdefault((is_target, alarm.target if is_target else None), alarm)
-    return tuple(kept.values())
-
-
-def _alarm(part: _PartEvidence, threshold: float) -> Alarm | None:
-    """Return the alarm of a part, or None if its evidence never reaches the threshold."""
-    rows = (part.log_evidence >= threshold).nonzero()
-    if len(rows) == 0:
-        return None
-    row = int(rows[0])
-    return Alarm(part.part, part.target, row, *find_change(part.u[: row + 1]))
+        first.setdefault(alarm.target if alarm.part == "targets" else "inputs", alarm)
+    return np.stack(evidence, axis=1), tuple(first.values())
 
 
 def _compare_pit(reference: ConformityScores, new: ConformityScores) -> tuple[float, float]:
@@ -310,17 +282,3 @@ def _coverage(reference: ConformityScores, new: ConformityScores) -> Coverage:
     n_old = 1 / weight.square().sum()  # rows of equal weight that would say as much
     variance = expected * (1 - expected) * (1 / len(now) + 1 / n_old)
     return Coverage(nominal.numpy(), observed.numpy(), expected.numpy(), variance.sqrt().numpy())
-
-
-def _distance_quantiles(reference: ConformityScores, levels: Sequence[float]) -> list[float]:
-    """Return the distances within which given shares of the held-out rows lie."""
-    distance, order = reference.distance.sort()
-    up_to = reference.weight[order].cumsum(0)
-    wanted = torch.tensor(levels, dtype=torch.float64) * up_to[-1]
-    places = torch.searchsorted(up_to, wanted).clamp(max=len(distance) - 1)
-    return distance[places].tolist()
-
-
-def _drop_single(values: Float64[np.ndarray, "N T"]) -> np.ndarray:
-    """Return a vector if there is a single target."""
-    return values[:, 0] if values.shape[1] == 1 else values

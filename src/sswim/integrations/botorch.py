@@ -178,7 +178,12 @@ class SSWIMModel(Model):  # type: ignore[misc]
             noise: Known variances of the targets' noise, after the transform of the targets.
         """
         _check_inputs(X, self.train_inputs[0].shape[-1])
-        _check_further_rows(X, Y, noise, self.num_outputs)
+        _check_values(X, Y, noise)
+        if Y.shape[-2:] != (X.shape[-2], self.num_outputs):
+            raise UserError(
+                f"Y must end in the axes ({X.shape[-2]}, {self.num_outputs}): the rows of X, and "
+                f"the outputs of the model. Got the shape {tuple(Y.shape)}."
+            )
         inputs = self.transform_inputs(X)
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=inputs)
@@ -249,14 +254,12 @@ class SSWIMModel(Model):  # type: ignore[misc]
         return None
 
 
+@DrawMatheronPaths.register(SSWIMModel)  # type: ignore[untyped-decorator]
 def _draw_matheron_paths(model: SSWIMModel, *, sample_shape: torch.Size, **_: Any) -> SSWIMPath:
     """Draw functions for BoTorch's pathwise sampling, by the global generator of PyTorch."""
     generator = torch.Generator().manual_seed(int(torch.randint(2**31 - 1, ())))
     functions = model.draw_paths(sample_shape.numel(), generator)
     return SSWIMPath(functions, sample_shape, model.num_outputs)
-
-
-DrawMatheronPaths.register(SSWIMModel)(_draw_matheron_paths)
 
 
 def check_training_rows(X: Any, Y: Any, variance: Any) -> None:
@@ -289,16 +292,6 @@ def _check_inputs(X: Tensor, n_inputs: int) -> None:
         raise UserError(
             f"X must have two axes or more, the last of {n_inputs} inputs as train_X has. "
             f"Got the shape {tuple(X.shape)}."
-        )
-
-
-def _check_further_rows(X: Tensor, Y: Tensor, variance: Tensor | None, n_outputs: int) -> None:
-    """Raise unless a fitted model can be conditioned on rows."""
-    _check_values(X, Y, variance)
-    if Y.shape[-2:] != (X.shape[-2], n_outputs):
-        raise UserError(
-            f"Y must end in the axes ({X.shape[-2]}, {n_outputs}): the rows of X, and the outputs "
-            f"of the model. Got the shape {tuple(Y.shape)}."
         )
 
 
@@ -368,21 +361,6 @@ def avoid_repeats(
         bounds: The lowest and the highest value of each input, 2 × d.
         seed: Seed of the Sobol points.
     """
-    _check_points(candidates, X, bounds)
-    low, width = bounds[0], bounds[1] - bounds[0]
-    width = torch.where(width > 0, width, 1.0)  # an input may be fixed
-    known = (X - low) / width
-    kept = candidates.clone()
-    for number in range(len(candidates)):
-        point = (kept[number] - low) / width
-        if bool(((known - point).abs().amax(-1) < NEAR).any()):
-            kept[number] = _far_place(model, known, bounds, seed + number)
-        known = torch.cat((known, (kept[number, None] - low) / width))
-    return kept
-
-
-def _check_points(candidates: Tensor, X: Tensor, bounds: Tensor) -> None:
-    """Raise unless points and bounds fit together; say what is wrong."""
     shapes = [tuple(points.shape) for points in (candidates, X, bounds)]
     n_inputs = shapes[2][-1]
     if [shape[1:] for shape in shapes] != [(n_inputs,)] * 3 or shapes[2][0] != 2:
@@ -397,17 +375,22 @@ def _check_points(candidates: Tensor, X: Tensor, bounds: Tensor) -> None:
             "The first row of bounds must hold the lowest values, the second the highest. "
             f"Got {bounds.tolist()}."
         )
-
-
-def _far_place(
-    model: Model, known: Float[Tensor, "n d"], bounds: Float[Tensor, "2 d"], seed: int
-) -> Float[Tensor, " d"]:
-    """Return the most promising of the Sobol points that are far from known ones."""
-    engine = SobolEngine(bounds.shape[1], scramble=True, seed=seed)
-    places = engine.draw(N_PLACES, dtype=torch.float64).to(bounds)
-    distances = torch.cdist(places, known).amin(-1)
-    inputs = bounds[0] + (bounds[1] - bounds[0]) * places
-    if model.num_outputs > 1:
-        return inputs[distances.argmax()]
-    inputs = inputs[distances >= FAR * distances.max()]
-    return inputs[model.posterior(inputs[:, None, :]).mean.flatten().argmax()]
+    low, width = bounds[0], bounds[1] - bounds[0]
+    width = torch.where(width > 0, width, 1.0)  # an input may be fixed
+    known = (X - low) / width
+    kept = candidates.clone()
+    for number in range(len(candidates)):
+        point = (kept[number] - low) / width
+        if bool(((known - point).abs().amax(-1) < NEAR).any()):
+            engine = SobolEngine(n_inputs, scramble=True, seed=seed + number)
+            places = engine.draw(N_PLACES, dtype=torch.float64).to(bounds)
+            distances = torch.cdist(places, known).amin(-1)
+            inputs = bounds[0] + (bounds[1] - bounds[0]) * places
+            if model.num_outputs > 1:
+                kept[number] = inputs[distances.argmax()]
+            else:
+                inputs = inputs[distances >= FAR * distances.max()]
+                means = model.posterior(inputs[:, None, :]).mean.flatten()
+                kept[number] = inputs[means.argmax()]
+        known = torch.cat((known, (kept[number, None] - low) / width))
+    return kept

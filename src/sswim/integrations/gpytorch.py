@@ -149,8 +149,7 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
         """Return means and variances of the warped inputs; the kernel is stationary in these."""
         if self.active_dims is not None:
             x = x.index_select(-1, self.active_dims)
-        rows, restore = self._rows_of_members(x)
-        factors = self._factors_of_members(self._factors(x), rows)
+        factors, rows, restore = self._by_member(self._factors(x), x)
         return warped_measures(factors, Measure(rows))[-1].map(restore)
 
     def prediction_strategy(self, *args: Any) -> LinearPredictionStrategy:
@@ -210,16 +209,17 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
 
     def _features(self, factors: Factors, x: Float[Tensor, "*X N D"]) -> Float[Tensor, "*Y N F"]:
         """Return the expected features of warped inputs, in the precision of the inputs."""
-        rows, restore = self._rows_of_members(x)
-        return restore(row_features(self._factors_of_members(factors, rows), Measure(rows)))
+        factors, rows, restore = self._by_member(factors, x)
+        return restore(row_features(factors, Measure(rows)))
 
-    def _rows_of_members(
-        self, x: Float[Tensor, "*X N D"]
-    ) -> tuple[Float[Tensor, "*B R D"], Callable[[Tensor], Tensor]]:
-        """Return the rows of every member of the kernel, and a function that undoes this.
+    def _by_member(
+        self, factors: Factors, x: Float[Tensor, "*X N D"]
+    ) -> tuple[Factors, Float[Tensor, "*B R D"], Callable[[Tensor], Tensor]]:
+        """Return factors and rows with the same axes of members, and a function that undoes this.
 
         Batch axes of the inputs that the kernel does not have come first. They become rows, so that
-        tensors of the kernel are not copied for each of their entries.
+        tensors of the kernel are not copied for each of their entries. An axis of the kernel may
+        have length one.
         """
         n_rows, n_inputs = x.shape[-2:]
         batch = torch.broadcast_shapes(x.shape[:-2], self.batch_shape)
@@ -231,24 +231,24 @@ class SSWIMKernel(Kernel):  # type: ignore[misc]
         def restore(values: Tensor) -> Tensor:
             return values.reshape(*members, *more, n_rows, values.shape[-1]).movedim(last, first)
 
-        return rows.flatten(len(members), -2), restore
-
-    def _factors_of_members(self, factors: Factors, rows: Float[Tensor, "*B R D"]) -> Factors:
-        """Return factors with the members' axes of rows: a kernel's axis may have length one."""
-        members, n_axes = rows.shape[:-2], len(self.batch_shape)
-        if members == self.batch_shape:
-            return factors
-        return factors.map(lambda tensor: tensor.expand(*members, *tensor.shape[n_axes:]))
+        if members != self.batch_shape:
+            n_axes = len(self.batch_shape)
+            factors = factors.map(lambda tensor: tensor.expand(*members, *tensor.shape[n_axes:]))
+        return factors, rows.flatten(len(members), -2), restore
 
 
-def _whitened_targets(kernel: SSWIMKernel) -> Tensor:
+def _whitened_targets(kernel: SSWIMKernel) -> Float64[Tensor, "*B G K Q"]:
+    """Return ε, the whitened pseudo-targets of all GPs; a priori they are standard normal."""
     assert kernel.spectrum is not None
-    return kernel.spectrum.whitened_targets()
+    return torch.stack([gp.pseudo_targets for gp in kernel.spectrum.gps()], dim=-3)
 
 
-def _set_whitened_targets(kernel: SSWIMKernel, values: Tensor) -> None:
+@torch.no_grad()
+def _set_whitened_targets(kernel: SSWIMKernel, values: Float[Tensor, "*B G K Q"]) -> None:
+    """Set ε, the whitened pseudo-targets of all GPs."""
     assert kernel.spectrum is not None
-    kernel.spectrum.set_whitened_targets(values)
+    for gp, value in zip(kernel.spectrum.gps(), values.unbind(-3), strict=True):
+        gp.pseudo_targets.copy_(value)
 
 
 class WarpedSpectrum(nn.Module):
@@ -310,16 +310,6 @@ class WarpedSpectrum(nn.Module):
         """Yield the GPs of all warps, from the inputs up."""
         for layer in self.layers:
             yield from _warp_layer(layer).gps()
-
-    def whitened_targets(self) -> Float64[Tensor, "*B G K Q"]:
-        """Return ε, the whitened pseudo-targets of all GPs; a priori they are standard normal."""
-        return torch.stack([gp.pseudo_targets for gp in self.gps()], dim=-3)
-
-    @torch.no_grad()
-    def set_whitened_targets(self, values: Float[Tensor, "*B G K Q"]) -> None:
-        """Set ε, the whitened pseudo-targets of all GPs."""
-        for gp, value in zip(self.gps(), values.unbind(-3), strict=True):
-            gp.pseudo_targets.copy_(value)
 
 
 def _warp_layer(module: nn.Module) -> WarpLayer:

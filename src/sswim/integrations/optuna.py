@@ -106,18 +106,12 @@ def _acquisition(
     if n_objectives == 1:
         first = torch.eye(model.num_outputs).to(objectives)[0]
         return qLogNoisyExpectedImprovement(model, objective=LinearMCObjective(first), **settings)
+    # Hypervolume is counted from a point a little worse than the Pareto front.
+    worst = objectives[is_non_dominated(objectives)].amin(0)
     return qLogNoisyExpectedHypervolumeImprovement(
         model,
-        ref_point=_reference_point(objectives),
+        ref_point=worst - 0.1 * (objectives.amax(0) - objectives.amin(0)),
         objective=IdentityMCMultiOutputObjective(outcomes=list(range(n_objectives))),
         alpha=get_default_partitioning_alpha(n_objectives),
         **settings,
     )
-
-
-def _reference_point(
-    objectives: Float[Tensor, "n objectives"],
-) -> Float[Tensor, " objectives"]:
-    """Return a point a little worse than the Pareto front, from which hypervolume is counted."""
-    worst = objectives[is_non_dominated(objectives)].amin(0)
-    return worst - 0.1 * (objectives.amax(0) - objectives.amin(0))

@@ -82,7 +82,16 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
 
     def blocks(self, X: Any) -> Int64[np.ndarray, " N"]:
         """Return the number of the block that each row is in, counted from 0 without gaps."""
-        self._check_settings()
+        require_integer("n_splits", self.n_splits, 2)
+        if (self.spacing is None) == (self.shape is None):
+            raise UserError(
+                "Blocks need either a spacing or a shape. "
+                f"Got spacing={self.spacing!r} and shape={self.shape!r}."
+            )
+        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
+            raise UserError(f"spacing must be a positive number. Got {self.spacing!r}.")
+        for name, number in zip(("shape[0]", "shape[1]"), self.shape or (1, 1), strict=True):
+            require_integer(name, number, 1)
         points, is_geographic = _coordinates(X, self.coordinates)
         if self.geographic or is_geographic:
             if self.spacing is None:
@@ -92,7 +101,14 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
                 )
             numbers = _sphere_blocks(points, self.spacing)
         else:
-            numbers = _plane_blocks(points, self.spacing, self.shape)
+            # The rectangle around the points is cut into equal blocks.
+            low, extent = points.min(0), np.ptp(points, axis=0)
+            counts = np.array((self.shape or (1, 1))[::-1], dtype=np.float64)
+            if self.spacing is not None:
+                counts = np.maximum(np.round(extent / self.spacing), 1)
+            size = np.where(extent > 0, extent, 1.0) / counts
+            column, row = np.minimum(np.floor((points - low) / size), counts - 1).T
+            numbers = (row * counts[0] + column).astype(np.int64)
         _, blocks = np.unique(numbers, return_inverse=True)
         return blocks.astype(np.int64)
 
@@ -116,43 +132,6 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
             loads[folds[block]] += sizes[block]
         for fold in range(self.n_splits):
             yield np.flatnonzero(folds[blocks] == fold)
-
-    def _check_settings(self) -> None:
-        """Validate the settings."""
-        require_integer("n_splits", self.n_splits, 2)
-        if (self.spacing is None) == (self.shape is None):
-            raise UserError(
-                "Blocks need either a spacing or a shape. "
-                f"Got spacing={self.spacing!r} and shape={self.shape!r}."
-            )
-        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
-            raise UserError(f"spacing must be a positive number. Got {self.spacing!r}.")
-        if self.shape is not None:
-            for name, number in zip(("shape[0]", "shape[1]"), self.shape, strict=True):
-                require_integer(name, number, 1)
-
-
-def _plane_blocks(
-    points: Float64[np.ndarray, "N 2"],
-    spacing: int | float | None = None,
-    shape: tuple[int, int] | None = None,
-) -> Int64[np.ndarray, " N"]:
-    """Return the number of each point's block of the rectangle around the points.
-
-    Args:
-        points: Coordinates of the points: east and north.
-        spacing: Side of a block, adjusted so that a whole number of blocks covers the rectangle.
-        shape: Numbers of blocks from south to north and from west to east, instead of ``spacing``.
-    """
-    low, extent = points.min(0), np.ptp(points, axis=0)
-    if spacing is not None:
-        counts = np.maximum(np.round(extent / spacing), 1)
-    else:
-        assert shape is not None
-        counts = np.array(shape[::-1], dtype=np.float64)
-    size = np.where(extent > 0, extent, 1.0) / counts
-    column, row = np.minimum(np.floor((points - low) / size), counts - 1).T
-    return (row * counts[0] + column).astype(np.int64)
 
 
 def _sphere_blocks(
@@ -201,7 +180,37 @@ def _coordinates(
     if geo is not None:
         X, coordinates = geo.frame, coordinates or geo.coordinates
         is_geographic = geo.is_geographic and coordinates == geo.coordinates
-    columns = [_column(X, column) for column in coordinates or (0, 1)]
+    chosen: Sequence[int | str] = coordinates or (0, 1)
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise UserError(f"X must have two dimensions. Got X.shape={X.shape}.")
+    n_columns = X.shape[1] if names is None else len(names)
+    columns = []
+    for column in chosen:
+        if isinstance(column, str):
+            if names is None:
+                raise UserError(
+                    f"An array has no column names. Got coordinates with {column!r}; give their "
+                    "numbers, or a data frame."
+                )
+            if column not in list(names):
+                raise UserError(
+                    f"The frame must have a column {column!r}, as coordinates say. It has "
+                    f"{', '.join(map(repr, names))}."
+                )
+        elif not 0 <= column < n_columns:
+            raise UserError(
+                f"coordinates must be two of the {n_columns} columns, counted from 0. Got {column}."
+            )
+        key = column if names is None or isinstance(column, str) else names[column]
+        try:
+            columns.append(np.asarray(X[:, key] if names is None else X[key], dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                f"Coordinates must be numbers. Got column {key!r}, whose values are not."
+            ) from error
     values = np.stack(columns, axis=-1)
     if n_bad := int((~np.isfinite(values).all(1)).sum()):
         raise UserError(
@@ -209,41 +218,6 @@ def _coordinates(
             "remove these rows first."
         )
     return values, is_geographic
-
-
-def _column(X: Any, column: int | str) -> Float64[np.ndarray, " N"]:
-    """Return a column of an array or a frame as numbers."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None:
-        X = np.asarray(X)
-        if X.ndim != 2:
-            raise UserError(f"X must have two dimensions. Got X.shape={X.shape}.")
-        if isinstance(column, str):
-            raise UserError(
-                f"An array has no column names. Got coordinates with {column!r}; give their "
-                "numbers, or a data frame."
-            )
-    elif isinstance(column, str) and column not in list(names):
-        raise UserError(
-            f"The frame must have a column {column!r}, as coordinates say. It has "
-            f"{', '.join(map(repr, names))}."
-        )
-    n_columns = X.shape[1] if names is None else len(names)
-    if not isinstance(column, str) and not 0 <= column < n_columns:
-        raise UserError(
-            f"coordinates must be two of the {n_columns} columns, counted from 0. Got {column}."
-        )
-    if names is None:
-        values = X[:, column]
-    else:
-        column = column if isinstance(column, str) else names[column]
-        values = X[column]
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"Coordinates must be numbers. Got column {column!r}, whose values are not."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -298,12 +272,21 @@ def evaluate_blocks(
         geographic=chosen == on_sphere,
     )
     at_random = KFold(n_folds, shuffle=True, random_state=random_state)
-    n_blocks = len(np.unique(by_blocks.blocks(X)))
-    return BlockEvaluation(
-        _cross_validate(regressor, X, y, by_blocks, level, "blocks", say),
-        _cross_validate(regressor, X, y, at_random, level, "random", say),
-        n_blocks,
-    )
+    scores = {}
+    for name, folds in (("blocks", by_blocks), ("random", at_random)):
+        sums = []
+        for number, (train, test) in enumerate(folds.split(X), start=1):
+            began = perf_counter()
+            fitted = clone(regressor).set_params(verbose=False, callback=None)
+            fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train))
+            part = sum_scores(fitted, _safe_indexing(X, test), _safe_indexing(y, test), level)
+            sums.append(part)
+            if say is not None:
+                seconds = in_words(perf_counter() - began)
+                rmse = part.scores().rmse
+                say(f"{name}, fold {number} of {n_folds}: RMSE {rmse:.4g}, {seconds}")
+        scores[name] = reduce(add, sums).scores()
+    return BlockEvaluation(**scores, n_blocks=len(np.unique(by_blocks.blocks(X))))
 
 
 def evaluate_table_blocks(
@@ -351,29 +334,3 @@ def evaluate_table_blocks(
         blocks=replace(scores.blocks, n_left_out=n_left_out),
         random=replace(scores.random, n_left_out=n_left_out),
     )
-
-
-def _cross_validate(
-    regressor: BaseRegressor,
-    X: Any,
-    y: Any,
-    folds: BaseCrossValidator,
-    level: float,
-    name: str,
-    say: Callable[[str], object] | None,
-) -> Scores:
-    """Return the scores of all rows, each predicted by a fit without its fold."""
-    sums = []
-    for number, (train, test) in enumerate(folds.split(X), start=1):
-        began = perf_counter()
-        fitted = clone(regressor).set_params(verbose=False, callback=None)
-        fitted.fit(_safe_indexing(X, train), _safe_indexing(y, train))
-        part = sum_scores(fitted, _safe_indexing(X, test), _safe_indexing(y, test), level)
-        sums.append(part)
-        if say is not None:
-            seconds = in_words(perf_counter() - began)
-            say(
-                f"{name}, fold {number} of {folds.get_n_splits()}: RMSE "
-                f"{part.scores().rmse:.4g}, {seconds}"
-            )
-    return reduce(add, sums).scores()

@@ -14,7 +14,7 @@ from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
 from sswim.maps.grid_columns import GridColumns, Name, grid_columns
 from sswim.maps.grid_files import import_extra
-from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES, Schema, SphereColumn
+from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES
 
 if TYPE_CHECKING:
     import xarray
@@ -90,60 +90,31 @@ def predict_grid(
         raise UserError(
             f"quantiles must be different numbers between 0 and 1. Got {tuple(quantiles)}."
         )
-    if region is None:
-        chosen = _seen_region(regressor, columns)
-    else:
-        chosen = _checked_region(region, geographic=columns.geographic)
-    x, y = _middles_of_cells(chosen, spacing, shape)
+    edges = _seen_region(regressor, columns) if region is None else _checked_region(region, columns)
+    x, y = _middles_of_cells(edges, spacing, shape)
     # Before a long prediction, not after it.
-    import_extra("xarray")
+    xarray = import_extra("xarray")
     import_extra("rioxarray")
     crs = _reference_system(regressor, columns, crs)
-    values = _predict_cells(regressor, x, y, columns, levels, include_noise, say)
-    return _as_dataset(values, x, y, columns, levels, crs, include_noise)
 
-
-def _predict_cells(
-    regressor: BaseRegressor,
-    x: Float64[np.ndarray, " columns"],
-    y: Float64[np.ndarray, " rows"],
-    columns: GridColumns,
-    levels: list[float],
-    include_noise: bool,
-    say: Callable[[str], object] | None,
-) -> Float64[np.ndarray, "bands rows columns"]:
-    """Return mean, standard deviation and quantiles of all cells, chunk by chunk.
-
-    Cells are numbered row by row from the south-west.
-    """
+    # Cells are numbered row by row from the south-west.
     n_cells = len(x) * len(y)
-    values = np.empty((2 + len(levels), n_cells))
-    advance = prediction_progress(say or (lambda text: None), n_cells)
+    flat = np.empty((2 + len(levels), n_cells))
+    advance = prediction_progress(say, n_cells)
     for start in range(0, n_cells, CHUNK_ROWS):
         row, column = np.divmod(np.arange(start, min(start + CHUNK_ROWS, n_cells)), len(x))
         points = np.stack([x[column], y[row]], axis=-1)
         mixture = regressor.predict_distribution(columns.rows(points))
         spread = mixture if include_noise else mixture.without_noise()
-        part = values[:, start : start + len(points)]
+        part = flat[:, start : start + len(points)]
         part[0] = mixture.mean[:, 0].cpu().numpy()
         part[1] = spread.observation_variance[:, 0].sqrt().cpu().numpy()
         if levels:
             part[2:] = spread.quantiles(levels)[:, 0].T.cpu().numpy()
         advance(len(points))
-    return values.reshape(-1, len(y), len(x))
+    values = flat.reshape(-1, len(y), len(x))
 
-
-def _as_dataset(
-    values: Float64[np.ndarray, "bands rows columns"],
-    x: Float64[np.ndarray, " columns"],
-    y: Float64[np.ndarray, " rows"],
-    columns: GridColumns,
-    levels: list[float],
-    crs: Any,
-    include_noise: bool,
-) -> xarray.Dataset:
-    """Return predictions with their coordinates and reference system, by the CF conventions."""
-    xarray = import_extra("xarray")
+    # Names and units follow the CF conventions.
     east, north = columns.labels
     of = "a new observation" if include_noise else "the function"
     plane = (north, east)
@@ -159,11 +130,8 @@ def _as_dataset(
         attributes = {"long_name": f"quantiles of {of}"}
         variables["quantiles"] = (("quantile", *plane), values[2:], attributes)
         axes["quantile"] = ("quantile", levels, {"long_name": "probability"})
-    data = xarray.Dataset(
-        variables,
-        axes | columns.fixed_coordinates,
-        {"Conventions": "CF-1.8", "source": f"sswim {__version__}"},
-    )
+    source = {"Conventions": "CF-1.8", "source": f"sswim {__version__}"}
+    data = xarray.Dataset(variables, axes | columns.fixed_coordinates, source)
     data = data.rio.set_spatial_dims(x_dim=east, y_dim=north)
     # This also writes names and units of the coordinates.
     return data if crs is None else data.rio.write_crs(crs).rio.write_coordinate_system()
@@ -187,27 +155,25 @@ def _reference_system(regressor: BaseRegressor, columns: GridColumns, crs: Any) 
         ) from error
 
 
-def _checked_region(values: Sequence[int | float], *, geographic: bool) -> Region:
+def _checked_region(values: Sequence[int | float], columns: GridColumns) -> Region:
     """Check the edges of a region: west, east, south, north.
 
-    Args:
-        values: The edges.
-        geographic: Whether they are degrees. A region may then cross the date line, with a west
-            edge beyond the east one (170, −170) or an east edge beyond 180 (170, 190).
+    A region in degrees may cross the date line, with a west edge beyond the east one (170, −170) or
+    an east edge beyond 180 (170, 190).
     """
     if len(values) != 4 or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
         raise UserError(
             f"region must be four finite numbers: west, east, south, north. Got {values!r}."
         )
     west, east, south, north = map(float, values)
-    if geographic and east < west:
+    if columns.geographic and east < west:
         east += 360
     if west >= east or south >= north:
         raise UserError(
             "region must be west, east, south, north, with west below east and south below north. "
             f"Got {values!r}."
         )
-    if geographic and (east - west > 360 or south < -90 or north > 90):
+    if columns.geographic and (east - west > 360 or south < -90 or north > 90):
         raise UserError(
             "A region in degrees must span at most 360° of longitude, and latitudes from −90° to "
             f"90°. Got {values!r}."
@@ -222,47 +188,33 @@ def _seen_region(regressor: BaseRegressor, columns: GridColumns) -> Region:
         regressor: A fitted estimator.
         columns: How the cells of a map become its rows.
     """
-    inputs = _kept_inputs(regressor)
-    if inputs is None:
+    held = [member.held_rows for member in regressor.members_ if member.held_rows is not None]
+    if not any(map(len, held)):
         raise UserError(
             "A map needs its region: west, east, south, north. Got none, and a model that keeps "
             "no rows from which it could follow; give region, or --region."
         )
+    scaling, standardised = regressor.scaling_, next(filter(len, held)).inputs.mean
+    inputs = standardised.double() * scaling.input_spread + scaling.input_mean
+    seen = inputs.cpu().numpy()
     schema = regressor._reader.schema
     if columns.geographic:
         assert schema is not None
         assert schema.sphere is not None
-        longitude, latitude = _degrees(schema.sphere, inputs[:, :3])
+        # The rows of this matrix are the images of the three axes, and it is orthogonal.
+        axes = schema.sphere.encode(np.array([0.0, 90.0, 0.0]), np.array([0.0, 0.0, 90.0]))
+        x, y, z = (seen[:, :3] @ axes.T).T
+        longitude = np.degrees(np.arctan2(y, x))
+        latitude = np.degrees(np.arctan2(z, np.hypot(x, y)))
         return *_arc(longitude), float(latitude.min()), float(latitude.max())
-    x, y = (inputs[:, _place(schema, name)] for name in columns.coordinates)
+
+    def place(name: Name) -> int:
+        if schema is None:
+            return int(name)
+        return schema.feature_names.index(schema.names[name] if isinstance(name, int) else name)
+
+    x, y = (seen[:, place(name)] for name in columns.coordinates)
     return float(x.min()), float(x.max()), float(y.min()), float(y.max())
-
-
-def _place(schema: Schema | None, name: Name) -> int:
-    """Return the number of the input that a column of numbers is."""
-    if schema is None:
-        return int(name)
-    return schema.feature_names.index(schema.names[name] if isinstance(name, int) else name)
-
-
-def _kept_inputs(regressor: BaseRegressor) -> Float64[np.ndarray, "N D"] | None:
-    """Return the inputs of the rows in a model, in their units; None if there are none."""
-    for member in regressor.members_:
-        if member.held_rows is not None and len(member.held_rows):
-            scaling, inputs = regressor.scaling_, member.held_rows.inputs.mean
-            original = inputs.double() * scaling.input_spread + scaling.input_mean
-            return original.cpu().numpy()
-    return None
-
-
-def _degrees(
-    sphere: SphereColumn, encoded: Float64[np.ndarray, "N 3"]
-) -> tuple[Float64[np.ndarray, " N"], Float64[np.ndarray, " N"]]:
-    """Return longitude and latitude of points on the sphere that a model sees."""
-    # The rows of this matrix are the images of the three axes, and it is orthogonal.
-    axes = sphere.encode(np.array([0.0, 90.0, 0.0]), np.array([0.0, 0.0, 90.0]))
-    x, y, z = (encoded @ axes.T).T
-    return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
 
 
 def _arc(longitude: Float64[np.ndarray, " N"]) -> tuple[float, float]:

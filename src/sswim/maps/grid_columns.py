@@ -52,19 +52,12 @@ class GridColumns:
             points = np.stack([np.mod(points[:, 0] + 180, 360) - 180, points[:, 1]], axis=-1)
         varying = dict(zip(self.coordinates, points.T, strict=True))
         if isinstance(self.names[0], int):
-            columns = [
-                varying[name] if name in varying else np.full(len(points), self.fixed[name])
-                for name in self.names
-            ]
-            return np.stack(columns, axis=-1)
-        return pa.table(
-            {
-                str(name): pa.array(varying[name])
-                if name in varying
-                else pa.repeat(self.fixed[name], len(points))
-                for name in self.names
-            }
-        )
+            fixed = {name: np.full(len(points), value) for name, value in self.fixed.items()}
+            columns = varying | fixed
+            return np.stack([columns[name] for name in self.names], axis=-1)
+        table = {name: pa.repeat(value, len(points)) for name, value in self.fixed.items()}
+        table |= {name: pa.array(values) for name, values in varying.items()}
+        return pa.table({str(name): table[name] for name in self.names})
 
 
 def _storable(value: Any) -> Any:
@@ -89,14 +82,32 @@ def grid_columns(
             numbers or times.
     """
     check_is_fitted(regressor)
-    columns = _model_columns(regressor)
+    schema = regressor._reader.schema
+    columns: dict[Name, Column]
+    if schema is None:
+        columns = {place: NumberColumn(str(place)) for place in range(regressor.n_features_in_)}
+    elif hasattr(regressor, "feature_names_in_"):
+        columns = {column.name: column for column in schema.columns if column.name in schema.used}
+    else:
+        columns = dict(enumerate(schema.columns))
     on_sphere = sphere_coordinates(regressor)
-    east, north = _chosen(coordinates or on_sphere, tuple(columns))
+    coordinates = coordinates or on_sphere
+    if coordinates is None:
+        coordinates = tuple(columns)
+        if len(columns) != 2:
+            raise UserError(
+                f"A map needs the two columns that vary over it. Got a model of {len(columns)} "
+                "columns; give coordinates."
+            )
+    if len(coordinates) != 2 or coordinates[0] == coordinates[1]:
+        raise UserError(f"coordinates must be two different columns. Got {coordinates!r}.")
+    _require_known(tuple(columns), coordinates, "coordinates")
+    east, north = coordinates
     fixed = dict(at or {})
     _require_known(tuple(columns), tuple(fixed), "at")
     if twice := [name for name in (east, north) if name in fixed]:
         raise UserError(f"A coordinate of the map has no fixed value. Got one for {twice[0]!r}.")
-    if absent := [name for name in columns if name not in fixed and name not in (east, north)]:
+    if absent := [name for name in columns if name not in (*fixed, east, north)]:
         raise UserError(
             "A map needs a value for each column of the model that is not a coordinate. Got none "
             f"for {', '.join(map(repr, absent))}; give them with at, or --at."
@@ -114,31 +125,6 @@ def sphere_coordinates(regressor: BaseRegressor) -> tuple[Name, Name] | None:
     if hasattr(regressor, "feature_names_in_"):
         return both
     return schema.names.index(both[0]), schema.names.index(both[1])
-
-
-def _model_columns(regressor: BaseRegressor) -> dict[Name, Column]:
-    """Return the columns that rows of a model must have, by name, or by number for arrays."""
-    schema = regressor._reader.schema
-    if schema is None:
-        return {number: NumberColumn(str(number)) for number in range(regressor.n_features_in_)}
-    if hasattr(regressor, "feature_names_in_"):
-        return {column.name: column for column in schema.columns if column.name in schema.used}
-    return dict(enumerate(schema.columns))
-
-
-def _chosen(coordinates: Sequence[Name] | None, names: tuple[Name, ...]) -> tuple[Name, Name]:
-    """Return the two coordinates; by default the columns of a model that has no others."""
-    if coordinates is None:
-        if len(names) != 2:
-            raise UserError(
-                f"A map needs the two columns that vary over it. Got a model of {len(names)} "
-                "columns; give coordinates."
-            )
-        return names[0], names[1]
-    if len(coordinates) != 2 or coordinates[0] == coordinates[1]:
-        raise UserError(f"coordinates must be two different columns. Got {coordinates!r}.")
-    _require_known(names, coordinates, "coordinates")
-    return coordinates[0], coordinates[1]
 
 
 def _require_known(names: tuple[Name, ...], wanted: Sequence[Name], argument: str) -> None:

@@ -47,12 +47,7 @@ def plot_calibration(
 
 
 def plot_pit(
-    regressor: BaseRegressor,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    bins: int = 20,
-    ax: Axes | None = None,
+    regressor: BaseRegressor, X: ArrayLike, y: ArrayLike, *, bins: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Plot the histogram of the probability integral transform of the targets.
 
@@ -68,29 +63,18 @@ def plot_pit(
     """
     if bins < 1:
         raise ValueError(f"bins must be at least 1. Got {bins}.")
-    n = len(style.check_targets(regressor, X, y))
-    counts, edges = np.histogram(style.single_target(regressor.cdf(X, y)), bins, (0, 1))
-    low, high = stats.binom.interval(0.95, n, 1 / bins)
-    unit = n / bins  # expected number of rows in a bin
-
+    style.check_targets(regressor, X, y)
     ax = style.axes(ax)
-    ax.stairs(
-        counts / unit, edges, fill=True, color=style.CYCLE[0], alpha=0.55, lw=0, label="model"
-    )
-    ax.axhspan(low / unit, high / unit, color=style.INK, alpha=0.15, lw=0, label="95 % by chance")
+    pit = style.single_target(regressor.cdf(X, y))
+    highest = style.draw_pit(ax, pit[:, None], ["model"], bins)
     ax.axhline(1, color=style.INK, lw=0.8, ls="--", label="exact")
-    ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller target", ylabel="density")
-    ax.set_ylim(0, 1.35 * max(counts.max(), high) / unit)  # room for the legend
+    ax.set_ylim(0, 1.35 * highest)  # room for the legend
     style.add_legend(ax)
     return ax
 
 
 def plot_output_map(
-    regressor: BaseRegressor,
-    y: ArrayLike,
-    *,
-    member: int | None = None,
-    ax: Axes | None = None,
+    regressor: BaseRegressor, y: ArrayLike, *, member: int | None = None, ax: Axes | None = None
 ) -> Axes:
     """Plot the output warp over the range of the targets, for a model of one target.
 
@@ -113,9 +97,8 @@ def plot_output_map(
 
     ax = style.axes(ax)
     width = 1.2 if len(maps) == 1 else 0.7
-    for number, warped in enumerate(maps):
-        label = None if number else "output warp"  # one entry in the legend for all members
-        ax.plot(x, warped, color=style.CYCLE[0], lw=width, label=label)
+    lines = ax.plot(x, np.transpose(maps), color=style.CYCLE[0], lw=width)
+    lines[0].set_label("output warp")  # one entry in the legend for all members
     scaling = regressor.scaling_.to(device=torch.device("cpu"))
     standard = scaling.targets(torch.from_numpy(x)[:, None]).numpy()  # the input of the output warp
     ax.plot(x, style.single_target(standard), color=style.INK, lw=0.8, ls="--", label="no warp")
@@ -129,11 +112,7 @@ def plot_output_map(
 
 
 def plot_noise(
-    regressor: BaseRegressor,
-    X: ArrayLike,
-    *,
-    column: int = 0,
-    ax: Axes | None = None,
+    regressor: BaseRegressor, X: ArrayLike, *, column: int = 0, ax: Axes | None = None
 ) -> Axes:
     """Plot the standard deviation of the noise in the units of the target, for one target.
 

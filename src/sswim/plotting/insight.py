@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.ticker import PercentFormatter
 
 from sswim.base.validation import UserError
@@ -84,87 +85,60 @@ def plot_effect(effect: Effect, *, target: int = 0, ax: Axes | None = None) -> A
         target: Number of the target, counted from 0.
         ax: Axes to draw into; by default those of a new figure.
     """
+    curves = np.stack((effect.mean, effect.lower, effect.upper))
     n_axes = len(effect.grids)
-    curves = [
-        _of_target(values, n_axes, target) for values in (effect.mean, effect.lower, effect.upper)
-    ]
+    if effect.mean.ndim > n_axes:
+        n_targets = curves.shape[-1]
+        if not 0 <= target < n_targets:
+            raise UserError(
+                f"target must be one of the {n_targets} targets, counted from 0. Got {target}."
+            )
+        curves = curves[..., target]
     ax = style.axes(ax)
     categories = effect.kinds.count("category")
-    if n_axes == 1:
-        draw = _draw_levels if categories else _draw_line
-        draw(ax, effect, *curves)
+    if n_axes == 1 and categories:
+        _draw_levels(ax, effect, curves)
+    elif n_axes == 1:
+        style.draw_band(
+            ax, _positions(effect.grids[0]), *curves[1:], alpha=0.25, label=_band(effect)
+        )
+        ax.plot(_positions(effect.grids[0]), curves[0], color=style.DARK_BLUE, lw=1.4)
+        _finish_lines(ax, effect, 0)
     elif categories == 1 and len(effect.grids[effect.kinds.index("category")]) <= len(style.CYCLE):
-        _draw_lines(ax, effect, *curves)
+        _draw_lines(ax, effect, curves)
     else:
         _draw_map(ax, effect, curves[0])
     return ax
 
 
-def _draw_line(
-    ax: Axes,
-    effect: Effect,
-    mean: Float64[np.ndarray, " G"],
-    lower: Float64[np.ndarray, " G"],
-    upper: Float64[np.ndarray, " G"],
-) -> None:
-    x = _positions(effect.grids[0])
-    style.draw_band(ax, x, lower, upper, alpha=0.25, label=_band(effect))
-    ax.plot(x, mean, color=style.DARK_BLUE, lw=1.4)
-    _finish_lines(ax, effect, 0)
-    style.add_legend(ax)
-
-
-def _draw_levels(
-    ax: Axes,
-    effect: Effect,
-    mean: Float64[np.ndarray, " G"],
-    lower: Float64[np.ndarray, " G"],
-    upper: Float64[np.ndarray, " G"],
-) -> None:
-    grid, rows = effect.grids[0], effect.rows[0]
+def _draw_levels(ax: Axes, effect: Effect, curves: Float64[np.ndarray, "3 G"]) -> None:
+    """Draw a point with a bar for each level of a category."""
+    [name], [grid], [rows] = effect.names, effect.grids, effect.rows
+    mean, lower, upper = curves
     places = np.arange(len(grid))
-    ax.errorbar(
-        places,
-        mean,
-        np.stack((mean - lower, upper - mean)),
-        ls="",
-        marker="o",
-        ms=5,
-        capsize=3,
-        color=style.CYCLE[0],
-        lw=1.4,
-        label=_band(effect),
+    reach = np.stack((mean - lower, upper - mean))
+    ax.errorbar(places, mean, reach, **style.BARS, ms=5, lw=1.4, label=_band(effect))
+    is_long = max(len(str(level)) for level in grid) * len(grid) > 60
+    between = ", " if is_long else "\n"
+    names = [f"{level}{between}{np.mean(rows == level):.0%}" for level in grid]
+    turned: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_long else {}
     )
-    shares = [np.mean(rows == level) for level in grid]
-    names = [f"{level}\n{share:.0%}" for level, share in zip(grid, shares, strict=True)]
-    long = max(len(str(level)) for level in grid) * len(grid) > 60
-    if long:
-        names = [name.replace("\n", ", ") for name in names]
-        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
-    else:
-        ax.set_xticks(places, names)
-    ax.set(xlim=(-0.5, len(grid) - 0.5), ylabel=_AVERAGE)
-    ax.set_xlabel(f"{effect.names[0]}, share of rows")
+    ax.set_xticks(places, names, **turned)
+    ax.set(xlim=(-0.5, len(grid) - 0.5), xlabel=f"{name}, share of rows", ylabel=_AVERAGE)
     style.add_legend(ax)
 
 
-def _draw_lines(
-    ax: Axes,
-    effect: Effect,
-    mean: Float64[np.ndarray, "G H"],
-    lower: Float64[np.ndarray, "G H"],
-    upper: Float64[np.ndarray, "G H"],
-) -> None:
+def _draw_lines(ax: Axes, effect: Effect, curves: Float64[np.ndarray, "3 G H"]) -> None:
     """Draw a line for each level of the column that is a category."""
     levels = effect.kinds.index("category")
-    other = 1 - levels
-    x = _positions(effect.grids[other])
+    x = _positions(effect.grids[1 - levels])
     for number, level in enumerate(effect.grids[levels]):
-        curve, low, high = (np.take(part, number, axis=levels) for part in (mean, lower, upper))
+        curve, low, high = np.take(curves, number, axis=1 + levels)
         style.draw_band(ax, x, low, high, color=style.CYCLE[number], alpha=0.2)
         ax.plot(x, curve, color=style.CYCLE[number], lw=1.4, label=str(level))
-    _finish_lines(ax, effect, other)
-    style.add_legend(ax).set_title(f"{effect.names[levels]}, {_band(effect)}s")
+    legend = _finish_lines(ax, effect, 1 - levels)
+    legend.set_title(f"{effect.names[levels]}, {_band(effect)}s")
 
 
 def _draw_map(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> None:
@@ -186,8 +160,8 @@ def _draw_map(ax: Axes, effect: Effect, mean: Float64[np.ndarray, "G H"]) -> Non
     ax.set(xlabel=_name(effect, 0), ylabel=_name(effect, 1))
 
 
-def _finish_lines(ax: Axes, effect: Effect, column: int) -> None:
-    """Draw the rows, and name the axes; dates along the horizontal one are short."""
+def _finish_lines(ax: Axes, effect: Effect, column: int) -> Legend:
+    """Draw the rows and a legend, and name the axes; dates along the horizontal one are short."""
     x, rows = _positions(effect.grids[column]), _positions(effect.rows[column])
     style.draw_rug(ax, rows[(rows >= x.min()) & (rows <= x.max())])
     if x.dtype.kind == "M":
@@ -195,23 +169,11 @@ def _finish_lines(ax: Axes, effect: Effect, column: int) -> None:
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     ax.set(xlabel=_name(effect, column), ylabel=_AVERAGE)
+    return style.add_legend(ax)
 
 
 def _band(effect: Effect) -> str:
     return f"{effect.level:.0%} band"
-
-
-def _of_target(
-    values: Float64[np.ndarray, "*shape"], n_axes: int, target: int
-) -> Float64[np.ndarray, "*grids"]:
-    """Return the values of one target."""
-    if values.ndim == n_axes:
-        return values
-    if not 0 <= target < values.shape[-1]:
-        raise UserError(
-            f"target must be one of the {values.shape[-1]} targets, counted from 0. Got {target}."
-        )
-    return values[..., target]
 
 
 def _positions(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float64
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -90,38 +89,6 @@ def plot_map(
         raise ValueError(f"resolution must be at least 1. Got {resolution}.")
     style.require_inputs(regressor, 2)
     rows = None if X is None else style.check_inputs(regressor, X, n_inputs=2)
-    (x0, x1), (y0, y1) = _choose_bounds(bounds, rows)
-    middles = (np.arange(resolution) + 0.5) / resolution
-    grid = np.meshgrid(x0 + (x1 - x0) * middles, y0 + (y1 - y0) * middles)
-    cells = np.stack(grid, axis=-1).reshape(-1, 2)
-    with style.allow_unnamed_inputs():
-        mean, std = regressor.predict(cells, return_std=True, include_noise=False)
-    values = style.single_target(mean if quantity == "mean" else std).reshape(
-        resolution, resolution
-    )
-
-    ax = style.axes(ax)
-    image = ax.imshow(
-        values,
-        extent=(x0, x1, y0, y1),
-        origin="lower",
-        aspect="auto",
-        cmap="viridis" if quantity == "mean" else "magma",
-    )
-    label = "mean" if quantity == "mean" else "standard deviation of the function"
-    ax.figure.colorbar(image, ax=ax, label=label)
-    if rows is not None:
-        # Black points with white edges are visible on dark and on light colours.
-        ax.scatter(rows[:, 0], rows[:, 1], s=7, color="black", edgecolors="white", linewidths=0.4)
-    ax.set(xlim=(x0, x1), ylim=(y0, y1))
-    ax.set(xlabel=style.input_name(regressor, 0), ylabel=style.input_name(regressor, 1))
-    return ax
-
-
-def _choose_bounds(
-    bounds: tuple[Interval, Interval] | None, rows: Float64[np.ndarray, "N 2"] | None
-) -> tuple[Interval, Interval]:
-    """Return the given rectangle, or the one around the rows."""
     if bounds is None:
         if rows is None:
             raise ValueError(
@@ -134,7 +101,27 @@ def _choose_bounds(
             "bounds must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1, all finite. "
             f"Got {bounds}."
         )
-    return bounds
+    (x0, x1), (y0, y1) = bounds
+    middles = (np.arange(resolution) + 0.5) / resolution
+    grid = np.meshgrid(x0 + (x1 - x0) * middles, y0 + (y1 - y0) * middles)
+    cells = np.stack(grid, axis=-1).reshape(-1, 2)
+    with style.allow_unnamed_inputs():
+        mean, std = regressor.predict(cells, return_std=True, include_noise=False)
+    values, label, cmap = mean, "mean", "viridis"
+    if quantity == "std":
+        values, label, cmap = std, "standard deviation of the function", "magma"
+    values = style.single_target(values).reshape(resolution, resolution)
+
+    ax = style.axes(ax)
+    extent = (x0, x1, y0, y1)
+    image = ax.imshow(values, extent=extent, origin="lower", aspect="auto", cmap=cmap)
+    ax.figure.colorbar(image, ax=ax, label=label)
+    if rows is not None:
+        # Black points with white edges are visible on dark and on light colours.
+        ax.scatter(rows[:, 0], rows[:, 1], s=7, color="black", edgecolors="white", linewidths=0.4)
+    ax.set(xlim=(x0, x1), ylim=(y0, y1))
+    ax.set(xlabel=style.input_name(regressor, 0), ylabel=style.input_name(regressor, 1))
+    return ax
 
 
 def plot_history(regressor: BaseRegressor, *, ax: Axes | None = None) -> Axes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sswim.estimator.base import BaseRegressor
@@ -33,6 +36,9 @@ INK = "#404040"
 
 INPUT_COLOURS = ListedColormap(colormaps["viridis"](np.linspace(0, 0.9, 256)), "inputs")
 """Colour map for points coloured by an input: viridis without yellows too pale for white paper."""
+
+BARS: dict[str, Any] = {"ls": "", "marker": "o", "capsize": 3, "color": CYCLE[0]}
+"""Points with bars on both sides."""
 
 _GRID_POINTS = 600
 """Number of evenly spaced points of a curve; it is also evaluated at the rows themselves."""
@@ -56,12 +62,7 @@ def add_legend(ax: Axes) -> Legend:
 
 
 def draw_points(
-    ax: Axes,
-    x: Float64[np.ndarray, " N"],
-    y: Float64[np.ndarray, " N"],
-    *,
-    label: str,
-    color: str,
+    ax: Axes, x: Float64[np.ndarray, " N"], y: Float64[np.ndarray, " N"], *, label: str, color: str
 ) -> None:
     """Draw rows as points, small and pale enough for many of them."""
     ax.plot(x, y, ls="", marker="o", ms=2, mew=0, color=color, alpha=0.6, label=label)
@@ -79,6 +80,33 @@ def draw_band(
 ) -> None:
     """Draw the area between two curves."""
     ax.fill_between(x, lower, upper, color=color, alpha=alpha, lw=0, label=label)
+
+
+def draw_pit(
+    ax: Axes,
+    pits: Float64[np.ndarray, "N T"],
+    labels: Sequence[str],
+    bins: int = 20,
+    colors: Sequence[str] = CYCLE,
+) -> float:
+    """Draw histograms of probability integral transforms, and return the height of the highest.
+
+    The band is where each bin lies with probability 95 % if the densities are right.
+    """
+    unit = len(pits) / bins  # expected number of rows in a bin
+    low, high = np.asarray(stats.binom.interval(0.95, len(pits), 1 / bins)) / unit
+    highest = float(high)
+    # Filled histograms of several targets would hide each other.
+    look: dict[str, Any] = (
+        {"fill": True, "alpha": 0.55, "lw": 0} if len(labels) == 1 else {"lw": 1.2}
+    )
+    for pit, label, color in zip(pits.T, labels, cycle(colors), strict=False):
+        counts, edges = np.histogram(pit, bins, (0, 1))
+        ax.stairs(counts / unit, edges, color=color, label=label, **look)
+        highest = max(highest, counts.max() / unit)
+    ax.axhspan(low, high, color=INK, alpha=0.15, lw=0, label="95 % by chance")
+    ax.set(xlim=(0, 1), xlabel="predicted probability of a smaller target", ylabel="density")
+    return highest
 
 
 def draw_rug(ax: Axes, rows: Shaped[np.ndarray, " n"]) -> None:

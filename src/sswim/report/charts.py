@@ -2,7 +2,7 @@
 
 A chart is data. Its numbers stand in the page as JSON, rounded to what a reader can see, and
 ``assets/page.js`` draws them, shows values under the pointer and zooms. Arrays that several charts
-use are written once, in ``SharedArrays``, and named by the charts.
+use are written once, in an element of the class ``shared``, and named by the charts.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Shaped
 
 from sswim.base.validation import visible
-from sswim.report.page import caption_html, escape
+from sswim.report.page import Html, caption_html, escape
 
-Values = Shaped[np.ndarray, " n"] | str
-"""Numbers, or the name of numbers in ``SharedArrays``."""
+Layer = dict[str, Any]
+"""What is drawn in a chart, as the script reads it."""
 
 _DIGITS = 4
 """Number of decimal digits in which the spread of numbers is written."""
@@ -41,165 +41,80 @@ class Axis:
     """Whether the axis begins at zero if no number is negative."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line through points; it has gaps where values are not finite."""
+def layer(
+    kind: Literal["line", "level", "band", "points", "spans", "rug", "boxes", "heat"],
+    name: str = "",
+    colour: int | None = 1,
+    **data: Any,
+) -> Layer:
+    """Return a layer of a chart. Its numbers are arrays, or names of arrays that charts share.
 
-    kind: ClassVar[str] = "line"
-    x: Values
-    y: Values
-    name: str = ""
-    colour: int = 1
-    style: str | None = None
-    """``"dash"``, ``"thin"`` or nothing."""
-    rule: bool = False
-    """Whether it is a line of reference, which the ends of the axes ignore."""
+    =========  =================================================================================
+    line       through points ``x, y``, with gaps where values are not finite; ``style`` is
+               ``"dash"``, ``"thin"`` or none
+    level      dashed, ``at`` one height from end to end
+    band       the area between ``lower`` and ``upper`` over ``x``; ``style`` may be ``"strong"``
+    points     one for each row at ``x, y``; ``style`` may be ``"marks"`` for large points,
+               ``numbers`` are those of the rows, and ``more`` are values to show, by their names
+    spans      vertical lines at ``x`` from ``lower`` to ``upper``
+    rug        short ticks at ``x`` along the bottom, one for each row
+    boxes      of a histogram, between ``edges`` up to ``y``
+    heat       colours of a rectangle: its ends ``x`` and ``y``, the ``values`` of the cells row by
+               row from below, numbers of ``columns`` and ``rows``, and the values ``low`` and
+               ``high`` of the first and the last colour
+    =========  =================================================================================
 
-
-@dataclass(frozen=True)
-class Level:
-    """A dashed line of reference at one height, from end to end."""
-
-    kind: ClassVar[str] = "level"
-    at: float
-    name: str = ""
-    colour: int = 0
-
-
-@dataclass(frozen=True)
-class Band:
-    """The area between two lines."""
-
-    kind: ClassVar[str] = "band"
-    x: Values
-    lower: Values
-    upper: Values
-    name: str = ""
-    colour: int = 1
-    style: str | None = None
-    """``"strong"`` or nothing."""
-    rule: bool = False
-    """Whether it is a band of reference, which the ends of the axes ignore."""
+    Args:
+        kind: One of these kinds.
+        name: Name in the legend, if any.
+        colour: Number of the colour; 0 is grey, and None the scale of a heat.
+        data: What the kind needs. ``rule=True`` makes the ends of the axes ignore a layer.
+    """
+    colours = {} if colour is None else {"colour": colour}
+    return {"kind": kind, "name": name, **colours, **data}
 
 
-@dataclass(frozen=True)
-class Points:
-    """Points, one for each row."""
+def chart(
+    title: str,
+    x: Axis,
+    y: Axis,
+    *layers: Layer,
+    caption: str = "",
+    square: bool = False,
+    ratio: float = 0.6,
+) -> Html:
+    """Return layers on common axes, as JSON in an HTML element.
 
-    kind: ClassVar[str] = "points"
-    x: Values
-    y: Values
-    name: str = ""
-    colour: int = 1
-    style: str | None = None
-    """``"marks"`` for large points, or nothing."""
-    numbers: Values | None = None
-    """Numbers of the rows, shown with a point."""
-    more: Mapping[str, Values] = field(default_factory=dict)
-    """Further values that are shown with a point, by their names."""
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Vertical lines from one value to another."""
-
-    kind: ClassVar[str] = "spans"
-    x: Values
-    lower: Values
-    upper: Values
-    name: str = ""
-    colour: int = 1
-
-
-@dataclass(frozen=True)
-class Rug:
-    """Short ticks along the bottom, one for each row."""
-
-    kind: ClassVar[str] = "rug"
-    x: Values
-    name: str = ""
-    colour: int = 0
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """The boxes of a histogram."""
-
-    kind: ClassVar[str] = "boxes"
-    edges: Shaped[np.ndarray, " edges"]
-    """Ends of the boxes, one more than there are boxes."""
-    y: Values
-    name: str = ""
-    colour: int = 1
+    Args:
+        title: Title of the chart.
+        x: Horizontal axis.
+        y: Vertical axis.
+        layers: What is drawn, from back to front.
+        caption: Text below the chart.
+        square: Whether the chart is as high as it is wide.
+        ratio: Height over width, unless the chart is square.
+    """
+    horizontal, vertical = (
+        {name: value for name, value in vars(axis).items() if value not in (None, False)}
+        for axis in (x, y)
+    )
+    spec = {
+        "title": title,
+        "alt": f"{title}. {caption}",
+        "x": horizontal,
+        "y": vertical,
+        "layers": layers,
+        "square": square,
+        "ratio": ratio,
+    }
+    return Html(
+        f'<figure class="card chart">\n<div class="chart-head"><h3>{escape(title)}</h3>'
+        f'</div>\n<div class="plot"></div>{caption_html(caption)}\n{json_script(spec)}\n</figure>'
+    )
 
 
-@dataclass(frozen=True)
-class Heat:
-    """Colours of the cells of a rectangle."""
-
-    kind: ClassVar[str] = "heat"
-    x: tuple[float, float]
-    """Left and right end."""
-    y: tuple[float, float]
-    """Lower and upper end."""
-    values: Values
-    """Values of the cells, row by row from below."""
-    columns: int
-    rows: int
-    low: float
-    """Value of the first colour."""
-    high: float
-    """Value of the last colour."""
-    name: str = ""
-
-
-Layer = Line | Level | Band | Points | Spans | Rug | Boxes | Heat
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Layers on common axes."""
-
-    title: str
-    x: Axis
-    y: Axis
-    layers: tuple[Layer, ...]
-    caption: str = ""
-    square: bool = False
-    ratio: float = 0.6
-    """Height over width, unless the chart is square."""
-
-    def html(self) -> str:
-        """Return the HTML element, with the chart as JSON in it."""
-        spec = {
-            "title": self.title,
-            "alt": f"{self.title}. {self.caption}",
-            "x": _as_dict(self.x),
-            "y": _as_dict(self.y),
-            "layers": [{"kind": layer.kind, **_as_dict(layer)} for layer in self.layers],
-            "square": self.square,
-            "ratio": self.ratio,
-        }
-        return (
-            f'<figure class="card chart">\n<div class="chart-head"><h3>{escape(self.title)}</h3>'
-            f'</div>\n<div class="plot"></div>{caption_html(self.caption)}\n'
-            f"{_json_script(spec)}\n</figure>"
-        )
-
-
-@dataclass(frozen=True)
-class SharedArrays:
-    """Numbers that several charts use, by their names."""
-
-    arrays: Mapping[str, Shaped[np.ndarray, " n"]]
-
-    def html(self) -> str:
-        """Return the HTML element, which shows nothing."""
-        return _json_script(dict(self.arrays), "shared")
-
-
-def script_json(content: Any) -> str:
-    r"""Return content as JSON that can stand inside a script element.
+def json_script(content: Any, kind: str = "") -> Html:
+    r"""Return data as JSON in a script element of a class, which shows nothing.
 
     No text in it can end the element or begin a comment: <, > and & are written as \u003c and so
     on. Control characters are shown as escapes, and numbers that are not finite become null.
@@ -207,24 +122,8 @@ def script_json(content: Any) -> str:
     text = json.dumps(_plain(content), separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _json_script(content: Any, kind: str = "") -> str:
     attribute = f' class="{kind}"' if kind else ""
-    return f'<script type="application/json"{attribute}>{script_json(content)}</script>'
-
-
-def _as_dict(record: Axis | Layer) -> dict[str, Any]:
-    """Return the fields of a record that are not empty."""
-    values = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {
-        name: value
-        for name, value in values.items()
-        if value is not None
-        and value is not False
-        and not (isinstance(value, Mapping) and not value)
-    }
+    return Html(f'<script type="application/json"{attribute}>{text}</script>')
 
 
 def _plain(content: Any) -> Any:

@@ -17,7 +17,8 @@ from sswim.estimator.evaluation import RowScores
 from sswim.estimator.permutation import ColumnImportance
 from sswim.insight.effect import Effect
 from sswim.insight.relevance import Relevance
-from sswim.report.charts import Points, SharedArrays
+from sswim.report.charts import Layer, json_script, layer
+from sswim.report.page import Html
 from sswim.report.rows import ReportColumn, ReportRows, warned_values
 from sswim.rows.summary import smallest_keys
 
@@ -85,24 +86,17 @@ class Content:
         """Return the places of some rows, drawn at random."""
         return smallest_keys(np.arange(len(self.rows)), size, self.random_state)
 
-    def shared(self) -> SharedArrays:
+    def shared(self) -> Html:
         """Return the numbers of the drawn rows that several charts use."""
-        scores, drawn = self.scores, self.drawn
-        arrays = {
-            "row": self.rows.numbers[drawn],
-            "target": scores.target[drawn],
-            "mean": scores.mean[drawn],
-            "lower": scores.lower[drawn],
-            "upper": scores.upper[drawn],
-            "residual": scores.residual[drawn],
-            "noise": scores.noise[drawn],
-        }
+        drawn = self.drawn
+        names = ("target", "mean", "lower", "upper", "residual", "noise")
+        scores = {name: getattr(self.scores, name)[drawn] for name in names}
         columns = {f"c{place}": column.places(drawn) for place, column in enumerate(self.columns)}
-        return SharedArrays(arrays | columns)
+        return json_script({"row": self.rows.numbers[drawn]} | scores | columns, "shared")
 
-    def points(self, x: str, y: str, *, name: str = "rows", colour: int = 1) -> Points:
+    def points(self, x: str, y: str, *, colour: int = 1) -> Layer:
         """Return the drawn rows as points of shared arrays."""
-        return Points(x, y, name, colour, numbers="row")
+        return layer("points", "rows", colour, x=x, y=y, numbers="row")
 
     def on_grid(self, values: Sequence[Float64[np.ndarray, " n"]]) -> Any:
         """Return values of all columns of numbers in the form in which the model reads rows."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Bool, Float64, Shaped
 
 from sswim.estimator.evaluation import COVERAGE
 from sswim.insight.effect import Effect
 from sswim.insight.relevance import Relevance
-from sswim.report.charts import Axis, Band, Chart, Heat, Layer, Line, Points, Rug, Spans
+from sswim.report.charts import Axis, Layer, chart, layer
 from sswim.report.content import Content, Insight, column_grid, number, percent
-from sswim.report.page import Bar, Bars, Card, Grid, Heading, Part, Section, Text
+from sswim.report.page import Bar, Html, Part, bars, card, grid, heading, paragraph
 from sswim.rows.summary import smallest_keys
 
 _MAX_TICKS = 60
@@ -34,58 +34,58 @@ _SHARE = f"{100 * COVERAGE:.0f} %"
 def predictions_part(content: Content) -> Part:
     """Return the predicted function of one or two columns of numbers, or intervals of some rows."""
     numeric = [column for column in content.rows.columns if column.kind == "number"]
-    n_columns = len(content.rows.columns)
-    charts: tuple[Section, ...]
-    if n_columns == len(numeric) == 1:
-        charts = (_curve_chart(content),)
-    elif n_columns == len(numeric) == 2:
-        charts = _maps(content)
-    else:
-        charts = (_interval_chart(content),)
-    return Part("predictions", "Predictions", (Grid(charts),))
+    draw = _interval_chart
+    if len(numeric) == len(content.rows.columns) <= 2:
+        draw = _curve_chart if len(numeric) == 1 else _maps
+    return Part("predictions", "Predictions", [grid(*draw(content))])
 
 
-def _interval_chart(content: Content) -> Chart:
+def _interval_chart(content: Content) -> list[Html]:
     """Return the intervals of some rows, in the order of their predictions."""
     scores = content.scores
     chosen = content.sample(_SHOWN_INTERVALS)
     chosen = chosen[np.argsort(scores.mean[chosen], kind="stable")]
-    places = np.arange(len(chosen), dtype=np.float64)
+    x = np.arange(len(chosen), dtype=np.float64)
     inside = scores.inside(COVERAGE)[chosen] > 0
     numbers, target = content.rows.numbers[chosen], scores.target[chosen]
-    layers = (
-        Spans(places, scores.lower[chosen], scores.upper[chosen], f"{_SHARE} interval", 6),
-        Line(places, scores.mean[chosen], "mean", 1, "thin"),
-        Points(places[inside], target[inside], "within", 0, numbers=numbers[inside]),
-        Points(places[~inside], target[~inside], "outside", 2, numbers=numbers[~inside]),
-    )
-    caption = f"{len(chosen)} rows at random, in the order of their predicted means."
-    return Chart(
+    lower, upper = scores.lower[chosen], scores.upper[chosen]
+
+    def points(name: str, colour: int, rows: Bool[np.ndarray, " n"]) -> Layer:
+        return layer("points", name, colour, x=x[rows], y=target[rows], numbers=numbers[rows])
+
+    shown = chart(
         "Intervals of single rows",
         Axis("rank of the predicted mean"),
         Axis(content.rows.target),
-        layers,
-        caption,
+        layer("spans", f"{_SHARE} interval", 6, x=x, lower=lower, upper=upper),
+        layer("line", "mean", x=x, y=scores.mean[chosen], style="thin"),
+        points("within", 0, inside),
+        points("outside", 2, ~inside),
+        caption=f"{len(chosen)} rows at random, in the order of their predicted means.",
     )
+    return [shown]
 
 
-def _curve_chart(content: Content) -> Chart:
+def _curve_chart(content: Content) -> list[Html]:
     [column] = content.rows.columns
     x = column_grid(column.numbers, 300)
     mixture = content.regressor.predict_distribution(content.on_grid([x]))
     tails = [0.5 * (1 - COVERAGE), 0.5, 0.5 * (1 + COVERAGE)]
     low, middle, high = mixture.quantiles(tails)[:, 0].cpu().numpy().T
-    function = mixture.without_noise().quantiles([tails[0], tails[2]])[:, 0].cpu().numpy().T
-    layers = (
-        Band(x, low, high, f"{_SHARE}, new observation", 1),
-        Band(x, function[0], function[1], f"{_SHARE}, function", 1, "strong"),
-        Line(x, middle, "median", 1),
+    floor, ceiling = mixture.without_noise().quantiles(tails[::2])[:, 0].cpu().numpy().T
+    shown = chart(
+        "Predicted function",
+        column.axis,
+        Axis(content.rows.target),
+        layer("band", f"{_SHARE}, new observation", x=x, lower=low, upper=high),
+        layer("band", f"{_SHARE}, function", x=x, lower=floor, upper=ceiling, style="strong"),
+        layer("line", "median", x=x, y=middle),
         content.points("c0", "target", colour=0),
     )
-    return Chart("Predicted function", column.axis, Axis(content.rows.target), layers)
+    return [shown]
 
 
-def _maps(content: Content) -> tuple[Section, ...]:
+def _maps(content: Content) -> list[Html]:
     """Return the mean and its uncertainty over the rectangle of the rows."""
     first, second = content.rows.columns
     sides = [column_grid(column.numbers, _CELLS + 1) for column in (first, second)]
@@ -93,95 +93,85 @@ def _maps(content: Content) -> tuple[Section, ...]:
     mean, deviation = content.regressor.predict(
         content.on_grid([x.ravel(), y.ravel()]), return_std=True, include_noise=False
     )
-    x_ends, y_ends = ((float(side[0]), float(side[-1])) for side in sides)
+    ends = dict(zip("xy", [(float(side[0]), float(side[-1])) for side in sides], strict=True))
+    cells = {"columns": _CELLS, "rows": _CELLS}
 
-    def chart(name: str, values: np.ndarray, *layers: Layer) -> Chart:
+    def draw(name: str, values: np.ndarray, *layers: Layer) -> Html:
         low, high = np.quantile(values, _COLOUR_ENDS).tolist()
-        heat = Heat(x_ends, y_ends, values.reshape(-1), _CELLS, _CELLS, low, high, name)
-        return Chart(name.capitalize(), first.axis, second.axis, (heat, *layers), ratio=0.75)
+        flat = values.reshape(-1)
+        heat = layer("heat", name, None, **ends, values=flat, **cells, low=low, high=high)
+        return chart(name.capitalize(), first.axis, second.axis, heat, *layers, ratio=0.75)
 
-    return (
-        chart("predicted mean", mean),
-        chart("standard deviation of the mean", deviation, content.points("c0", "c1", colour=0)),
-    )
+    return [
+        draw("predicted mean", mean),
+        draw("standard deviation of the mean", deviation, content.points("c0", "c1", colour=0)),
+    ]
 
 
 def effects_part(insight: Insight, target: str) -> Part:
     """Return importance and relevance of columns as bars, and the effects of the first ones."""
     lead = "Which columns the model draws on, and what it makes of them."
-    bars = Grid((_importance_card(insight), _relevance_card(insight.relevance)))
-    effects = insight.effects
-    if not effects:
-        return Part("effects", "What matters", (bars,), lead)
-    low = min(float(effect.lower.min()) for effect in effects)
-    high = max(float(effect.upper.max()) for effect in effects)
-    room = 0.04 * (high - low) or 1.0
-    domain = low - room, high + room
-    charts = Grid(tuple(_effect_chart(effect, target, domain) for effect in effects), small=True)
-    words = (
-        f"The predicted mean of {target} if a column had another value, averaged over "
-        f"{effects[0].n_rows} rows, with 90 % bands of that average. All charts have the same "
-        "scale; ticks at the bottom are rows."
-    )
-    return Part("effects", "What matters", (bars, Heading("Effects"), Text(words), charts), lead)
-
-
-def _importance_card(insight: Insight) -> Card:
-    shown = insight.importance[:_MAX_BARS]
-    bars = Bars(
-        tuple(
-            Bar(
-                column.name,
-                column.rmse.mean,
-                number(column.rmse.mean, 2),
-                (
-                    column.rmse.mean - column.rmse.deviation,
-                    column.rmse.mean + column.rmse.deviation,
-                ),
-            )
-            for column in shown
+    sections = [grid(_importance_card(insight), _relevance_card(insight.relevance))]
+    if effects := insight.effects:
+        low = min(float(effect.lower.min()) for effect in effects)
+        high = max(float(effect.upper.max()) for effect in effects)
+        room = 0.04 * (high - low) or 1.0
+        y = Axis(f"mean of {target}", domain=(low - room, high + room))
+        words = (
+            f"The predicted mean of {target} if a column had another value, averaged over "
+            f"{effects[0].n_rows} rows, with 90 % bands of that average. All charts have the same "
+            "scale; ticks at the bottom are rows."
         )
-    )
+        charts = grid(*(_effect_chart(effect, y) for effect in effects), small=True)
+        sections += [heading("Effects"), paragraph(words), charts]
+    return Part("effects", "What matters", sections, lead)
+
+
+def _importance_card(insight: Insight) -> Html:
+    rises = [
+        Bar(column.name, column.rmse.mean, number(column.rmse.mean, 2), column.rmse.deviation)
+        for column in insight.importance[:_MAX_BARS]
+    ]
     caption = (
         f"How much the RMSE rises when a column is shuffled among {insight.n_shuffled:,} rows; "
         "lines are ± 1 standard deviation over shuffles."
     )
-    return Card("Importance", (bars,), caption + _others(len(insight.importance)))
+    return card("Importance", bars(rises), caption=caption + _others(len(insight.importance)))
 
 
-def _relevance_card(relevance: Relevance) -> Card:
-    order = np.argsort(-relevance.relevance, kind="stable")[:_MAX_BARS]
-    shares = relevance.relevance
-    bars = Bars(
-        tuple(
-            Bar(relevance.names[at], float(shares[at]), percent(float(shares[at]))) for at in order
-        )
-    )
+def _relevance_card(relevance: Relevance) -> Html:
+    names, shares = relevance.names, relevance.relevance.tolist()
+    shown = [Bar(names[at], shares[at], percent(shares[at])) for at in relevance.order[:_MAX_BARS]]
     caption = (
         "How much of the variance of the predicted function each column makes, as shares: what the "
         "model has learnt, whether or not it was right."
     )
-    return Card("Relevance", (bars,), caption + _others(len(relevance.names)))
+    return card("Relevance", bars(shown), caption=caption + _others(len(names)))
 
 
 def _others(n_columns: int) -> str:
     return f" The first {_MAX_BARS} of {n_columns} columns." if n_columns > _MAX_BARS else ""
 
 
-def _effect_chart(effect: Effect, target: str, domain: tuple[float, float]) -> Chart:
-    [name] = effect.names
-    x, axis = _axis(name, effect.grids[0])
+def _effect_chart(effect: Effect, y: Axis) -> Html:
+    [name], [values], [rows] = effect.names, effect.grids, effect.rows
+    x, axis = _axis(name, values)
     mean, lower, upper = (
-        values.reshape(len(x)) for values in (effect.mean, effect.lower, effect.upper)
+        curve.reshape(len(x)) for curve in (effect.mean, effect.lower, effect.upper)
     )
-    layers: tuple[Layer, ...]
     if axis.levels is None:
-        chosen = smallest_keys(np.arange(len(effect.rows[0])), _MAX_TICKS)
-        rows, _ = _axis(name, effect.rows[0][chosen])
-        layers = (Band(x, lower, upper, colour=1), Line(x, mean, colour=1), Rug(rows))
+        ticks, _ = _axis(name, rows[smallest_keys(np.arange(len(rows)), _MAX_TICKS)])
+        layers = [
+            layer("band", x=x, lower=lower, upper=upper),
+            layer("line", x=x, y=mean),
+            layer("rug", colour=0, x=ticks),
+        ]
     else:
-        layers = (Spans(x, lower, upper, colour=1), Points(x, mean, colour=1, style="marks"))
-    return Chart(name, axis, Axis(f"mean of {target}", domain=domain), layers, ratio=0.7)
+        layers = [
+            layer("spans", x=x, lower=lower, upper=upper),
+            layer("points", x=x, y=mean, style="marks"),
+        ]
+    return chart(name, axis, y, *layers, ratio=0.7)
 
 
 def _axis(name: str, grid: Shaped[np.ndarray, " n"]) -> tuple[Float64[np.ndarray, " n"], Axis]:

@@ -1,8 +1,8 @@
 """Self-contained HTML pages: one file with its text, tables, pictures and charts, and no links.
 
-A page is a title and a sequence of sections: text, tables, pictures, charts (those of
-:mod:`sswim.report.charts`), and others that arrange sections: parts, grids, cards and choices.
-``html_page`` turns all of them into HTML, and ``write_page`` writes the file.
+The functions here return pieces of HTML: text, tables and pictures, and others that arrange pieces
+in parts, grids, cards and choices; :mod:`sswim.report.charts` has the charts. ``html_page`` makes a
+page of them, and ``write_page`` writes the file.
 
 A page makes no requests: its content security policy forbids all of them, and runs no script but
 its own, which it knows by its hash.
@@ -15,41 +15,44 @@ import hashlib
 import html
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, NewType
 
 from sswim.base.validation import visible
 from sswim.files.output_files import atomic_write
 
+Html = NewType("Html", str)
+"""HTML in which all text is escaped."""
+
 _ASSETS = files("sswim.report") / "assets"
 """Folder of the style and the script of pages."""
-
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 _THEMES = {"auto": "Auto", "light": "Light", "dark": "Dark"}
 """Labels of the switch between colours; ``auto`` follows the reader's system."""
 
 
-@runtime_checkable
-class Section(Protocol):
-    """Something on a page."""
+class Part(NamedTuple):
+    """A part of a page, with a heading to which the bar at the top links."""
 
-    def html(self) -> str:
-        """Return the HTML element; all text in it is escaped."""
+    place: str
+    """The ``id`` of its element, of letters and hyphens."""
+    title: str
+    sections: Sequence[Html]
+    lead: str = ""
+    """Introduction of one or two sentences."""
 
 
-def html_page(title: str, sections: Sequence[Section], *, has_script: bool = False) -> str:
-    """Return the HTML of a page, light or dark as the reader's system; all text is escaped.
+def html_page(title: str, sections: Sequence[Html], parts: Sequence[Part] = ()) -> str:
+    """Return the HTML of a page, light or dark as the reader's system.
 
     Args:
         title: Title of the page.
-        sections: What is below the title. A bar at the top has links to its parts.
-        has_script: Whether the page has the script that draws charts, sorts tables and switches
-            between light and dark colours.
+        sections: What is below the title.
+        parts: Parts that follow. A page with parts has a bar with links to them, and the script
+            that draws charts, sorts tables and switches between light and dark colours.
     """
     style = (_ASSETS / "page.css").read_text("utf-8")
-    script = (_ASSETS / "page.js").read_text("utf-8") if has_script else ""
+    script = (_ASSETS / "page.js").read_text("utf-8") if parts else ""
     policy = (
         "default-src 'none'",
         f"style-src {_digest(style)}",
@@ -72,9 +75,9 @@ def html_page(title: str, sections: Sequence[Section], *, has_script: bool = Fal
 <style>{style}</style>
 </head>
 <body>
-{_navigation(sections)}<main>
+{_navigation(parts)}<main>
 <header><h1>{escape(title)}</h1>{_switch() if script else ""}</header>
-{_join(sections)}
+{_join([*sections, *map(_part, parts)])}
 </main>
 {program}</body>
 </html>
@@ -97,97 +100,62 @@ def caption_html(caption: str) -> str:
     return f"\n<figcaption>{escape(caption)}</figcaption>" if caption else ""
 
 
-@dataclass(frozen=True)
-class Heading:
-    """A heading above other sections."""
-
-    text: str
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        return f"<h2>{escape(self.text)}</h2>"
+def heading(text: str) -> Html:
+    """Return a heading above other sections."""
+    return Html(f"<h2>{escape(text)}</h2>")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A paragraph of text."""
-
-    text: str
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        return f"<p>{escape(self.text)}</p>"
+def paragraph(text: str) -> Html:
+    """Return a paragraph of text."""
+    return Html(f"<p>{escape(text)}</p>")
 
 
-@dataclass(frozen=True)
-class Code:
-    """Lines of code, shown as they are."""
-
-    text: str
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        return f'<pre class="wide"><code>{escape(self.text)}</code></pre>'
+def code(text: str) -> Html:
+    """Return lines of code, shown as they are."""
+    return Html(f'<pre class="wide"><code>{escape(text)}</code></pre>')
 
 
-@dataclass(frozen=True)
-class Findings:
-    """A list of sentences."""
-
-    sentences: tuple[str, ...]
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        items = "\n".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
-        return f'<ul class="findings">\n{items}\n</ul>'
+def findings(sentences: Sequence[str]) -> Html:
+    """Return a list of sentences."""
+    items = "\n".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return Html(f'<ul class="findings">\n{items}\n</ul>')
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table with named columns; columns of numbers are aligned to the right."""
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str = "",
+    *,
+    sortable: bool = False,
+) -> Html:
+    """Return a table with named columns; columns of numbers are aligned to the right.
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    caption: str = ""
-    sortable: bool = False
-    """Whether a click on the head of a column sorts the rows, in a page with a script."""
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ValueError(
-                    f"Every row of a table must have one cell for each of its {len(self.columns)} "
-                    f"columns. Got {len(row)} in {row}."
-                )
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        caption = f"<caption>{escape(self.caption)}</caption>\n" if self.caption else ""
-        classes = [
-            ' class="number"' if _are_numbers([row[column] for row in self.rows]) else ""
-            for column in range(len(self.columns))
-        ]
-        head = "".join(
-            f'<th scope="col"{kind}>{self._head(name)}</th>'
-            for name, kind in zip(self.columns, classes, strict=True)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, classes, strict=True)
-            )
-            + "</tr>\n"
-            for row in self.rows
-        )
-        sortable = ' class="sortable"' if self.sortable else ""
-        return (
-            f'<div class="wide"><table{sortable}>\n{caption}<thead><tr>{head}</tr></thead>\n'
-            f"<tbody>\n{body}</tbody>\n</table></div>"
-        )
-
-    def _head(self, name: str) -> str:
-        text = escape(name)
-        return f'<button type="button" title="{text}">{text}</button>' if self.sortable else text
+    Args:
+        columns: Names of the columns.
+        rows: Texts of the cells.
+        caption: Text above the table.
+        sortable: Whether a click on the head of a column sorts the rows, in a page with a script.
+    """
+    heads = [escape(name) for name in columns]
+    if sortable:
+        heads = [f'<button type="button" title="{text}">{text}</button>' for text in heads]
+    classes = [
+        ' class="number"' if _are_numbers([row[column] for row in rows]) else ""
+        for column in range(len(columns))
+    ]
+    head = "".join(
+        f'<th scope="col"{kind}>{text}</th>' for text, kind in zip(heads, classes, strict=True)
+    )
+    body = ""
+    for row in rows:
+        cells = zip(row, classes, strict=True)
+        body += f"<tr>{''.join(f'<td{kind}>{escape(cell)}</td>' for cell, kind in cells)}</tr>\n"
+    above = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    kind = ' class="sortable"' if sortable else ""
+    return Html(
+        f'<div class="wide"><table{kind}>\n{above}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table></div>"
+    )
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
@@ -201,187 +169,102 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     return bool(filled)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture, as the content of a PNG file, with a description for those who cannot see it."""
-
-    png: bytes
-    alt: str
-    caption: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.png.startswith(_PNG):
-            raise ValueError(
-                f"A figure must be the content of a PNG file. Got {self.png[:8]!r} at its start."
-            )
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        data = base64.b64encode(self.png).decode("ascii")
-        return (
-            f'<figure>\n<img alt="{escape(self.alt)}" src="data:image/png;base64,{data}">'
-            f"{caption_html(self.caption)}\n</figure>"
-        )
+def picture(png: bytes, alt: str, caption: str = "") -> Html:
+    """Return a picture, given the content of a PNG file and a description for blind readers."""
+    data = base64.b64encode(png).decode("ascii")
+    return Html(
+        f'<figure>\n<img alt="{escape(alt)}" src="data:image/png;base64,{data}">'
+        f"{caption_html(caption)}\n</figure>"
+    )
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A number that matters most, with its name and a note."""
-
-    name: str
-    value: str
-    note: str = ""
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        return (
-            f'<div class="tile"><div class="name">{escape(self.name)}</div>'
-            f'<div class="value">{escape(self.value)}</div>'
-            f'<div class="note">{escape(self.note)}</div></div>'
-        )
+def tiles(numbers: Sequence[tuple[str, str, str]]) -> Html:
+    """Return a row of the numbers that matter most, each given by name, value and note."""
+    items = "\n".join(
+        f'<div class="tile"><div class="name">{escape(name)}</div>'
+        f'<div class="value">{escape(value)}</div><div class="note">{escape(note)}</div></div>'
+        for name, value, note in numbers
+    )
+    return Html(f'<div class="tiles">\n{items}\n</div>')
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """A row of tiles."""
-
-    tiles: tuple[Tile, ...]
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        return f'<div class="tiles">\n{_join(self.tiles)}\n</div>'
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A named number as a bar, with an interval if it has one."""
+class Bar(NamedTuple):
+    """A named number as a bar, with ± a deviation if it has one."""
 
     name: str
     value: float
     text: str
-    interval: tuple[float, float] | None = None
+    deviation: float | None = None
 
 
-@dataclass(frozen=True)
-class Bars:
-    """Numbers as horizontal bars, which begin at zero."""
+def bars(rows: Sequence[Bar]) -> Html:
+    """Return numbers as horizontal bars, which begin at zero; a script sets their lengths."""
+    unit = max((end for bar in rows if (end := bar.value + (bar.deviation or 0.0)) > 0), default=1)
 
-    bars: tuple[Bar, ...]
+    def share(value: float) -> str:
+        return f"{min(max(value / unit, 0.0), 1.0):.4f}"
 
-    def html(self) -> str:
-        """Return the HTML element; a script sets the lengths."""
-        ends = [end for bar in self.bars for end in (bar.value, *(bar.interval or ()))]
-        unit = max((end for end in ends if end > 0), default=1.0)
-        items = "\n".join(_bar(bar, unit) for bar in self.bars)
-        return f'<ol class="bars">\n{items}\n</ol>'
+    items = []
+    for bar in rows:
+        whisker, name = "", escape(bar.name)
+        if bar.deviation is not None:
+            low, high = share(bar.value - bar.deviation), share(bar.value + bar.deviation)
+            whisker = f'<span class="whisker" data-from="{low}" data-to="{high}"></span>'
+        items.append(
+            f'<li><span class="name" title="{name}">{name}</span><span class="track">'
+            f'<span class="fill" data-share="{share(bar.value)}"></span>{whisker}</span>'
+            f'<span class="value">{escape(bar.text)}</span></li>\n'
+        )
+    return Html(f'<ol class="bars">\n{"".join(items)}</ol>')
 
 
-def _bar(bar: Bar, unit: float) -> str:
-    whisker = ""
-    if bar.interval is not None:
-        low, high = (_share(end, unit) for end in bar.interval)
-        whisker = f'<span class="whisker" data-from="{low}" data-to="{high}"></span>'
-    name = escape(bar.name)
-    return (
-        f'<li><span class="name" title="{name}">{name}</span><span class="track">'
-        f'<span class="fill" data-share="{_share(bar.value, unit)}"></span>{whisker}</span>'
-        f'<span class="value">{escape(bar.text)}</span></li>'
+def grid(*sections: Html, small: bool = False) -> Html:
+    """Return sections side by side, as many as the width of the page has room for.
+
+    Args:
+        sections: The sections.
+        small: Whether three sections fit where otherwise two do.
+    """
+    kind = "grid small" if small else "grid"
+    return Html(f'<div class="{kind}">\n{_join(sections)}\n</div>')
+
+
+def card(title: str, *sections: Html, caption: str = "") -> Html:
+    """Return sections in a frame, with a title."""
+    head = f"<h3>{escape(title)}</h3>\n" if title else ""
+    inside = f"{head}{_join(sections)}{caption_html(caption)}"
+    return Html(f'<figure class="card">\n{inside}\n</figure>')
+
+
+def details(title: str, section: Html) -> Html:
+    """Return a section that is shown when the reader opens it."""
+    return Html(f"<details>\n<summary>{escape(title)}</summary>\n{section}\n</details>")
+
+
+def choice(label: str, sections: Sequence[tuple[str, Html]]) -> Html:
+    """Return named sections of which the reader chooses one; all are shown without a script."""
+    options = "".join(f"<option>{escape(name)}</option>" for name, _ in sections)
+    shown = "\n".join(f'<div class="option">\n{section}\n</div>' for _, section in sections)
+    return Html(
+        f'<div class="choice">\n<label class="choice-head">{escape(label)} '
+        f'<select autocomplete="off">{options}</select></label>\n{shown}\n</div>'
     )
 
 
-def _share(value: float, unit: float) -> str:
-    return f"{min(max(value / unit, 0.0), 1.0):.4f}"
+def _join(sections: Sequence[Html]) -> str:
+    return "\n".join(sections)
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a page, with a heading that links can name."""
-
-    place: str
-    """The ``id`` of its element, of letters and hyphens."""
-    title: str
-    sections: tuple[Section, ...]
-    lead: str = ""
-    """Introduction of one or two sentences."""
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        lead = f"<p>{escape(self.lead)}</p>\n" if self.lead else ""
-        return (
-            f'<section id="{escape(self.place)}">\n<h2>{escape(self.title)}</h2>\n{lead}'
-            f"{_join(self.sections)}\n</section>"
-        )
+def _part(part: Part) -> Html:
+    lead = f"<p>{escape(part.lead)}</p>\n" if part.lead else ""
+    return Html(
+        f'<section id="{escape(part.place)}">\n<h2>{escape(part.title)}</h2>\n{lead}'
+        f"{_join(part.sections)}\n</section>"
+    )
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Sections side by side, as many as the width of the page has room for."""
-
-    sections: tuple[Section, ...]
-    small: bool = False
-    """Whether three sections fit where otherwise two do."""
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        kind = "grid small" if self.small else "grid"
-        return f'<div class="{kind}">\n{_join(self.sections)}\n</div>'
-
-
-@dataclass(frozen=True)
-class Card:
-    """Sections in a frame, with a title."""
-
-    title: str
-    sections: tuple[Section, ...]
-    caption: str = ""
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        title = f"<h3>{escape(self.title)}</h3>\n" if self.title else ""
-        caption = caption_html(self.caption)
-        return f'<figure class="card">\n{title}{_join(self.sections)}{caption}\n</figure>'
-
-
-@dataclass(frozen=True)
-class Details:
-    """Sections that are shown when the reader opens them."""
-
-    title: str
-    sections: tuple[Section, ...]
-
-    def html(self) -> str:
-        """Return the HTML element."""
-        summary = f"<summary>{escape(self.title)}</summary>"
-        return f"<details>\n{summary}\n{_join(self.sections)}\n</details>"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Sections of which one is shown at a time; the reader chooses it by its name."""
-
-    label: str
-    sections: tuple[tuple[str, Section], ...]
-    """The sections with their names."""
-
-    def html(self) -> str:
-        """Return the HTML element; without a script all sections are shown."""
-        options = "".join(f"<option>{escape(name)}</option>" for name, _ in self.sections)
-        sections = "\n".join(
-            f'<div class="option">\n{section.html()}\n</div>' for _, section in self.sections
-        )
-        return (
-            f'<div class="choice">\n<label class="choice-head">{escape(self.label)} '
-            f'<select autocomplete="off">{options}</select></label>\n{sections}\n</div>'
-        )
-
-
-def _join(sections: Sequence[Section]) -> str:
-    return "\n".join(section.html() for section in sections)
-
-
-def _navigation(sections: Sequence[Section]) -> str:
+def _navigation(parts: Sequence[Part]) -> str:
     """Return the bar at the top of a page, if it has parts."""
-    parts = [section for section in sections if isinstance(section, Part)]
     items = "".join(f'<a href="#{escape(part.place)}">{escape(part.title)}</a>' for part in parts)
     return f'<nav class="bar" aria-label="Parts">{items}</nav>\n' if parts else ""
 

@@ -14,7 +14,7 @@ from sswim.files.output_files import check_output_file
 from sswim.report.content import Content, count, find_insight, insight_cost
 from sswim.report.effects import effects_part, predictions_part
 from sswim.report.inside import about_part, inside_part, warps_part
-from sswim.report.page import Text, html_page, write_page
+from sswim.report.page import html_page, paragraph, write_page
 from sswim.report.rows import ReportRows, report_rows
 from sswim.report.scores import calibration_part, residuals_part, scores_part, surprises_part
 
@@ -67,26 +67,28 @@ def report_page(
     """
     has_insight = len(rows.columns) > 1 and len(rows) > 1
     total = len(rows) + (insight_cost(rows) if has_insight else 0)
-    advance = prediction_progress(say or (lambda text: None), total)
+    advance = prediction_progress(say, total)
     scores = score_rows(regressor, rows.inputs, rows.targets, advance)
     insight = find_insight(regressor, rows, random_state, advance) if has_insight else None
     content = Content(regressor, rows, scores, insight, random_state)
-    parts = (
+    parts = [
         scores_part(content, score_intervals(scores, random_state=random_state)),
         predictions_part(content),
-        *((effects_part(insight, rows.target),) if insight is not None else ()),
+    ]
+    if insight is not None:
+        parts.append(effects_part(insight, rows.target))
+    parts += [
         calibration_part(content),
         residuals_part(content),
         surprises_part(content),
         warps_part(content),
         inside_part(content),
         about_part(content, facts or {}),
-    )
+    ]
     used = f"{len(rows):,} of " if len(rows) < rows.n_rows else ""
     lead = (
         f"A model of {count(len(rows.columns), 'column')}, tested on {used}"
         f"{count(rows.n_rows, 'row')} whose targets are known. Drag over a chart to zoom in, "
         "double-click to zoom out; a name in a legend hides what it names."
     )
-    sections = (Text(lead), content.shared(), *parts)
-    return html_page(f"Report: {rows.target}", sections, has_script=True)
+    return html_page(f"Report: {rows.target}", [paragraph(lead), content.shared()], parts)

@@ -85,8 +85,9 @@ def report_rows(
         named = replace(schema, target=y)
         sample = sample_table(named, Path(X), max_rows, random_state=random_state)
         return table_report_rows(regressor, sample, y)
-    target = y if isinstance(y, str) else _target_name(y, schema)
+    target = getattr(y, "name", None)  # of a series
     if isinstance(y, str):
+        target = y
         X, y = reader.split_target(X, y)
     given = reader.encode(regressor, X) if schema is None else reader.read_table(X)
     encoded = given if schema is None else schema.encode(given)
@@ -97,6 +98,8 @@ def report_rows(
     columns = _columns(regressor, given, encoded[chosen])
     rows = rows.take(torch.from_numpy(chosen))
     targets = rows.targets[:, 0].numpy()
+    if not isinstance(target, str) or not target:
+        target = (schema.target if schema is not None else "") or "target"
     return ReportRows(given, rows.inputs, targets, columns, chosen, n_rows, target)
 
 
@@ -121,14 +124,6 @@ def table_report_rows(regressor: BaseRegressor, sample: TableSample, target: str
     )
 
 
-def _target_name(y: Any, schema: Schema | None) -> str:
-    """Return the name of targets: that of their column, or that of the fit."""
-    name = getattr(y, "name", None)
-    if isinstance(name, str) and name:
-        return name
-    return (schema.target if schema is not None else "") or "target"
-
-
 @contextmanager
 def warned_values() -> Iterator[None]:
     """Silence warnings of values that the model cannot read, after they have been given once.
@@ -150,7 +145,7 @@ class ReportColumn:
     """Kind of the column in the model: number, time, hours of a day, category or levels."""
     numbers: Float64[np.ndarray, " N"]
     """Numbers, seconds since 1970, or places of levels; NaN where there is none."""
-    texts: pa.ChunkedArray | list[float]
+    texts: pa.Array | pa.ChunkedArray
     """The values themselves, for tables."""
     levels: tuple[str, ...] | None = None
 
@@ -169,8 +164,7 @@ class ReportColumn:
 
     def text(self, row: int) -> str:
         """Return a value as the text of a cell."""
-        value = self.texts[row]
-        value = value.as_py() if isinstance(value, pa.Scalar) else value
+        value = self.texts[row].as_py()
         if value is None or (isinstance(value, float) and np.isnan(value)):
             return ""
         return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -185,7 +179,7 @@ def _columns(
         names = getattr(regressor, "feature_names_in_", None)
         names = [f"x{place}" for place in range(encoded.shape[1])] if names is None else names
         return tuple(
-            ReportColumn(str(name), "number", values, values.tolist())
+            ReportColumn(str(name), "number", values, pa.array(values))
             for name, values in zip(names, encoded.T, strict=True)
         )
     with warned_values():

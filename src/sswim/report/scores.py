@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float64
 from scipy import stats
 
-from sswim.estimator.evaluation import COVERAGE, ScoreInterval, ScoreIntervals, share_interval
-from sswim.report.charts import Axis, Band, Boxes, Chart, Layer, Level, Line, Points, Spans
+from sswim.estimator.evaluation import COVERAGE, ScoreIntervals, share_interval
+from sswim.report.charts import Axis, Layer, chart, layer
 from sswim.report.content import Content, count, number, percent
-from sswim.report.page import Card, Choice, Details, Findings, Grid, Part, Table, Tile, Tiles
+from sswim.report.page import Html, Part, card, choice, details, findings, grid, table, tiles
 
 _SURPRISE = 1e-3
 """Probability, in both tails together, below which a target counts as a surprise."""
@@ -55,34 +55,26 @@ def scores_part(content: Content, scores: ScoreIntervals) -> Part:
         "MNLP": scores.mnlp,
         "CRPS": scores.crps,
     }
-    ninety = scores.coverage[0.9]
-    tiles = [
-        Tile("MNLP, nats" if name == "MNLP" else name, number(score.value), _interval(score))
-        for name, score in named.items()
-    ]
-    tiles.append(Tile("within 90 % intervals", percent(ninety.value), _percent_interval(ninety)))
-    rows = [(name, number(score.value, 4), _interval(score)) for name, score in named.items()]
-    rows += [
-        (f"within {100 * coverage:.0f} %", percent(share.value), _percent_interval(share))
-        for coverage, share in scores.coverage.items()
-    ]
-    table = Table(("score", "value", "95 % interval"), tuple(rows))
-    meanings = tuple(f"{name}: {meaning}." for name, meaning in _MEANINGS.items())
-    details = Details("What the scores mean", (Findings(meanings),))
-    card = Card("All scores", (table, details), _caption(content))
-    sentences = Findings(tuple(_findings(content, scores)))
-    charts = Grid((_observed_chart(content), card))
-    return Part("scores", "Scores", (Tiles(tuple(tiles)), sentences, charts))
-
-
-def _interval(score: ScoreInterval) -> str:
-    """Return the ends of an interval as text."""
-    return f"{number(score.lower)} to {number(score.upper)}"
-
-
-def _percent_interval(share: ScoreInterval) -> str:
-    """Return the ends of an interval of shares as text."""
-    return f"{100 * share.lower:.1f} to {100 * share.upper:.1f}\u00a0%"
+    main, every = [], []
+    for name, score in named.items():
+        ends = f"{number(score.lower)} to {number(score.upper)}"
+        main.append(("MNLP, nats" if name == "MNLP" else name, number(score.value), ends))
+        every.append((name, number(score.value, 4), ends))
+    for coverage, share in scores.coverage.items():
+        ends = f"{100 * share.lower:.1f} to {100 * share.upper:.1f}\u00a0%"
+        every.append((f"within {100 * coverage:.0f} %", percent(share.value), ends))
+        if coverage == 0.9:
+            main.append(("within 90 % intervals", percent(share.value), ends))
+    meanings = findings([f"{name}: {meaning}." for name, meaning in _MEANINGS.items()])
+    numbers = card(
+        "All scores",
+        table(("score", "value", "95 % interval"), every),
+        details("What the scores mean", meanings),
+        caption=_caption(content),
+    )
+    sentences = findings(_findings(content, scores))
+    sections = [tiles(main), sentences, grid(_observed_chart(content), numbers)]
+    return Part("scores", "Scores", sections)
 
 
 def _findings(content: Content, scores: ScoreIntervals) -> list[str]:
@@ -101,7 +93,21 @@ def _findings(content: Content, scores: ScoreIntervals) -> list[str]:
         if first:
             listed = " and ".join(filter(None, (", ".join(first[:-1]), first[-1])))
             sentences.append(f"The model draws most on {listed}.")
-    sentences += [_coverage_sentence(scores.coverage[0.9]), _pit_sentence(rows.pit)]
+    coverage, verdict = scores.coverage[0.9], ", as they should."
+    if coverage.upper < 0.9:
+        verdict = ": they are too narrow."
+    elif coverage.lower > 0.9:
+        verdict = ": they are wider than they need to be."
+    sentences.append(f"90 % intervals hold {percent(coverage.value)} of the targets{verdict}")
+    test = stats.kstest(rows.pit, "uniform")
+    if test.pvalue < _DOUBT:
+        sentences.append(
+            "The densities are not quite calibrated: the probability that they give to a range of "
+            f"values is off by up to {percent(float(test.statistic))}."
+        )
+    else:
+        known = count(len(rows.pit), "row")
+        sentences.append(f"As far as {known} can tell, the densities are calibrated.")
     bias = rows.residual.mean()
     error = rows.residual.std(ddof=1) / math.sqrt(len(rows.pit)) if len(rows.pit) > 1 else math.inf
     if abs(bias) > 3 * error:
@@ -116,25 +122,6 @@ def _findings(content: Content, scores: ScoreIntervals) -> list[str]:
             "in the table of surprising rows."
         )
     return sentences
-
-
-def _coverage_sentence(coverage: ScoreInterval) -> str:
-    held = f"90 % intervals hold {percent(coverage.value)} of the targets"
-    if coverage.upper < 0.9:
-        return f"{held}: they are too narrow."
-    if coverage.lower > 0.9:
-        return f"{held}: they are wider than they need to be."
-    return f"{held}, as they should."
-
-
-def _pit_sentence(pit: np.ndarray) -> str:
-    test = stats.kstest(pit, "uniform")
-    if test.pvalue < _DOUBT:
-        return (
-            "The densities are not quite calibrated: the probability that they give to a range of "
-            f"values is off by up to {percent(float(test.statistic))}."
-        )
-    return f"As far as {count(len(pit), 'row')} can tell, the densities are calibrated."
 
 
 def _caption(content: Content) -> str:
@@ -152,29 +139,25 @@ def _caption(content: Content) -> str:
     )
 
 
-def _observed_chart(content: Content) -> Chart:
+def _observed_chart(content: Content) -> Html:
     scores, drawn, target = content.scores, content.drawn, content.rows.target
     ends = np.array([scores.mean.min(), scores.mean.max()])
-    points = Points(
-        "mean", "target", "rows", numbers="row", more={"lower": "lower", "upper": "upper"}
-    )
-    layers: tuple[Layer, ...] = (Line(ends, ends, "exact", 0, "dash"), points)
+    bounds = {"lower": "lower", "upper": "upper"}
+    layers = [
+        layer("line", "exact", 0, x=ends, y=ends, style="dash"),
+        layer("points", "rows", x="mean", y="target", numbers="row", more=bounds),
+    ]
     if len(drawn) <= _FEW_ROWS:
-        layers = (Spans("mean", "lower", "upper", f"{100 * COVERAGE:.0f} % interval", 6), *layers)
+        intervals = layer("spans", f"{100 * COVERAGE:.0f} % interval", 6, x="mean", **bounds)
+        layers = [intervals, *layers]
     caption = "Points on the dashed line are predicted exactly."
     if len(drawn) < len(content.rows):
         caption += (
             f" {len(drawn):,} of {len(content.rows):,} rows are drawn, here and below: a random "
             "sample, and those that surprise most."
         )
-    return Chart(
-        "Observed and predicted",
-        Axis(f"predicted mean of {target}"),
-        Axis(f"observed {target}"),
-        layers,
-        caption,
-        ratio=0.85,
-    )
+    x, y = Axis(f"predicted mean of {target}"), Axis(f"observed {target}")
+    return chart("Observed and predicted", x, y, *layers, caption=caption, ratio=0.85)
 
 
 def calibration_part(content: Content) -> Part:
@@ -184,71 +167,66 @@ def calibration_part(content: Content) -> Part:
         "ten. Grey bands are where a calibrated model lies with a probability of 95 %."
     )
     charts = (_coverage_chart(content), _pit_chart(content), _width_chart(content))
-    return Part("calibration", "Calibration", (Grid(charts, small=True),), lead)
+    return Part("calibration", "Calibration", [grid(*charts, small=True)], lead)
 
 
-def _coverage_chart(content: Content) -> Chart:
+def _coverage_chart(content: Content) -> Html:
     n = len(content.rows)
     observed = np.array([content.scores.inside(level).mean() for level in _LEVELS])
     low, high = np.asarray(stats.binom.interval(0.95, n, _LEVELS)) / n
-    return Chart(
+    return chart(
         "Coverage of intervals",
         Axis("nominal coverage", domain=(0.0, 1.0)),
         Axis("share of targets within", domain=(0.0, 1.0)),
-        (
-            Band(_LEVELS, low, high, "95 % by chance", 0),
-            Line(_UNIT, _UNIT, "exact", 0, "dash", rule=True),
-            Line(_LEVELS, observed, "model", 1),
-            Points(_LEVELS, observed, colour=1),
-        ),
-        "Below the dashed line intervals are too narrow, above it too wide.",
+        layer("band", "95 % by chance", 0, x=_LEVELS, lower=low, upper=high),
+        layer("line", "exact", 0, x=_UNIT, y=_UNIT, style="dash", rule=True),
+        layer("line", "model", x=_LEVELS, y=observed),
+        layer("points", x=_LEVELS, y=observed),
+        caption="Below the dashed line intervals are too narrow, above it too wide.",
         square=True,
     )
 
 
-def _pit_chart(content: Content) -> Chart:
+def _pit_chart(content: Content) -> Html:
     n = len(content.rows)
     bins = int(np.clip(n // 15, 5, 20))
     counts, edges = np.histogram(content.scores.pit, bins, (0, 1))
     low, high = np.asarray(stats.binom.interval(0.95, n, 1 / bins)) * bins / n
-    return Chart(
+    lower, upper = np.full(2, low), np.full(2, high)
+    return chart(
         "Probability integral transform",
         Axis("probability of a smaller target", domain=(0.0, 1.0)),
         Axis("density of rows", zero=True),
-        (
-            Boxes(edges, counts * bins / n, "model", 1),
-            Band(_UNIT, np.full(2, low), np.full(2, high), "95 % by chance", 0),
-            Line(_UNIT, np.ones(2), "exact", 0, "dash"),
-        ),
-        "Flat if calibrated. High at both ends: densities too narrow; high in the middle: too "
-        "wide; a slope: predictions too low or too high.",
+        layer("boxes", "model", edges=edges, y=counts * bins / n),
+        layer("band", "95 % by chance", 0, x=_UNIT, lower=lower, upper=upper),
+        layer("line", "exact", 0, x=_UNIT, y=np.ones(2), style="dash"),
+        caption="Flat if calibrated. High at both ends: densities too narrow; high in the middle: "
+        "too wide; a slope: predictions too low or too high.",
         square=True,
     )
 
 
-def _width_chart(content: Content) -> Chart:
+def _width_chart(content: Content) -> Html:
     """Return the coverage of groups of rows with narrow and with wide intervals."""
     scores = content.scores
     width = scores.upper - scores.lower
     n_groups = int(np.clip(len(width) // 10, 1, _N_GROUPS))
     groups = np.array_split(np.argsort(width, kind="stable"), n_groups)
     shares = [share_interval(scores.inside(COVERAGE)[group]) for group in groups]
-    places = np.arange(n_groups, dtype=np.float64)
+    x = np.arange(n_groups, dtype=np.float64)
     lower, value, upper = (
         np.array([getattr(share, name) for share in shares]) for name in ("lower", "value", "upper")
     )
     widths = tuple(number(float(np.median(width[group])), 2) for group in groups)
-    return Chart(
+    return chart(
         "Where the model is more or less sure",
         Axis("typical width of the 90 % interval", levels=widths),
         Axis("share of targets within", domain=(min(0.6, float(lower.min()) - 0.02), 1.02)),
-        (
-            Level(COVERAGE, "exact"),
-            Spans(places, lower, upper, "95 % interval", 6),
-            Points(places, value, "model", 1, "marks"),
-        ),
-        "Rows in groups of equal size, from the narrowest intervals to the widest. All groups "
-        "should hold 90 %.",
+        layer("level", "exact", 0, at=COVERAGE),
+        layer("spans", "95 % interval", 6, x=x, lower=lower, upper=upper),
+        layer("points", "model", x=x, y=value, style="marks"),
+        caption="Rows in groups of equal size, from the narrowest intervals to the widest. All "
+        "groups should hold 90 %.",
         square=True,
     )
 
@@ -260,33 +238,31 @@ def residuals_part(content: Content) -> Part:
         "± 2 standard errors: where they leave zero, the model misses something."
     )
     residual = content.scores.residual
-    predicted = Chart(
+    predicted = chart(
         "Residuals against predictions",
         Axis(f"predicted mean of {content.rows.target}"),
         Axis("residual"),
-        _residual_layers(content, "mean", group_means(content.scores.mean, residual)),
+        *_residual_layers(content, "mean", group_means(content.scores.mean, residual)),
     )
     charts = []
     for place, column in enumerate(content.columns):
         means = group_means(column.numbers, residual, is_level=column.levels is not None)
         layers = _residual_layers(content, f"c{place}", means)
         title = f"Residuals against {column.name}"
-        charts.append((column.name, Chart(title, column.axis, Axis("residual"), layers)))
-    by_column = Choice("Residuals against", tuple(charts))
-    return Part("residuals", "Residuals", (Grid((predicted, by_column)),), lead)
+        charts.append((column.name, chart(title, column.axis, Axis("residual"), *layers)))
+    by_column = choice("Residuals against", charts)
+    return Part("residuals", "Residuals", [grid(predicted, by_column)], lead)
 
 
-def _residual_layers(
-    content: Content, x: str, means: Float64[np.ndarray, "3 B"]
-) -> tuple[Layer, ...]:
+def _residual_layers(content: Content, x: str, means: Float64[np.ndarray, "3 B"]) -> list[Layer]:
     places, mean, error = means
-    group = "group means ± 2 se"
-    return (
+    group, lower, upper = "group means ± 2 se", mean - 2 * error, mean + 2 * error
+    return [
         content.points(x, "residual"),
-        Level(0.0),
-        Spans(places, mean - 2 * error, mean + 2 * error, group, 2),
-        Points(places, mean, group, 2, "marks"),
-    )
+        layer("level", colour=0, at=0.0),
+        layer("spans", group, 2, x=places, lower=lower, upper=upper),
+        layer("points", group, 2, x=places, y=mean, style="marks"),
+    ]
 
 
 def group_means(
@@ -317,21 +293,20 @@ def surprises_part(content: Content) -> Part:
     """Return a table of the rows with the lowest log density, with their values."""
     rows, scores = content.rows, content.scores
     columns = content.columns
-    heads = ("row", "log density", rows.target, "mean", "lower", "upper", "PIT")
-    cells = tuple(
-        (
-            str(rows.numbers[row]),
-            f"{scores.log_density[row]:.2f}".replace("-", "−"),
-            *(
-                number(values[row], 4)
-                for values in (scores.target, scores.mean, scores.lower, scores.upper)
-            ),
-            f"{scores.pit[row]:.4f}",
-            *(column.text(row) for column in columns),
+    cells = []
+    for row in content.surprises.tolist():
+        values = (scores.target, scores.mean, scores.lower, scores.upper)
+        cells.append(
+            (
+                str(rows.numbers[row]),
+                f"{scores.log_density[row]:.2f}".replace("-", "−"),
+                *(number(value[row], 4) for value in values),
+                f"{scores.pit[row]:.4f}",
+                *(column.text(row) for column in columns),
+            )
         )
-        for row in content.surprises.tolist()
-    )
-    table = Table((*heads, *(column.name for column in columns)), cells, sortable=True)
+    heads = ("row", "log density", rows.target, "mean", "lower", "upper", "PIT")
+    shown = table((*heads, *(column.name for column in columns)), cells, sortable=True)
     lead = (
         "The rows whose targets had the lowest log density: errors in the data, cases that the "
         "model has not seen, or where it is too sure. Click the head of a column to sort."
@@ -342,4 +317,4 @@ def surprises_part(content: Content) -> Part:
     )
     if len(columns) < len(rows.columns):
         caption += f" The {len(columns)} most important of {len(rows.columns)} columns are shown."
-    return Part("surprises", "Surprising rows", (Card("", (table,), caption),), lead)
+    return Part("surprises", "Surprising rows", [card("", shown, caption=caption)], lead)
