@@ -120,3 +120,17 @@ def test_extreme_scores_and_p_values_give_finite_evidence() -> None:
         evidence = log_evidence(torch.full((20_000,), value, dtype=torch.float64))
         assert evidence.isfinite().all()
         assert evidence[-1] > 10_000  # far above what a number can hold without logarithms
+
+
+def test_false_alarms_are_at_most_as_frequent_as_allowed() -> None:
+    highest = torch.stack([log_evidence(uniform(500, seed)).max() for seed in range(400)])
+    for alpha in (0.5, 0.2, 0.1):
+        false_alarms = int((highest >= -math.log(alpha)).sum())
+        assert false_alarms <= 400 * alpha + 3 * math.sqrt(400 * alpha * (1 - alpha))
+
+
+def test_rare_outliers_are_noticed() -> None:
+    u = uniform(1000)
+    u[::20] *= 1e-4
+    assert log_evidence(u)[-1] > math.log(100)
+    assert find_change(u)[1] == "tails"

@@ -137,3 +137,20 @@ def test_held_out_rows_are_scored_in_every_fold() -> None:
     for lost in (replace(ensemble(), folds=None), replace(ensemble(), rows=None)):
         with pytest.raises(UserError, match="call calibrate"):
             fold_ensembles(lost)
+
+
+def test_scores_do_not_depend_on_the_targets_of_their_own_fold() -> None:
+    """A row's score is as good as that of a new row: its ensemble knows nothing of its fold."""
+    whole = ensemble()
+    folds, rows = whole.folds, whole.rows
+    assert folds is not None
+    assert rows is not None
+    fold_of = folds.fold_of(rows.inputs.mean)
+    inside = fold_of == 1
+    targets = torch.where(inside[:, None], rows.targets + 7.0, rows.targets)
+    others = replace(rows, targets=targets)
+    members = tuple(condition(member.model, others) for member in fitted().members_)
+    changed = Ensemble(whole.scaling, members, whole.weights, others, folds)
+    at = replace(rows.inputs, mean=rows.inputs.mean[:7] + 0.1)
+    before, after = (fold_ensembles(each)[1].predict(at).mean for each in (whole, changed))
+    assert torch.allclose(before, after, rtol=1e-9)

@@ -67,3 +67,14 @@ def test_grids_have_all_values_or_most_of_their_range() -> None:
 def test_grids_of_numbers_are_checked(grid: object) -> None:
     with pytest.raises(UserError, match="The grid of column 'size' must"):
         NumberInput("size", (0,)).check(grid)
+
+
+def test_variance_is_not_the_mean_of_variances() -> None:
+    model = small(max_iter=30, depth=0).fit(*skewed_rows(80))
+    points = torch.from_numpy(skewed_rows(30, seed=4)[0])
+    [[variance]] = average_function(model._ensemble, [points]).observation_variance
+    posterior = model.posterior(points)
+    independent = posterior.variance.mean() / len(points)
+    assert independent < variance < posterior.variance.mean()
+    ones = np.full(30, 1 / 30)
+    np.testing.assert_allclose(variance, ones @ posterior.covariance.numpy() @ ones, rtol=1e-9)

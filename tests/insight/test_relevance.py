@@ -73,3 +73,21 @@ def test_members_without_weight_are_left_out(models: dict[str, BaseRegressor]) -
     found = relevance_of(replace(ensemble, weights=weights), x, [[0], [1]])
     torch.testing.assert_close(found[0], found[2])
     assert (found[[1, 3]] == 0).all()
+
+
+def test_linear_function_has_squared_slopes_as_shares() -> None:
+    """A function a·x has the shares a_d² Var(x_d)."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 3)) * [1.0, 2.0, 1.0]
+    model = small(depth=0, max_iter=100, kernel="rbf", length_scale=10.0).fit(
+        x, x @ [2.0, 0.5, 0.0]
+    )
+    found = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1], [2]])[0]
+    np.testing.assert_allclose(found, [0.8, 0.2, 0.0], atol=0.05)
+
+
+def test_inputs_of_one_column_change_together(models: dict[str, BaseRegressor]) -> None:
+    """Indicators of levels get those of another row, and never a mixture of two."""
+    model = models["mixture"]
+    x = torch.from_numpy(skewed_rows(40, seed=2)[0])
+    np.testing.assert_allclose(relevance_of(model._ensemble, x, [[0, 1]]), 1.0)

@@ -225,3 +225,14 @@ def test_near_copies_are_found_in_order(generator: torch.Generator) -> None:
     chain = torch.arange(0, 1, 0.6 * NEAR, dtype=torch.float64)[:, None]  # is thinned, not lost
     assert distinct_rows(chain)[:3].tolist() == [0, 2, 4]
     assert len(distinct_rows(chain)) == (len(chain) + 1) // 2
+
+
+def test_gradients_are_exact(generator: torch.Generator) -> None:
+    model = small_surrogate(small_members(generator), bent_map(generator))
+    inputs = uniform(generator, 2, 2, 2).requires_grad_()
+
+    def moments(points: Tensor) -> tuple[Tensor, ...]:
+        mean, covariance = model.predict_jointly(points, include_noise=True)
+        return mean, covariance, *model.target_map.moments(mean, covariance)
+
+    assert torch.autograd.gradcheck(moments, (inputs,))
