@@ -9,9 +9,8 @@ from builders.commands import FAST, prices, refuse, succeed
 from builders.maps import sphere_rows
 
 from sswim.cli.options import load_model
-from sswim.estimator import permutation
-from sswim.estimator.evaluation import evaluate
-from sswim.estimator.permutation import permutation_importance
+from sswim.estimator import evaluation
+from sswim.estimator.evaluation import evaluate, permutation_importance
 from sswim.maps import evaluate_table_blocks
 from sswim.tables import write_table
 
@@ -74,7 +73,7 @@ def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
 def test_importance_is_a_table_of_columns(
     model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permutation, "MAX_ROWS", 20)
+    monkeypatch.setattr(evaluation, "SHUFFLED_ROWS", 20)
     shown = succeed("evaluate", model, table, "--importance").stdout
     assert shown.index("coverage of 90%") < shown.index("±")  # scores come first
     found = permutation_importance(*load_model(model), table)

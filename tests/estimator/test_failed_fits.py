@@ -26,7 +26,7 @@ STAGES = (
     *((fitted, name) for name in ("resolve_device", "summarise", "describe")),
     *((fitted, name) for name in ("warn_about_targets", "begin_fit", "read_training_rows")),
     *((fitted, name) for name in ("show_progress", "fit_members", "make_ensemble")),
-    *((fitted, name) for name in ("learn_reader", "Fitted")),
+    *((fitted, name) for name in ("InputReader", "Fitted")),
 )
 """What ``fit`` calls, in order: modules, and names in them."""
 

@@ -31,9 +31,8 @@ from sswim.estimator.inputs import (
     deviation_of,
     finite,
     finite_algebra,
-    learn_reader,
 )
-from sswim.rows import ArraySource, Measure, MemorySource, as_rows, learn_imputer
+from sswim.rows import ArraySource, Measure, MemorySource, learn_imputer
 from sswim.tables import (
     FrameSource,
     TableNote,
@@ -451,21 +450,6 @@ def test_points_are_read_in_the_reference_system_of_fit() -> None:
     bare = pd.DataFrame({"a": y, "lat": -33 + x[:, 1], "lon": 151 + x[:, 0]})
     regressor = small(depth=0, max_iter=1).fit(geo, y)
     assert np.allclose(regressor.predict(bare), regressor.predict(geo))
-
-
-def test_a_reader_is_learnt_from_a_source_and_a_sample() -> None:
-    x, y = make_rows(20)
-    source = ArraySource(x, y)
-    source.names = ("east", "north")
-    reader = learn_reader(source, as_rows(x, y))
-    assert reader.schema is None
-    assert reader.columns == reader.inputs == ("east", "north")
-    frame = FrameSource(pa.table({"a": x[:, 0], "s": ["p", "q"] * 10}), y[:, None])
-    reader = learn_reader(frame, as_rows(x, y))
-    assert reader.schema == frame.schema
-    assert reader.columns == ("a", "s")
-    assert reader.inputs == ("a", "s=q")
-    assert reader.imputer is frame.imputer
 
 
 def test_an_imputer_belongs_to_its_schema() -> None:

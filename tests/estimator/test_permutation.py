@@ -13,9 +13,8 @@ from builders.tables import small_chunks
 
 from sswim import load
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator import BaseRegressor, permutation
-from sswim.estimator.evaluation import evaluate
-from sswim.estimator.permutation import Importance, permutation_importance
+from sswim.estimator import BaseRegressor, evaluation
+from sswim.estimator.evaluation import Importance, evaluate, permutation_importance
 from sswim.tables import LeftOut, Schema, TableError
 
 
@@ -76,7 +75,7 @@ def test_rises_are_those_of_tables_with_a_shuffled_column(
 def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
     folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permutation, "MAX_ROWS", 40)
+    monkeypatch.setattr(evaluation, "SHUFFLED_ROWS", 40)
     found = permutation_importance(*fitted, folder / "test.parquet", memory=10**9)
     assert found.scores.n_rows == 40
     assert found.n_rows == 97

@@ -15,9 +15,14 @@ from typer.testing import CliRunner
 
 from sswim import load
 from sswim.cli.app import app
-from sswim.distributed.processes import Processes
+from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator import BaseRegressor, make_estimator
-from sswim.estimator.table_prediction import NAMES, assign_by_size, predict_table, predicted_columns
+from sswim.estimator.table_prediction import (
+    NAMES,
+    TablePrediction,
+    assign_by_size,
+    predicted_columns,
+)
 from sswim.tables import (
     CsvOptions,
     Schema,
@@ -76,8 +81,9 @@ def write_folder(folder: Path, table: pa.Table) -> Path:
 
 
 def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
-    options: dict[str, Any] = {"level": 0.8, "prefix": "", "drop_missing": False}
-    return predict_table(*load_model(model), source, out, **{**options, "say": print, **changes})
+    say, processes = changes.pop("say", print), changes.pop("processes", ALONE)
+    options: dict[str, Any] = {"level": 0.8, "prefix": "", "drop_missing": False} | changes
+    return TablePrediction(*load_model(model), **options).write(source, out, say, processes)
 
 
 @pytest.fixture(scope="module")

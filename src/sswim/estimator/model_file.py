@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -79,8 +79,7 @@ MODEL = SealedFormat(
 MAX_ENTRIES = 2**30
 """Largest number of entries of all matrices that are computed on loading: 8 GiB."""
 
-ESTIMATORS = ("SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor")
-"""Names of the classes of estimators."""
+EstimatorName = Literal["SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor"]
 
 MODEL_BYTES = "model_file"
 """Key of the model file's bytes in the state of a fitted estimator."""
@@ -101,7 +100,7 @@ class CalibrationContent:
 class ModelContent:
     """The part of a model file that JSON holds."""
 
-    estimator: str
+    estimator: EstimatorName
     """Name of the class of estimators."""
     parameters: dict[str, Any]
     """Arguments of the estimator."""
@@ -154,11 +153,6 @@ class _StoredStatistics:
     count: Float64[Tensor, ""]
 
 
-def save(regressor: BaseRegressor, path: str | os.PathLike[str], *, include_rows: bool) -> None:
-    """Write a fitted estimator to a model file."""
-    MODEL.write(path, *pack(regressor, include_rows=include_rows))
-
-
 def load(path: str | os.PathLike[str]) -> BaseRegressor:
     """Read a model file, and return the estimator that it names. Nothing in it is executed."""
     from sswim import estimator  # noqa: PLC0415 (it imports this module)
@@ -166,20 +160,11 @@ def load(path: str | os.PathLike[str]) -> BaseRegressor:
     tensors, read = MODEL.read(path)
     with _consistent(repr(os.fspath(path))):
         content = from_json(ModelContent, read, "it")
-        if content.estimator not in ESTIMATORS:
-            raise ValueError(
-                f"the estimator must be one of {ESTIMATORS}, not {content.estimator!r}"
-            )
         kind: type[BaseRegressor] = getattr(estimator, content.estimator)
         regressor = kind(**_read_parameters(content.parameters))
         regressor._check_settings()
         regressor._fitted = unpack(tensors, content, available_device(regressor.device))
     return regressor
-
-
-def to_bytes(regressor: BaseRegressor) -> bytes:
-    """Return the bytes of a model file with everything."""
-    return MODEL.to_bytes(*pack(regressor, include_rows=True))
 
 
 def from_bytes(stored: bytes, device: str) -> Fitted:
@@ -218,29 +203,20 @@ def _read_parameters(content: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
-    """Return the members that a file holds.
-
-    Without rows, members that predict by neighbours are left out if there are others that predict
-    more than a constant.
-    """
-    members = ensemble.members
-    others = [number for number, member in enumerate(members) if not member.needs_rows]
-    if include_rows or all(members[number].is_constant for number in others):
-        return list(range(len(members)))
-    return others
-
-
 def pack(
     regressor: BaseRegressor, *, include_rows: bool
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return everything that predictions and further rows need: tensors by name, and JSON.
 
-    Members are numbered as :func:`stored_members` lists them.
+    Without rows, members that predict by neighbours are left out if there are others that predict
+    more than a constant.
     """
     fitted = regressor._fitted
     ensemble, reader = fitted.ensemble, fitted.reader
-    stored = stored_members(ensemble, include_rows=include_rows)
+    stored = list(range(len(ensemble.members)))
+    by_sums = [number for number in stored if not ensemble.members[number].needs_rows]
+    if not (include_rows or all(ensemble.members[number].is_constant for number in by_sums)):
+        stored = by_sums
     members = [ensemble.members[number] for number in stored]
     weights = ensemble.weights[stored]
     is_whole = len(stored) == len(ensemble.members)
@@ -278,7 +254,7 @@ def pack(
     others = {"device": "auto", "verbose": regressor.verbose, "callback": None}
     names = [kind.__name__ for kind in type(regressor).__mro__]
     content = ModelContent(
-        estimator=next(name for name in names if name in ESTIMATORS),
+        estimator=next(name for name in get_args(EstimatorName) if name in names),
         parameters={**stored_settings(regressor), **others},
         architectures=tuple(member.model.architecture for member in members),
         ways=tuple(member.way for member in members),
