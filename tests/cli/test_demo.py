@@ -129,10 +129,3 @@ def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(OWN_TABLE_CODE, names)
     assert len(OWN_TABLE_CODE.splitlines()) == 3
     assert np.all(names["lower"] < names["upper"])
-
-
-def test_a_missing_folder_is_refused_before_any_work(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    with pytest.raises(FileNotFoundError, match=r"Make the folder .* first"):
-        run_demo(tmp_path / "missing", Console(file=stream))
-    assert not stream.getvalue()

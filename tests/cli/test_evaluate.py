@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, prices, refuse, succeed
+from builders.commands import FAST, prices, succeed
 from builders.maps import sphere_rows
 
 from sswim.cli.options import load_model
@@ -34,27 +32,6 @@ def test_scores_are_those_of_python_whole_and_in_chunks(
     for name, score in (("RMSE", scores.rmse), ("MNLP", scores.mnlp), ("R²", scores.r2)):
         assert f"{score:.6g}" in line_of(whole, name)
     assert f"{scores.coverage:.1%}" in line_of(whole, "coverage of 90% intervals")
-
-
-@pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
-def test_missing_values_are_imputed_refused_or_left_out(
-    model: Path, tmp_path: Path, memory: str
-) -> None:
-    rows = prices(10).to_pydict()
-    rows["x"][3] = None
-    path = tmp_path / "gaps.parquet"
-    command = ("evaluate", model, path, "--memory", memory)
-    pq.write_table(pa.table(rows), path)
-    imputed = succeed(*command)
-    assert "Left out" not in imputed.stderr
-    assert "on 10 rows of" in " ".join(imputed.stdout.split())
-    rows["price"][5] = None
-    pq.write_table(pa.table(rows), path)
-    assert "Got 1 of 10 rows without one in column 'price'" in refuse(*command)
-    for option, n_rows in (("--drop-missing-target", 9), ("--drop-missing", 8)):
-        kept = succeed(*command, "--drop-missing-target", option)
-        assert f"Left out {10 - n_rows} of 10 rows" in kept.stderr
-        assert f"on {n_rows} rows of" in " ".join(kept.stdout.split())
 
 
 def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:

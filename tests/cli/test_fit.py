@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, fit_prices, invoke, prices, refuse, succeed
+from builders.commands import fit_prices, prices, refuse, succeed
 from typer.testing import Result
 
 from sswim import load
@@ -96,16 +96,6 @@ def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
     assert model.coordinates == ("x", "lat")
     assert model.input_names_[:3] == ["x, lat east", "x, lat north", "x, lat up"]
     assert {"code=1", "code=2", "code=3"} <= set(model.input_names_)
-
-
-def test_names_that_look_like_mark_up_are_shown_as_they_are(tmp_path: Path) -> None:
-    rows = prices().rename_columns(["id", "x [m]", "colour", "price [red]"])
-    source, model = tmp_path / "[bold] table.csv", tmp_path / "model [1].sswim"
-    write_table(rows, source)
-    fitted = succeed("fit", source, "--target", "price [red]", "--out", model, *FAST)
-    assert "'price [red]'" in fitted.output
-    assert "model [1].sswim" in fitted.output
-    assert "x [m] (number)" in " ".join(invoke("info", model).output.split())
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,3 @@ def test_info_shows_what_would_be_read_of_a_table(tmp_path: Path) -> None:
     kept = succeed("info", path, "--text", "plz", "--encoding", "cp437").output
     assert "category" in kept
     assert "encoding cp1252" not in kept
-
-
-def test_info_shows_a_folder(table: Path) -> None:
-    shown = succeed("info", table.parent).output
-    assert "1 Parquet file" in " ".join(shown.split())  # a long path breaks the line
-    assert "colour" in shown

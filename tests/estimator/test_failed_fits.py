@@ -71,23 +71,6 @@ def test_a_fit_that_fails_after_any_stage_changes_nothing(
     assert not unfitted.__sklearn_is_fitted__()
 
 
-@ERRORS
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"n_neighbors": 4}, {"depth": None, "n_components": 8, "n_pseudo": 3, "n_members": 1}],
-    ids=["features", "neighbours", "ensemble"],
-)
-def test_a_callback_that_fails_changes_nothing(
-    settings: dict[str, Any], error: BaseException
-) -> None:
-    regressor = small(**({"max_iter": 2} | settings)).fit(X, Y)
-    regressor.callback = fail_after(lambda *step: None, error)
-    before, predicted = dict(vars(regressor)), regressor.predict(X)
-    with pytest.raises(type(error)):
-        regressor.fit(X[:, :1], Y)
-    require_same(regressor, before, predicted)
-
-
 @pytest.mark.parametrize("n_neighbors", [None, 4])
 def test_a_partial_fit_that_fails_changes_nothing(
     n_neighbors: int | None, monkeypatch: pytest.MonkeyPatch
