@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -54,7 +54,6 @@ from sswim.estimator.inputs import (
 from sswim.estimator.settings import (
     Auto,
     DType,
-    Rule,
     check_settings,
     refuse_unknown,
     stored_settings,
@@ -85,9 +84,6 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     Inputs and targets are standardised internally; predictions are in the units of the targets.
     """
 
-    _rules: ClassVar[dict[str, Rule]]
-    """Rules of the settings, by their names."""
-
     coordinates: Any
     device: str
     dtype: DType | Auto
@@ -114,7 +110,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _check_settings(self) -> None:
         """Raise unless the settings keep their rules."""
-        check_settings(vars(self), self._rules)
+        check_settings(self)
 
     @cached_property
     def _fitted(self) -> Fitted:
