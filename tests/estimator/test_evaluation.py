@@ -9,11 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    skewed_rows,
-    small,
-)
+from builders.estimators import skewed_rows, small
 from builders.processes import run_processes
 from builders.tables import mixed, small_chunks, with_gaps
 from scipy import integrate, stats

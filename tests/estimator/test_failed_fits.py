@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import make_rows, small
 
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates
 from sswim.estimator import BaseRegressor, base, fitted

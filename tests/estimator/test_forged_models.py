@@ -13,11 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import make_rows, small
 from builders.forgeries import NONSENSE, changed, forge, forged_tensors
 from safetensors.torch import save
 

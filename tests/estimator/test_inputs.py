@@ -10,12 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-    with_value,
-)
+from builders.estimators import make_rows, small, with_value
 
 from sswim.base.cholesky import FactorisationError, cholesky
 from sswim.base.validation import UserError

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import few_noise_steps, make_rows, small
+from builders.estimators import make_rows, small
 
 from sswim import Recipe, load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor, make_estimator
-
-__all__ = ["few_noise_steps"]
 
 
 def default() -> BaseRegressor:

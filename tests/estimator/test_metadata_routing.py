@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import Array, make_rows, small
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import KFold, cross_validate
 from sklearn.pipeline import make_pipeline

@@ -5,12 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import Array, make_rows, small
 
 from sswim import load
 from sswim.base.validation import UserError

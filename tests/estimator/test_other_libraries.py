@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-)
+from builders.estimators import make_rows, skewed_rows, small
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 

@@ -12,12 +12,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    skewed_rows,
-    small,
-)
+from builders.estimators import Array, skewed_rows, small
 from builders.models import DENSITIES
 from builders.processes import fork_server
 from sklearn.base import clone
@@ -38,7 +33,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "single precision": {"dtype": "float32", "output_warp": "sinh-arcsinh"},
     "one amplitude": {"n_neighbors": 8, "local_amplitude": False, "inputs": "normal-scores"},
     "neighbours, densities": {"n_neighbors": 8, **DENSITIES["sinh-arcsinh"]},
-    "ensemble": {"depth": None, "n_members": 1, "max_iter": 2, "recipe": Recipe(pruning=False)},
 }
 
 

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders.commands import run_python
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-    with_value,
-)
+from builders.estimators import Array, make_rows, skewed_rows, small, with_value
 from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 

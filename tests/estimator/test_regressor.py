@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from builders.clock import Clock
 from builders.commands import run_python
-from builders.estimators import (
-    Array,
-    condition_on,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-)
+from builders.estimators import Array, condition_on, make_rows, skewed_rows, small
 from builders.models import DENSITIES, unchecked
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate

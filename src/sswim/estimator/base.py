@@ -440,7 +440,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         def paths(X: Tensor) -> Tensor:
             points = self._check_points(X)
             rows = points.reshape(-1, points.shape[-1])
-            shape = (*points.shape[:-1], fitted.n_targets)
+            shape = (*points.shape[:-1], self.n_targets_)
             if points.numel() == 0:  # no values, with a graph if the points have one
                 values = rows.to(torch.float64).sum() * points.new_zeros(n_samples, *shape)
             else:
@@ -647,7 +647,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
-        return self._fitted.n_targets
+        return len(self.scaling_.target_mean)
 
     @property
     def n_features_in_(self) -> int:

@@ -234,9 +234,7 @@ class ScoreIntervals:
     """Share of targets within central intervals, by their level."""
 
 
-def score_intervals(
-    rows: RowScores, *, levels: Sequence[float] = LEVELS, random_state: int = 0
-) -> ScoreIntervals:
+def score_intervals(rows: RowScores, *, random_state: int = 0) -> ScoreIntervals:
     """Average the scores of rows, and find intervals of the averages.
 
     Coverages have exact binomial (Clopper-Pearson) intervals; the others have percentiles of
@@ -244,7 +242,6 @@ def score_intervals(
 
     Args:
         rows: Scores of single rows.
-        levels: Levels of the predictive intervals to score.
         random_state: Seed of the bootstrap samples.
     """
     centred = rows.target - rows.target.mean()  # small numbers, so that squares lose no digits
@@ -256,8 +253,14 @@ def score_intervals(
         centred,
         np.square(centred),
     ]
-    means = _bootstrap_means(np.stack(columns, axis=1), np.random.default_rng(random_state))
-    squared, absolute, density, crps, first, second = means.T
+    values, n_rows = np.stack(columns, axis=1), len(rows.target)
+    # The means of the rows, and then those of N_DRAWS bootstrap samples of them.
+    means = [values.mean(axis=0, keepdims=True)]
+    generator = np.random.default_rng(random_state)
+    for _ in range(0, N_DRAWS, _DRAWS_TOGETHER):
+        counts = generator.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=_DRAWS_TOGETHER)
+        means.append(counts @ values / n_rows)
+    squared, absolute, density, crps, first, second = np.concatenate(means).T
 
     def interval(values: Float64[np.ndarray, " draws"]) -> ScoreInterval:
         tails = 0.5 * (1 - LEVEL), 0.5 * (1 + LEVEL)
@@ -273,7 +276,7 @@ def score_intervals(
         r2=interval(r2),
         mnlp=interval(-density),
         crps=interval(crps),
-        coverage={level: share_interval(rows.inside(level)) for level in levels},
+        coverage={level: share_interval(rows.inside(level)) for level in LEVELS},
     )
 
 
@@ -281,18 +284,6 @@ def share_interval(inside: Float64[np.ndarray, " N"]) -> ScoreInterval:
     """Return the share of ones among zeros and ones, with its exact binomial interval."""
     ends = stats.binomtest(int(inside.sum()), len(inside)).proportion_ci(LEVEL)
     return ScoreInterval(float(inside.mean()), float(ends.low), float(ends.high))
-
-
-def _bootstrap_means(
-    values: Float64[np.ndarray, "N C"], generator: np.random.Generator
-) -> Float64[np.ndarray, "draws C"]:
-    """Return the means of the rows, and then those of ``N_DRAWS`` bootstrap samples of them."""
-    n_rows = len(values)
-    means = [values.mean(axis=0, keepdims=True)]
-    for _ in range(0, N_DRAWS, _DRAWS_TOGETHER):
-        counts = generator.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=_DRAWS_TOGETHER)
-        means.append(counts @ values / n_rows)
-    return np.concatenate(means)
 
 
 def evaluate_table(

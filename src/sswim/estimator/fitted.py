@@ -80,11 +80,6 @@ class Fitted:
         return self.updates.base.scaling.input_mean.device
 
     @property
-    def n_targets(self) -> int:
-        """T, the number of targets."""
-        return len(self.updates.base.scaling.target_mean)
-
-    @property
     def warps_targets(self) -> bool:
         """Whether a member has an output warp."""
         return any(member.model.output_warp is not None for member in self.ensemble.members)

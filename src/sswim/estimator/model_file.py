@@ -224,7 +224,10 @@ def pack(
         weights = weights / weights.sum()
     tensors = to_tensors(ensemble.scaling, "scaling") | {"weights": weights}
     tensors |= to_tensors(reader.imputer, "imputer")
-    rows = _held_rows(ensemble.rows, members, include_rows=include_rows)
+    rows = ensemble.rows if include_rows else None
+    for member in members:
+        if member.held_rows is not None:  # none of them, if neighbours need them but may not
+            rows = member.held_rows if include_rows else member.held_rows.no_rows()
     if rows is not None:
         variance = rows.inputs.input_variance
         kept = _StoredRows(rows.inputs.mean, variance, rows.targets, rows.weight)
@@ -269,14 +272,6 @@ def pack(
     return tensors, to_json(content)
 
 
-def _held_rows(rows: Rows | None, members: Sequence[Member], *, include_rows: bool) -> Rows | None:
-    """Return the rows that a file holds; a record of none if neighbours need them but may not."""
-    for member in members:
-        if member.held_rows is not None:
-            return member.held_rows if include_rows else member.held_rows.no_rows()
-    return rows if include_rows else None
-
-
 def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.device) -> Fitted:
     """Restore what a fit has learnt from what :func:`pack` returned.
 
@@ -288,7 +283,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         from sswim.tables import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
 
         schema = schema_from_dict(content.table_schema)
-    tensors, architectures, calibration = dict(tensors), content.architectures, content.calibration
+    tensors, architectures = dict(tensors), content.architectures
     n_members = len(architectures)
     sizes: dict[str, int] = {}
     scaling = _take_scaling(tensors, sizes)
@@ -303,9 +298,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         for number, architecture in enumerate(architectures)
     ]
     folds = _take_folds(tensors, n_members)
-    scores = None
-    if calibration is not None:
-        scores = _take_scores(tensors, calibration, folds, rows, sizes["T"])
+    calibration = _take_calibration(tensors, content.calibration, folds, rows, sizes["T"], device)
     imputer = GaussianImputer.checked(
         *astuple(from_tensors(GaussianImputer, tensors, "imputer", {}))
     )
@@ -333,10 +326,6 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         )
     folds = None if folds is None else folds.to(device=device)
     ensemble = Ensemble(scaling.to(device=device), tuple(members), weights.to(device), rows, folds)
-    restored = None
-    if calibration is not None and scores is not None:
-        held_out = scores.to(device=device)
-        restored = Calibration(held_out, calibration.labels, calibration.out_of_fold)
     reader = InputReader(imputer, content.columns, content.inputs, schema)
     n_inputs, n_targets = sizes["D"], sizes["T"]
     if reader.n_inputs != n_inputs:
@@ -352,7 +341,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         content.kinds,
         [np.array(values) for values in content.history],
         content.flat_targets,
-        calibration=restored,
+        calibration=calibration,
     )
 
 
@@ -419,14 +408,17 @@ def _take_folds(tensors: dict[str, Tensor], n_members: int) -> HeldOutFolds | No
     return folds
 
 
-def _take_scores(
+def _take_calibration(
     tensors: dict[str, Tensor],
-    calibration: CalibrationContent,
+    calibration: CalibrationContent | None,
     folds: HeldOutFolds | None,
     rows: Rows | None,
     n_targets: int,
-) -> ConformityScores:
-    """Read the conformity scores of a calibration."""
+    device: torch.device,
+) -> Calibration | None:
+    """Read a calibration, if there is one."""
+    if calibration is None:
+        return None
     n_folds = 1
     if calibration.out_of_fold:
         require_that(
@@ -447,7 +439,7 @@ def _take_scores(
     require_that("probabilities must be at most one", holds=(scores.pit <= 1).all())
     for name in ("scores", "median", "distance", "weight"):
         require_moderate(f"held_out.{name}", getattr(scores, name))
-    return scores
+    return Calibration(scores.to(device=device), calibration.labels, calibration.out_of_fold)
 
 
 def _require_not_negative(name: str, tensor: Tensor) -> None:
