@@ -52,14 +52,13 @@ def test_models_of_all_kinds_are_fitted_and_predict(
     succeed("evaluate", model, table)
 
 
-@pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
-def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path, memory: str) -> None:
+def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path) -> None:
     rows = prices().to_pydict()
     path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
 
     def fit(*options: str) -> Result:
         pq.write_table(pa.table(rows), path)
-        return fit_prices(path, out, "--memory", memory, *options)
+        return fit_prices(path, out, *options)
 
     rows["x"][3] = rows["colour"][5] = None
     imputed = fit()
@@ -77,8 +76,7 @@ def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path, memory: 
         fitted = fit("--drop-missing-target", *options)
         assert fitted.exit_code == 0
         assert load(out).n_samples_seen_ == n_rows
-        if memory != "0":  # chunks are counted as they are read
-            assert f"Left out {60 - n_rows} of 60 rows with missing values." in fitted.stderr
+        assert f"Left out {60 - n_rows} of 60 rows with missing values." in fitted.stderr
         assert f"from {n_rows} rows" in fitted.stdout
 
 

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.commands import fit_prices, prices, refuse, succeed
+from builders.commands import fit_prices, refuse
 from typer.testing import Result
 
 from sswim import load
 from sswim.estimator import BaseRegressor
-from sswim.tables import write_table
 
 
 @pytest.fixture
@@ -110,17 +109,3 @@ def test_predictions_refuse_outputs_before_they_are_made(
     for out, words in refused.items():
         assert words in refuse(command, *inputs, "--out", out)
     assert [path.read_bytes() for path in inputs] == before
-
-
-def test_a_folder_is_not_predicted_into_itself(model: Path, tmp_path: Path) -> None:
-    folder, link = tmp_path / "tables", tmp_path / "link"
-    folder.mkdir()
-    write_table(prices(), folder / "a.parquet")
-    for out in (folder, folder / "predicted"):
-        assert "must not replace an input" in refuse("predict", model, folder, "--out", out)
-    assert list(folder.iterdir()) == [folder / "a.parquet"]
-    link.symlink_to(tmp_path / "out")
-    for out in (link, tmp_path / "new" / "newer"):
-        succeed("predict", model, folder, "--out", out)
-        assert (out / "a.parquet").exists()
-    assert link.is_symlink()

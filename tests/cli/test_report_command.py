@@ -53,16 +53,6 @@ def test_values_that_cannot_be_read_are_told_once(model: Path, table: Path, page
     assert "pink" in page.read_text("utf-8")
 
 
-def test_tables_without_target_or_rows_are_refused(model: Path, table: Path, page: Path) -> None:
-    for rows, words in (
-        (prices().drop_columns(["price"]), "'price'"),
-        (prices().slice(0, 0), "at least one row"),
-    ):
-        pq.write_table(rows, table)
-        assert words in refuse("report", model, table, "--out", page)
-    assert not page.exists()
-
-
 def test_outputs_are_checked_before_work(model: Path, table: Path, tmp_path: Path) -> None:
     notes = tmp_path / "notes.html"
     notes.write_text("mine")

@@ -217,7 +217,7 @@ def test_bad_effects_of_tables(
         table_model.effect(column, grid=grid)
 
 
-def test_permutation_importance_of_arrays(array_model: BaseRegressor) -> None:
+def test_permutation_importance(array_model: BaseRegressor, table_model: BaseRegressor) -> None:
     x, y = make_rows(60, 3, seed=2)
     found = array_model.permutation_importance(x, y)
     assert found.columns[0].name == "x0"
@@ -226,9 +226,6 @@ def test_permutation_importance_of_arrays(array_model: BaseRegressor) -> None:
     np.testing.assert_allclose(
         found.scores.rmse, np.sqrt(np.mean((array_model.predict(x) - y) ** 2))
     )
-
-
-def test_permutation_importance_of_tables(table_model: BaseRegressor) -> None:
     rows = frame(60, seed=2)
     found = table_model.permutation_importance(rows, "y", n_repeats=3)
     assert {column.name for column in found.columns[:2]} == {"size", "colour"}

@@ -11,7 +11,7 @@ from sswim import load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
-from sswim.rows import ArraySource, summary
+from sswim.rows import ArraySource
 
 X, Y = make_rows(20)
 
@@ -79,23 +79,6 @@ def test_a_file_without_rows_asks_for_them(
     loaded.partial_fit(x[:30], y[:30]).partial_fit(x[30:], y[30:])
     ours, theirs = (model.predict(x, return_std=True) for model in (loaded, regressor))
     assert np.allclose(ours, theirs, rtol=1e-9)
-
-
-@pytest.mark.parametrize("in_memory", [False, True], ids=["source", "arrays"])
-def test_of_a_source_larger_than_memory_a_sample_is_kept(
-    in_memory: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summary, "SAMPLE_ROWS", 50)
-    x, y = make_rows(300)
-    memory = 3 * 8 * 4 * 100  # three copies of a hundred rows of two inputs, a target, a weight
-    if in_memory:  # the user has them all in memory already
-        assert near().fit(x, y, memory=memory).n_samples_seen_ == 300
-        return
-    with pytest.warns(UserWarning, match="hold 100 of 300 rows: a random sample"):
-        model = near().fit(ArraySource(x, y), memory=memory)
-    assert model.n_samples_seen_ == 100
-    assert np.isfinite(model.predict(x, return_std=True)).all()
-    assert near().fit(ArraySource(x, y)).n_samples_seen_ == 300
 
 
 def test_a_source_is_fitted_as_arrays_are(rows: tuple[Array, Array]) -> None:

@@ -177,26 +177,6 @@ def test_noise_is_part_of_the_spread_and_of_joint_covariances(dense: BaseRegress
         assert std.shape == (20,)
 
 
-def test_leave_one_out_is_less_sure_and_less_right(
-    fitted: BaseRegressor, rows: tuple[Array, Array]
-) -> None:
-    x, y = rows
-    mean, std = fitted.loo_predict(return_std=True)
-    within, within_std = fitted.predict(x, return_std=True)
-    assert np.mean((mean - y) ** 2) > np.mean((within - y) ** 2)
-    assert (std >= within_std).all()
-
-
-@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
-def test_the_evidence_is_in_the_units_of_the_targets(
-    rows: tuple[Array, Array], density: dict[str, Any]
-) -> None:
-    x, y = rows
-    value = small(**density).fit(x, y).log_marginal_likelihood_
-    scaled = small(**density).fit(x, 10 * y).log_marginal_likelihood_
-    assert scaled == pytest.approx(value - len(y) * np.log(10), rel=1e-6)
-
-
 def test_warps_come_in_the_units_of_the_inputs(rows: tuple[Array, Array]) -> None:
     x, y = rows
     x = 1000 + 10 * x

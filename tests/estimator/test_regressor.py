@@ -137,11 +137,8 @@ def test_a_limited_time_leaves_long_trainings_out(
 
 @pytest.mark.parametrize("time_limit", [0, -1.0, math.nan, "1 h", True])
 def test_a_time_limit_is_a_positive_number(time_limit: Any) -> None:
-    refused = pytest.raises(ValueError, match="time_limit must be a positive number of seconds")
-    with refused:
+    with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
         unchecked(fitted_module.find_deadline, time_limit=time_limit)
-    with refused:
-        small().fit(X, Y, time_limit=-1.0)
 
 
 @BOTH_WAYS

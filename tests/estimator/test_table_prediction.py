@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,6 @@ from sswim.estimator.table_prediction import (
 from sswim.tables import (
     Schema,
     TableError,
-    TableNote,
     open_source,
     read_table,
     write_table,
@@ -194,40 +191,6 @@ def test_a_folder_of_csv_becomes_one_of_parquet(
     assert found.schema.field("id").type == pa.int64()
 
 
-def csv_lines(table: pa.Table, separator: str) -> list[str]:
-    """Return a table as lines of CSV, with identifiers in front that begin with a zero."""
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-    writer.writerow(["code", *table.column_names])
-    for number, row in enumerate(table.to_pylist()):
-        writer.writerow([f"0{number}", *row.values()])
-    return stream.getvalue().splitlines()
-
-
-@pytest.mark.parametrize("drop_missing", [False, True])
-def test_a_csv_file_becomes_a_csv_file_with_all_its_bytes(
-    model: Path,
-    expected: pa.Table,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    drop_missing: bool,
-) -> None:
-    small_chunks(monkeypatch, 20)
-    lines = csv_lines(with_value(rows(), 52, None), "\t")
-    (tmp_path / "in.csv").write_bytes("\r\n".join(lines).encode("utf-16"))
-    n_rows = N_ROWS - drop_missing
-    out = tmp_path / "out.csv"
-    with pytest.warns(TableNote, match="Read with separator tab and encoding utf-16-le"):
-        assert predict(model, tmp_path / "in.csv", out, drop_missing=drop_missing) == n_rows
-    found = [line.split("\t") for line in out.read_bytes().decode("utf-16").split("\r\n")]
-    kept = [line for number, line in enumerate(lines) if number != 53 or not drop_missing]
-    assert ["\t".join(cells[: -len(NAMES)]) for cells in found] == kept
-    means = np.array([float(cells[-len(NAMES)]) for cells in found[1:]])
-    same = np.arange(N_ROWS) != 52
-    means = means if drop_missing else means[same]
-    np.testing.assert_allclose(means, expected["mean"].to_numpy()[same], rtol=1e-9)
-
-
 def test_columns_of_folder_names_are_used_and_stay_there(model: Path, tmp_path: Path) -> None:
     for town in ("York", "Bath"):
         part = rows().filter(pa.compute.equal(rows()["town"], town)).drop_columns(["town"])
@@ -243,26 +206,6 @@ def test_columns_of_folder_names_are_used_and_stay_there(model: Path, tmp_path: 
         inputs = rows().filter(pa.compute.equal(rows()["town"], town))
         ours = predicted_columns(regressor, inputs, 0.8)
         np.testing.assert_allclose(found["median"].to_numpy(), ours["median"], rtol=1e-9)
-
-
-def test_the_schema_of_a_file_is_kept(model: Path, tmp_path: Path) -> None:
-    town = rows()["town"].combine_chunks()
-    table = rows().set_column(3, "town", town.dictionary_encode())
-    table = table.append_column("note", pa.array(["x"] * N_ROWS, pa.string_view()))
-    table = table.append_column("list", pa.array([[1, 2]] * N_ROWS))
-    fields = [field.with_nullable(field.name != "n") for field in table.schema]
-    table = table.cast(pa.schema(fields, {"made": "by hand"}))
-    pq.write_table(table, tmp_path / "in.parquet")
-    predict(model, tmp_path / "in.parquet", tmp_path / "out.parquet", prefix="p_")
-    before = pq.read_schema(tmp_path / "in.parquet")
-    after = pq.read_schema(tmp_path / "out.parquet")
-    assert after.names == [*before.names, *(f"p_{name}" for name in NAMES)]
-    for field in before:
-        if field.name != "note":
-            assert after.field(field.name) == field
-    assert after.field("note").type == pa.large_string()
-    assert {after.field(f"p_{name}").type for name in NAMES} == {pa.float64()}
-    assert after.metadata[b"made"] == b"by hand"
 
 
 @pytest.mark.parametrize(
