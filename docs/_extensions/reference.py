@@ -37,7 +37,7 @@ RETURNED = (
     "sswim.insight.Relevance",
     "sswim.insight.Effect",
     "sswim.insight.LocalMetric",
-    "sswim.estimator.permutation.Importance",
+    "sswim.estimator.evaluation.Importance",
     "sswim.conformal.MonitorReport",
     "sswim.ensemble.plan.FittedKind",
     "sswim.rows.scaling.Scaling",

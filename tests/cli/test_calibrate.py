@@ -59,14 +59,6 @@ def test_a_model_that_is_not_calibrated_says_what_to_do(folder: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("name", ["model.sswim", "more.parquet"])
-def test_neither_the_model_nor_the_table_is_replaced(name: str, folder: Path) -> None:
-    before = (folder / name).read_bytes()
-    command = ("calibrate", folder / "model.sswim", folder / "more.parquet", "--force")
-    assert "must not replace an input" in refuse(*command, "--out", folder / name)
-    assert (folder / name).read_bytes() == before
-
-
 def test_monitor_says_that_nothing_has_changed(folder: Path, calibrated: Path) -> None:
     picture = folder / "monitor.png"
     result = succeed("monitor", calibrated, folder / "new.parquet", "--plot", picture)

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, prices, refuse, succeed
+from builders.commands import FAST, prices, succeed
 from builders.maps import sphere_rows
 
 from sswim.cli.options import load_model
-from sswim.estimator import permutation
-from sswim.estimator.evaluation import evaluate
-from sswim.estimator.permutation import permutation_importance
+from sswim.estimator import evaluation
+from sswim.estimator.evaluation import evaluate, permutation_importance
 from sswim.maps import evaluate_table_blocks
 from sswim.tables import write_table
 
@@ -37,27 +34,6 @@ def test_scores_are_those_of_python_whole_and_in_chunks(
     assert f"{scores.coverage:.1%}" in line_of(whole, "coverage of 90% intervals")
 
 
-@pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
-def test_missing_values_are_imputed_refused_or_left_out(
-    model: Path, tmp_path: Path, memory: str
-) -> None:
-    rows = prices(10).to_pydict()
-    rows["x"][3] = None
-    path = tmp_path / "gaps.parquet"
-    command = ("evaluate", model, path, "--memory", memory)
-    pq.write_table(pa.table(rows), path)
-    imputed = succeed(*command)
-    assert "Left out" not in imputed.stderr
-    assert "on 10 rows of" in " ".join(imputed.stdout.split())
-    rows["price"][5] = None
-    pq.write_table(pa.table(rows), path)
-    assert "Got 1 of 10 rows without one in column 'price'" in refuse(*command)
-    for option, n_rows in (("--drop-missing-target", 9), ("--drop-missing", 8)):
-        kept = succeed(*command, "--drop-missing-target", option)
-        assert f"Left out {10 - n_rows} of 10 rows" in kept.stderr
-        assert f"on {n_rows} rows of" in " ".join(kept.stdout.split())
-
-
 def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
     table, model = tmp_path / "rows.parquet", tmp_path / "model.sswim"
     sphere_rows().to_parquet(table)
@@ -74,7 +50,7 @@ def test_blocks_are_scored_beside_random_rows(tmp_path: Path) -> None:
 def test_importance_is_a_table_of_columns(
     model: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permutation, "MAX_ROWS", 20)
+    monkeypatch.setattr(evaluation, "SHUFFLED_ROWS", 20)
     shown = succeed("evaluate", model, table, "--importance").stdout
     assert shown.index("coverage of 90%") < shown.index("±")  # scores come first
     found = permutation_importance(*load_model(model), table)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, fit_prices, invoke, prices, refuse, succeed
+from builders.commands import fit_prices, prices, refuse, succeed
 from typer.testing import Result
 
 from sswim import load
@@ -52,14 +52,13 @@ def test_models_of_all_kinds_are_fitted_and_predict(
     succeed("evaluate", model, table)
 
 
-@pytest.mark.parametrize("memory", ["2GiB", "0"])  # read whole, and in chunks
-def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path, memory: str) -> None:
+def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path) -> None:
     rows = prices().to_pydict()
     path, out = tmp_path / "gaps.parquet", tmp_path / "m.sswim"
 
     def fit(*options: str) -> Result:
         pq.write_table(pa.table(rows), path)
-        return fit_prices(path, out, "--memory", memory, *options)
+        return fit_prices(path, out, *options)
 
     rows["x"][3] = rows["colour"][5] = None
     imputed = fit()
@@ -77,8 +76,7 @@ def test_missing_values_are_imputed_refused_or_left_out(tmp_path: Path, memory: 
         fitted = fit("--drop-missing-target", *options)
         assert fitted.exit_code == 0
         assert load(out).n_samples_seen_ == n_rows
-        if memory != "0":  # chunks are counted as they are read
-            assert f"Left out {60 - n_rows} of 60 rows with missing values." in fitted.stderr
+        assert f"Left out {60 - n_rows} of 60 rows with missing values." in fitted.stderr
         assert f"from {n_rows} rows" in fitted.stdout
 
 
@@ -96,16 +94,6 @@ def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
     assert model.coordinates == ("x", "lat")
     assert model.input_names_[:3] == ["x, lat east", "x, lat north", "x, lat up"]
     assert {"code=1", "code=2", "code=3"} <= set(model.input_names_)
-
-
-def test_names_that_look_like_mark_up_are_shown_as_they_are(tmp_path: Path) -> None:
-    rows = prices().rename_columns(["id", "x [m]", "colour", "price [red]"])
-    source, model = tmp_path / "[bold] table.csv", tmp_path / "model [1].sswim"
-    write_table(rows, source)
-    fitted = succeed("fit", source, "--target", "price [red]", "--out", model, *FAST)
-    assert "'price [red]'" in fitted.output
-    assert "model [1].sswim" in fitted.output
-    assert "x [m] (number)" in " ".join(invoke("info", model).output.split())
 
 
 @pytest.mark.parametrize(

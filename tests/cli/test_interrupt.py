@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from builders.commands import FAST, prices, run_python
+from builders.commands import FAST, run_python
 
 from sswim import load
 from sswim.cli import entry
 from sswim.cli.entry import Interruption, stop_on_interrupt
-from sswim.ensemble.ensemble import Ensemble
-from sswim.ensemble.mixture import Mixture
 from sswim.members.checkpoints import Step
-from sswim.rows import Measure
-from sswim.tables import write_table
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 LINES = {signal.SIGINT: "Interrupted.\n", signal.SIGTERM: "Terminated.\n"}
@@ -146,23 +142,3 @@ def test_a_stopped_fit_keeps_the_best_so_far(
     assert "Traceback" not in errors
     assert "wrote" in printed
     assert load(out).n_iter_ == 4
-
-
-@pytest.mark.parametrize(
-    ("number", "command"), [(signal.SIGINT, "predict"), (signal.SIGTERM, "evaluate")]
-)
-def test_other_commands_end_with_one_line_and_no_file(
-    number: signal.Signals, command: str, run: Run, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = model.parent / "table.csv"
-    write_table(prices(), table)  # predictions of CSV files are written as they are made
-    predict = Ensemble.predict
-
-    def interrupted(self: Ensemble, inputs: Measure) -> Mixture:
-        signal.raise_signal(number)
-        return predict(self, inputs)
-
-    monkeypatch.setattr(Ensemble, "predict", interrupted)
-    out = ["--out", model.parent / "out.csv"] if command == "predict" else []
-    assert run(command, model, table, *out) == (CODES[number], "", LINES[number])
-    assert sorted(model.parent.iterdir()) == [model, table]

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.commands import fit_prices, prices, refuse, succeed
+from builders.commands import fit_prices, refuse
 from typer.testing import Result
 
 from sswim import load
 from sswim.estimator import BaseRegressor
-from sswim.tables import write_table
 
 
 @pytest.fixture
@@ -29,17 +28,6 @@ def require_refused(result: Result, words: str) -> None:
 
 
 @pytest.mark.usefixtures("no_training")
-def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
-    before, link = table.read_bytes(), tmp_path / "link.sswim"
-    link.symlink_to(table)
-    for out in (table, link):
-        for force in ((), ("--force",)):
-            require_refused(fit_prices(table, out, *force), "must not replace an input")
-    require_refused(fit_prices(tmp_path, tmp_path / "m.sswim"), "which is in")
-    assert table.read_bytes() == before
-
-
-@pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -48,6 +36,7 @@ def test_fit_does_not_replace_its_table(table: Path, tmp_path: Path) -> None:
         ("locked", "which is read-only"),
         ("missing/m.sswim", "Make the folder"),
         ("notes.txt", "give --force to replace it"),
+        ("table.parquet", "must not replace an input"),
     ],
 )
 def test_fit_refuses_outputs_before_training(
@@ -120,17 +109,3 @@ def test_predictions_refuse_outputs_before_they_are_made(
     for out, words in refused.items():
         assert words in refuse(command, *inputs, "--out", out)
     assert [path.read_bytes() for path in inputs] == before
-
-
-def test_a_folder_is_not_predicted_into_itself(model: Path, tmp_path: Path) -> None:
-    folder, link = tmp_path / "tables", tmp_path / "link"
-    folder.mkdir()
-    write_table(prices(), folder / "a.parquet")
-    for out in (folder, folder / "predicted"):
-        assert "must not replace an input" in refuse("predict", model, folder, "--out", out)
-    assert list(folder.iterdir()) == [folder / "a.parquet"]
-    link.symlink_to(tmp_path / "out")
-    for out in (link, tmp_path / "new" / "newer"):
-        succeed("predict", model, folder, "--out", out)
-        assert (out / "a.parquet").exists()
-    assert link.is_symlink()

@@ -11,7 +11,7 @@ from builders.commands import prices, refuse, succeed
 from sswim.tables import read_table, write_table
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_predict_adds_its_columns_to_the_rows_in_their_order(
     model: Path, tmp_path: Path, suffix: str
 ) -> None:

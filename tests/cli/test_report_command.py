@@ -40,17 +40,6 @@ def test_large_tables_are_sampled(model: Path, table: Path, page: Path) -> None:
     refuse("report", model, table, "--max-rows", "0", "--out", page)
 
 
-def test_rows_without_values_are_imputed_or_left_out(model: Path, table: Path, page: Path) -> None:
-    rows = prices(12).to_pydict()
-    rows["x"][3], rows["price"][5] = None, None
-    pq.write_table(pa.table(rows), table)
-    refused = refuse("report", model, table, "--out", page)
-    assert "Got 1 of 12 rows without one" in refused
-    written = succeed("report", model, table, "--out", page, "--drop-missing-target")
-    assert "Left out 1 of 12 rows" in written.stderr
-    assert "tested on 11 rows" in page.read_text("utf-8")
-
-
 def test_values_that_cannot_be_read_are_told_once(model: Path, table: Path, page: Path) -> None:
     rows = prices(30).to_pydict()
     rows["x"] = ["oops" if place == 4 else str(value) for place, value in enumerate(rows["x"])]
@@ -62,16 +51,6 @@ def test_values_that_cannot_be_read_are_told_once(model: Path, table: Path, page
     assert any("'oops'" in line for line in warnings)
     assert any("in 2 rows: 'pink'" in line for line in warnings)
     assert "pink" in page.read_text("utf-8")
-
-
-def test_tables_without_target_or_rows_are_refused(model: Path, table: Path, page: Path) -> None:
-    for rows, words in (
-        (prices().drop_columns(["price"]), "'price'"),
-        (prices().slice(0, 0), "at least one row"),
-    ):
-        pq.write_table(rows, table)
-        assert words in refuse("report", model, table, "--out", page)
-    assert not page.exists()
 
 
 def test_outputs_are_checked_before_work(model: Path, table: Path, tmp_path: Path) -> None:
@@ -88,11 +67,3 @@ def test_outputs_are_checked_before_work(model: Path, table: Path, tmp_path: Pat
     assert notes.read_text() == "mine"
     succeed("report", model, table, "--out", notes, "--force")
     succeed("report", model, table, "--out", notes)  # a page replaces a page
-
-
-def test_the_page_is_in_the_current_folder_by_default(
-    model: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    succeed("report", model, table)
-    assert (tmp_path / "report.html").exists()

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import make_rows, small
 
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates
 from sswim.estimator import BaseRegressor, base, fitted
@@ -26,7 +22,7 @@ STAGES = (
     *((fitted, name) for name in ("resolve_device", "summarise", "describe")),
     *((fitted, name) for name in ("warn_about_targets", "begin_fit", "read_training_rows")),
     *((fitted, name) for name in ("show_progress", "fit_members", "make_ensemble")),
-    *((fitted, name) for name in ("learn_reader", "Fitted")),
+    *((fitted, name) for name in ("InputReader", "Fitted")),
 )
 """What ``fit`` calls, in order: modules, and names in them."""
 
@@ -69,23 +65,6 @@ def test_a_fit_that_fails_after_any_stage_changes_nothing(
         unfitted.fit(X, Y)
     assert vars(unfitted) == settings
     assert not unfitted.__sklearn_is_fitted__()
-
-
-@ERRORS
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"n_neighbors": 4}, {"depth": None, "n_components": 8, "n_pseudo": 3, "n_members": 1}],
-    ids=["features", "neighbours", "ensemble"],
-)
-def test_a_callback_that_fails_changes_nothing(
-    settings: dict[str, Any], error: BaseException
-) -> None:
-    regressor = small(**({"max_iter": 2} | settings)).fit(X, Y)
-    regressor.callback = fail_after(lambda *step: None, error)
-    before, predicted = dict(vars(regressor)), regressor.predict(X)
-    with pytest.raises(type(error)):
-        regressor.fit(X[:, :1], Y)
-    require_same(regressor, before, predicted)
 
 
 @pytest.mark.parametrize("n_neighbors", [None, 4])

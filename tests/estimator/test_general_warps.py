@@ -80,12 +80,3 @@ def test_the_ensemble_has_the_matrix_in_all_kinds_with_warps() -> None:
     for member in model.members_:
         architecture = member.model.architecture
         assert architecture.warp_dim == (2 if architecture.depth else None)
-
-
-def test_results_repeat_and_do_not_depend_on_the_order_of_rows() -> None:
-    x, y = make_rows(60, N_INPUTS)
-    model = small(warp_matrix="projected", warp_dim=2)
-    mean = model.fit(x, y).predict(x)
-    assert np.array_equal(mean, model.fit(x, y).predict(x))
-    order = np.random.default_rng(0).permutation(60)
-    np.testing.assert_allclose(model.fit(x[order], y[order]).predict(x), mean, rtol=1e-4)

@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import Array, few_noise_steps, make_rows, small
+from builders.estimators import make_rows, small
 
 from sswim import Recipe, load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor, make_estimator
-
-__all__ = ["few_noise_steps"]
-
-LEVELS = (0.1, 0.5, 0.8)
 
 
 def default() -> BaseRegressor:
@@ -41,16 +37,6 @@ def calibrated() -> BaseRegressor:
     return pickle.loads(pickle.dumps(one_model())).calibrate(
         x, np.where(x[:, 0] > 0, y + noise, y), groups=x[:, 0] > 0
     )
-
-
-def test_conformal_quantiles_are_ordered_and_intervals_are_made_of_them() -> None:
-    x, _ = make_rows(20, seed=3)
-    found = fitted().predict_quantiles(x, LEVELS, method="conformal")
-    assert found.shape == (20, 3)
-    assert np.all(np.diff(found) >= 0)
-    lower, upper = fitted().predict_interval(x, 0.6, method="conformal")
-    ends = fitted().predict_quantiles(x, [0.2, 0.8], method="conformal")
-    assert np.array_equal(ends, np.stack((lower, upper), -1))
 
 
 def test_a_calibrated_model_covers_the_rows_it_was_calibrated_with() -> None:
@@ -94,41 +80,8 @@ def test_rows_of_the_fit_can_be_given_again_for_their_groups() -> None:
     model.predict_interval(x[:9], 0.5, method="conformal", groups=x[:9, 1] > 0)
 
 
-def test_several_targets_have_their_own_intervals() -> None:
-    x, y = make_rows(60)
-    both = np.stack((y, 100 * y), -1)
-    model = small().fit(x[:30], both[:30]).calibrate(x[30:], both[30:])
-    lower, upper = model.predict_interval(x, 0.8, method="conformal")
-    assert lower.shape == (60, 2)
-    width = (upper - lower).mean(0)
-    assert width[1] == pytest.approx(100 * width[0], rel=1e-3)
-    quantiles = model.predict_quantiles(x, LEVELS, method="conformal")
-    assert quantiles.shape == (60, 2, 3)
-
-
-def saved(model: BaseRegressor, folder: Path) -> BaseRegressor:
-    model.save(folder / "model.sswim")
-    return load(folder / "model.sswim")
-
-
 def pickled(model: BaseRegressor, _: Path) -> BaseRegressor:
     return pickle.loads(pickle.dumps(model))
-
-
-@pytest.mark.parametrize("copied", [saved, pickled])
-@pytest.mark.parametrize("kind", ["folds", "groups", "groups out of fold"])
-def test_a_copy_has_the_same_conformal_intervals(kind: str, copied: Any, tmp_path: Path) -> None:
-    x, y = make_rows(90)
-    groups: Array | None = x[:, 0] > 0
-    if kind == "folds":
-        model, groups = fitted(), None
-    elif kind == "groups":
-        model = calibrated()
-    else:
-        model = pickled(fitted(), tmp_path).calibrate(x, y, groups=groups, out_of_fold=True)
-    before = model.predict_interval(x, 0.8, method="conformal", groups=groups)
-    after = copied(model, tmp_path).predict_interval(x, 0.8, method="conformal", groups=groups)
-    assert np.array_equal(before, after)
 
 
 def test_a_file_without_rows_has_no_conformal_intervals_until_it_is_calibrated(
@@ -151,6 +104,9 @@ def test_more_rows_forget_the_calibration_but_not_the_held_out_rows() -> None:
     before = fitted().predict_interval(x, 0.8, method="conformal")
     after = more.predict_interval(x, 0.8, method="conformal")
     assert not np.allclose(before, after)
+    for method, message in (("conformal", "need a model that calibrate"), ("model", "for method")):
+        with pytest.raises(UserError, match=message):
+            more.predict_interval(x, 0.5, method=method, groups=[1] * 20)
 
 
 @pytest.mark.parametrize(
@@ -169,13 +125,6 @@ def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> Non
     conformal: dict[str, Any] = {"level": 0.8, "method": "conformal"}
     with pytest.raises(UserError, match=message):
         calibrated().predict_interval(x, **(conformal | changes))
-
-
-def test_groups_without_a_calibration_by_groups_are_refused() -> None:
-    x, _ = make_rows(5)
-    for method, message in (("conformal", "need a model that calibrate"), ("model", "for method")):
-        with pytest.raises(UserError, match=message):
-            fitted().predict_interval(x, 0.5, method=method, groups=[1] * 5)
 
 
 def test_too_small_a_group_is_refused_by_name() -> None:

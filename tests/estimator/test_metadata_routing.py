@@ -1,21 +1,14 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import sklearn
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import Array, make_rows, small
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -58,13 +51,6 @@ def test_weights_and_deviations_are_all_that_can_be_routed() -> None:
         small().set_fit_request(time_limit=True)
 
 
-def test_a_score_is_that_of_predictions_with_the_same_deviations() -> None:
-    model = small().fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
-    expected = r2_score(Y, model.predict(X, X_std=DEVIATION), sample_weight=WEIGHT)
-    assert model.score(X, Y, WEIGHT, X_std=DEVIATION) == expected != model.score(X, Y)
-    assert model.score(X, Y) == r2_score(Y, model.predict(X))
-
-
 def test_a_pipeline_passes_them_on() -> None:
     scale = StandardScaler().set_fit_request(sample_weight=False)
     pipeline = make_pipeline(scale, requesting())
@@ -85,27 +71,6 @@ def test_cross_validation_cuts_them_with_the_rows(n_jobs: int) -> None:
     assert found["test_score"] == pytest.approx(split_scores(), rel=1e-12)
 
 
-def test_a_grid_search_passes_them_on() -> None:
-    grid = {"n_components": [8, 32]}
-    search = GridSearchCV(requesting(), grid, cv=KFold(2), error_score="raise")
-    search.fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
-    expected = [np.mean(split_scores(n_components=n)) for n in grid["n_components"]]
-    assert search.cv_results_["mean_test_score"] == pytest.approx(expected, rel=1e-12)
-
-
-def test_one_deviation_for_all_rows_is_passed_as_it_is() -> None:
-    model = small().set_fit_request(X_std=True).set_score_request(X_std=True)
-    found = cross_validate(model, X, Y, cv=KFold(2), params={"X_std": 0.2}, error_score="raise")
-    assert np.isfinite(found["test_score"]).all()
-
-
 def test_what_nobody_asked_for_is_refused() -> None:
     with pytest.raises(UnsetMetadataPassedError, match="X_std"):
         cross_validate(small(), X, Y, params={"X_std": DEVIATION}, error_score="raise")
-
-
-def test_requests_survive_a_pickle() -> None:
-    model = requesting().fit(X, Y)
-    again = pickle.loads(pickle.dumps(model))
-    assert str(again.get_metadata_routing()) == str(model.get_metadata_routing())
-    assert np.array_equal(again.predict(X), model.predict(X))

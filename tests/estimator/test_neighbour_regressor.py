@@ -1,25 +1,17 @@
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-)
+from builders.estimators import Array, make_rows, small
 
 from sswim import load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
-from sswim.members.checkpoints import Checkpoints, Step
-from sswim.rows import ArraySource, summary
+from sswim.rows import ArraySource
 
 X, Y = make_rows(20)
 
@@ -50,28 +42,6 @@ def test_detail_is_learnt() -> None:
     lower, upper = model.predict_interval(x[1000:], 0.9)
     assert 0.8 < np.mean((lower < y[1000:]) & (y[1000:] < upper)) < 0.99
     assert np.mean(model.log_density(x[1000:], y[1000:])) > 0.7
-
-
-def test_predictions_agree_with_each_other(
-    regressor: BaseRegressor, rows: tuple[Array, Array]
-) -> None:
-    x, y = rows[0][:10], rows[1][:10]
-    mean, std = regressor.predict(x, return_std=True)
-    assert np.allclose(regressor.predict(x), mean, rtol=1e-12)
-    _, latent = regressor.predict(x, return_std=True, include_noise=False)
-    assert np.allclose(regressor.predict_noise(x) ** 2, std**2 - latent**2)
-    _, covariance = regressor.predict(x, return_cov=True, include_noise=False)
-    assert np.allclose(np.sqrt(np.diag(covariance)), latent)
-    _, noisy = regressor.predict(x, return_cov=True)
-    assert np.allclose(np.sqrt(np.diag(noisy)), std)
-    density = regressor.predict_distribution(x)
-    assert density.densities[0].warped.degrees is not None
-    middle = regressor.predict_quantiles(x, [0.5])[:, 0]
-    assert np.allclose(middle, mean, atol=1e-8)
-    assert np.allclose(regressor.cdf(x, middle), 0.5)
-    step = 1e-5
-    slope = (regressor.cdf(x, y + step) - regressor.cdf(x, y - step)) / (2 * step)
-    assert np.allclose(np.exp(regressor.log_density(x, y)), slope, rtol=1e-4)
 
 
 def test_what_it_is(regressor: BaseRegressor, rows: tuple[Array, Array]) -> None:
@@ -109,57 +79,6 @@ def test_a_file_without_rows_asks_for_them(
     loaded.partial_fit(x[:30], y[:30]).partial_fit(x[30:], y[30:])
     ours, theirs = (model.predict(x, return_std=True) for model in (loaded, regressor))
     assert np.allclose(ours, theirs, rtol=1e-9)
-
-
-def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    density: dict[str, Any] = {"n_members": 2, "inputs": "normal-scores"}
-    x, y = skewed_rows(60)
-    expected = near(**density).fit(x, y).predict(x, return_std=True)
-
-    class Killed(Exception):  # noqa: N818
-        pass
-
-    def cut_off(member: int, step: Step) -> None:
-        if step.index == 3:
-            raise Killed
-
-    with suppress(Killed):
-        near(**density, callback=cut_off).fit(x, y, checkpoints=Checkpoints(tmp_path, 2))
-    resume = Checkpoints(tmp_path, 2, resume=True)
-    resumed = near(**density).fit(x, y, checkpoints=resume).predict(x, return_std=True)
-    assert np.array_equal(resumed, expected)
-
-
-def test_a_row_of_weight_two_is_the_row_twice(rows: tuple[Array, Array]) -> None:
-    """It is to the last bit, because copies are merged before anything is learnt."""
-    x, y = rows
-    number = np.arange(60).repeat(np.tile([1, 2, 3], 20))
-    weighted = near().fit(x, y, sample_weight=np.tile([1, 2, 3], 20))
-    repeated = near().fit(x[number], y[number])
-    for ask in (
-        lambda model: model.predict(x, return_std=True),
-        lambda model: model.n_samples_seen_,
-    ):
-        assert np.array_equal(ask(weighted), ask(repeated))
-    shuffled = np.random.default_rng(0).permutation(number)
-    assert np.array_equal(near().fit(x[shuffled], y[shuffled]).predict(x), weighted.predict(x))
-
-
-@pytest.mark.parametrize("in_memory", [False, True], ids=["source", "arrays"])
-def test_of_a_source_larger_than_memory_a_sample_is_kept(
-    in_memory: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summary, "SAMPLE_ROWS", 50)
-    x, y = make_rows(300)
-    memory = 3 * 8 * 4 * 100  # three copies of a hundred rows of two inputs, a target, a weight
-    if in_memory:  # the user has them all in memory already
-        assert near().fit(x, y, memory=memory).n_samples_seen_ == 300
-        return
-    with pytest.warns(UserWarning, match="hold 100 of 300 rows: a random sample"):
-        model = near().fit(ArraySource(x, y), memory=memory)
-    assert model.n_samples_seen_ == 100
-    assert np.isfinite(model.predict(x, return_std=True)).all()
-    assert near().fit(ArraySource(x, y)).n_samples_seen_ == 300
 
 
 def test_a_source_is_fitted_as_arrays_are(rows: tuple[Array, Array]) -> None:

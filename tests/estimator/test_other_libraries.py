@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.estimators import (
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-)
+from builders.estimators import make_rows, skewed_rows, small
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sswim import NeighbourGPRegressor, Recipe, SSWIMRegressor, WarpedGPRegressor
-from sswim.estimator import BaseRegressor
 
 X, Y = skewed_rows(60)
 ONE, NEAR, ESTIMATOR = (
@@ -126,30 +120,15 @@ def shap() -> Iterator[Any]:
     np.random.set_state(state)  # noqa: NPY002
 
 
-@pytest.fixture(scope="module")
-def model() -> BaseRegressor:
-    return small(max_iter=20).fit(*ROWS)
-
-
-@pytest.mark.parametrize("algorithm", ["exact", "permutation"])
-def test_shares_of_inputs_add_up_to_predictions(
-    algorithm: str, shap: Any, model: BaseRegressor
-) -> None:
-    explainer = shap.Explainer(model.predict, ROWS[0][:20], algorithm=algorithm)
+def test_shares_of_inputs_add_up_to_predictions(shap: Any) -> None:
+    model = small(max_iter=20).fit(*ROWS)
+    explainer = shap.Explainer(model.predict, ROWS[0][:20])
     found = explainer(ROWS[0][40:50])
     assert found.values.shape == (10, 3)
     assert np.allclose(found.base_values + found.values.sum(1), model.predict(ROWS[0][40:50]))
     assert np.allclose(found.base_values, np.mean(model.predict(ROWS[0][:20])))
     importance = np.abs(found.values).mean(0)
     assert importance[0] > 3 * importance[1:].max()  # the target is a function of the first input
-
-
-def test_data_frames_are_explained_by_name(shap: Any) -> None:
-    frame = pd.DataFrame(ROWS[0], columns=["east", "north", "height"])
-    model = small(max_iter=20).fit(frame, ROWS[1])
-    found = shap.Explainer(model.predict, frame[:20])(frame[40:50])
-    assert found.feature_names == ["east", "north", "height"]
-    assert np.allclose(found.base_values + found.values.sum(1), model.predict(frame[40:50]))
 
 
 def test_text_is_explained_by_way_of_codes(shap: Any) -> None:

@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.estimators import (
-    Array,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    small,
-)
+from builders.estimators import Array, make_rows, small
 
 from sswim.base import record
 from sswim.ensemble.ensemble import Ensemble
@@ -117,11 +112,3 @@ def test_a_small_piece_is_added_when_the_model_is_used(
     for _ in range(2):
         updated.predict(POINTS[0])
     assert sizes == [4 * PIECE]
-
-
-def test_arrays_of_a_piece_may_be_used_again(fitted: BaseRegressor) -> None:
-    x, y = make_rows(10, seed=4)
-    expected = copy.deepcopy(fitted).partial_fit(x.copy(), y.copy())
-    updated = copy.deepcopy(fitted).partial_fit(x, y)
-    x[:], y[:] = 0.0, 0.0
-    require_close(updated, expected)

@@ -13,10 +13,9 @@ from builders.tables import small_chunks
 
 from sswim import load
 from sswim.distributed.processes import ALONE, Processes
-from sswim.estimator import BaseRegressor, permutation
-from sswim.estimator.evaluation import evaluate
-from sswim.estimator.permutation import Importance, permutation_importance
-from sswim.tables import LeftOut, Schema, TableError
+from sswim.estimator import BaseRegressor, evaluation
+from sswim.estimator.evaluation import Importance, evaluate, permutation_importance
+from sswim.tables import Schema
 
 
 def rows(n: int = 120, seed: int = 0) -> pa.Table:
@@ -76,7 +75,7 @@ def test_rises_are_those_of_tables_with_a_shuffled_column(
 def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
     folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permutation, "MAX_ROWS", 40)
+    monkeypatch.setattr(evaluation, "SHUFFLED_ROWS", 40)
     found = permutation_importance(*fitted, folder / "test.parquet", memory=10**9)
     assert found.scores.n_rows == 40
     assert found.n_rows == 97
@@ -86,29 +85,6 @@ def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
         assert ours.name == theirs.name
         assert asdict(ours.rmse) == pytest.approx(asdict(theirs.rmse))
         assert asdict(ours.mnlp) == pytest.approx(asdict(theirs.mnlp))
-
-
-def test_missing_values_are_shuffled_as_they_are(
-    folder: Path, fitted: tuple[BaseRegressor, Schema]
-) -> None:
-    table = rows(30, seed=2).to_pydict()
-    table["colour"][3] = table["place"][5] = None
-    pq.write_table(pa.table(table), folder / "gaps.parquet")
-    found = permutation_importance(*fitted, folder / "gaps.parquet", n_repeats=2)
-    assert found.scores.n_rows == 30
-    assert found.columns[0].name == "place"
-
-
-def test_one_of_two_coordinates_is_shuffled(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    lon, lat = random.uniform(-170, 170, 200), random.uniform(-60, 60, 200)
-    path = tmp_path / "map.parquet"
-    height = np.sin(np.radians(2 * lon)) + 0.05 * random.normal(size=200)
-    pq.write_table(pa.table({"lon": lon, "lat": lat, "y": height}), path)
-    model = small(depth=0, max_iter=30, n_components=64, coordinates=("lon", "lat")).fit(path, "y")
-    found = permutation_importance(model, model.table_schema_, path)
-    assert [column.name for column in found.columns] == ["lon", "lat"]
-    assert found.columns[0].rmse.mean > 0.3
 
 
 def importance_of_share(processes: Processes, folder: Path) -> Importance:
@@ -134,12 +110,3 @@ def test_progress_is_said(
     permutation_importance(*fitted, folder / "test.parquet", n_repeats=2, say=lines.append)
     shares = [f"predicting: {done / 6:.0%}" for done in range(1, 6)]  # of three columns, twice
     assert [line.split(",")[0] for line in lines] == shares
-
-
-def test_a_table_without_a_usable_row_is_refused(
-    folder: Path, fitted: tuple[BaseRegressor, Schema]
-) -> None:
-    path, left_out = folder / "unknown.parquet", LeftOut(target_missing=True)
-    pq.write_table(rows(5).set_column(2, "y", pa.nulls(5, pa.float64())), path)
-    with pytest.raises(TableError, match=r"At least one row must have a value.*unknown.parquet"):
-        permutation_importance(*fitted, path, left_out=left_out)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,8 @@ from builders.models import unchecked
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from sswim import load
 from sswim.base.validation import UserError
-from sswim.estimator import BaseRegressor, make_estimator
+from sswim.estimator import BaseRegressor
 
 KINDS: dict[str, dict[str, Any]] = {
     "features": {},
@@ -74,14 +71,6 @@ def test_several_targets_have_an_axis_and_output_warps_agree_up_to_quadrature() 
     assert np.allclose(draws[:, 0].permute(1, 2, 0), expected, rtol=1e-12)
 
 
-def test_one_column_of_targets_keeps_its_axis() -> None:
-    x, y = make_rows()
-    model = small(depth=0, max_iter=1).fit(x, y[:, None])
-    assert model.posterior(make_points(3)).mean.shape == (3, 1)
-    assert model.posterior(make_points(3)).covariance.shape == (1, 3, 3)
-    assert model.sample_paths(2)(make_points(3)).shape == (2, 3, 1)
-
-
 @pytest.mark.parametrize("kind", ["features", "neighbours", "normal scores"])
 def test_gradients_in_the_units_of_the_data(kind: str) -> None:
     x, y = make_rows(30)
@@ -95,16 +84,6 @@ def test_gradients_in_the_units_of_the_data(kind: str) -> None:
         return found.mean, found.standard_deviation, paths(X)
 
     assert torch.autograd.gradcheck(values, points, eps=1e-4, atol=1e-4)
-
-
-def test_a_point_moves_uphill(fitted: BaseRegressor) -> None:
-    points = make_points(4, 1).requires_grad_()
-    before = fitted.posterior(points).mean
-    (gradient,) = torch.autograd.grad(before.sum(), points)
-    after = fitted.posterior(points + 1e-4 * gradient).mean
-    assert (after > before).all()
-    for parameter in fitted.members_[0].model.parameters():
-        assert parameter.grad is None
 
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (2, 1), (2, 3, 4), (0, 2), (2, 0), (0,)])
@@ -147,22 +126,6 @@ def test_tensors_of_other_precisions(fitted: BaseRegressor) -> None:
     assert torch.allclose(fitted.posterior(points.float()).mean, exact.mean, atol=1e-5)
     whole = torch.tensor([[1, 0], [0, 1]])
     assert torch.equal(fitted.posterior(whole).mean, fitted.posterior(whole.double()).mean)
-
-
-def test_models_keep_it_when_saved_pickled_and_updated(tmp_path: Path) -> None:
-    x, y = make_rows()
-    model = small(max_iter=2, n_components=16, n_neighbors=8).fit(x, y)
-    points = make_points(3).requires_grad_()
-    expected = model.posterior(points).covariance
-    model.save(tmp_path / "model.sswim")
-    others = load(tmp_path / "model.sswim"), pickle.loads(pickle.dumps(model))
-    for other in others:
-        assert torch.allclose(other.posterior(points).covariance, expected, rtol=1e-9, atol=1e-12)
-        assert not any(tensor.requires_grad for tensor in other._ensemble.tensors())
-    updated = model.partial_fit(*make_rows(5, seed=3)).posterior(points)
-    mean = model.predict(points, return_std=False)
-    assert np.allclose(updated.mean.detach(), mean, rtol=1e-9)
-    assert not any(tensor.requires_grad for tensor in model._ensemble.tensors())
 
 
 @pytest.mark.parametrize(
@@ -230,20 +193,3 @@ def test_frames_of_numbers_take_tensors_and_others_say_why_not() -> None:
     model = small(depth=0, max_iter=1).fit(frame, y)
     with pytest.raises(UserError, match=r"'a' \(number, missing values\)"):
         model.sample_paths(2)(torch.zeros(2, 2))
-
-
-def test_the_default_ensemble_has_a_posterior_with_gradients() -> None:
-    x, y = make_rows(40)
-    model = make_estimator(
-        n_components=16, n_pseudo=4, max_iter=2, random_state=0, device="cpu"
-    ).fit(x, y)
-    assert len(model.members_) > 1
-    points = make_points(2, 3).requires_grad_()
-    found = model.posterior(points)
-    assert torch.linalg.eigvalsh(found.covariance).min() > -1e-10
-    (found.mean + found.standard_deviation).sum().backward()
-    assert points.grad is not None
-    assert points.grad.abs().max() > 0
-    mean, std = model.predict(points[0], return_std=True, include_noise=False)
-    assert np.allclose(found.mean[0].detach(), mean, rtol=1e-2)
-    assert np.allclose(found.standard_deviation[0].detach(), std, rtol=5e-2)

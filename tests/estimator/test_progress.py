@@ -86,27 +86,6 @@ def test_lines_of_a_training_that_takes_long(clock: Clock, capsys: Capture) -> N
     assert lines[-1] == "training: 150/150 steps, objective 0.5000, took 53 min"
 
 
-def test_a_short_training_has_two_lines(clock: Clock, capsys: Capture) -> None:
-    with shown(1, 100) as show:
-        advance(show, clock, 0, range(101), 0.09)
-    assert capsys.readouterr().err.splitlines() == [
-        "training: 100 steps of 1 member; the first took 0.1 s",
-        "training: 100/100 steps, objective 1.0000, took 9.1 s",
-    ]
-
-
-def test_a_slow_first_step_is_not_multiplied(clock: Clock) -> None:
-    tracker = ProgressTracker(4, [100] * 4)
-    advance(tracker.add, clock, 0, [0], 1.4)
-    assert tracker.left == ""
-    for member in range(4):
-        for index in range(member == 0, 101):
-            advance(tracker.add, clock, member, [index], 0.01)
-            if tracker.left:
-                left = 0.01 * (4 * 100 - tracker.n_done)
-                assert tracker.seconds_left == pytest.approx(left, rel=0.02, abs=0.02)
-
-
 def test_kinds_that_have_not_begun_make_the_estimate_a_bound(clock: Clock) -> None:
     tracker = ProgressTracker(2, [50, 50], kinds=[0, 1])
     advance(tracker.add, clock, 0, range(30), 1.0)
@@ -131,16 +110,6 @@ def test_members_together_take_the_time_of_one(clock: Clock, capsys: Capture) ->
         ]
 
 
-@pytest.mark.parametrize(("together", "minutes"), [(1, 34), (2, 16)])
-def test_members_one_after_another_add_up(together: int, minutes: int, clock: Clock) -> None:
-    tracker = ProgressTracker(4, [9])
-    for index in range(3):
-        clock.now += 60
-        for member in range(together):
-            tracker.add(member, step(index))
-    assert tracker.left == f"about {minutes} min left"
-
-
 def test_members_of_different_speed_side_by_side_share_the_time(clock: Clock) -> None:
     """Two cores, one with steps of 1 s and one with steps of 0.1 s, 20 s and 2 s in all."""
     tracker = ProgressTracker(2, [20, 20], kinds=[0, 1])
@@ -153,13 +122,6 @@ def test_members_of_different_speed_side_by_side_share_the_time(clock: Clock) ->
         advance(tracker.add, clock, 0, [index], 1.0)
         if tracker.founded:
             assert tracker.seconds_left == pytest.approx(20 - index, rel=0.15)
-
-
-def test_a_member_that_ended_early_has_nothing_left(clock: Clock) -> None:
-    tracker = ProgressTracker(2, [100, 100])
-    for member, n_steps in enumerate((30, 50)):
-        advance(tracker.add, clock, member, range(n_steps + 1), 1.0)
-    assert tracker.seconds_left == pytest.approx(50, rel=0.1)
 
 
 def test_a_deadline_bounds_the_estimates_and_ends_the_training(clock: Clock) -> None:
@@ -182,26 +144,6 @@ def test_a_resumed_training_goes_on_with_its_estimate(clock: Clock, capsys: Capt
     assert lines[0] == "training: resumed at 60/150 steps"
     assert lines[2] == "training: 70/150 steps, objective 1.0000, 4 min elapsed, about 28 min left"
     assert lines[-1] == "training: 150/150 steps, objective 1.0000, took 32 min"
-
-
-def test_members_that_an_earlier_run_has_finished_are_done(clock: Clock, capsys: Capture) -> None:
-    with shown(3, 99) as show:
-        show(0, step(99, 4000.0))
-        show(1, step(99, 4000.0))
-        advance(show, clock, 2, range(3), 60.0)
-    assert capsys.readouterr().err.splitlines() == [
-        "training: resumed at 198/297 steps",
-        "training: 200/297 steps, objective 1.0000, 3 min elapsed, about 1 h 37 min left",
-        "training: 200/297 steps, objective 1.0000, took 3 min",
-    ]
-
-
-def test_a_training_that_begins_again_counts_its_time(clock: Clock, capsys: Capture) -> None:
-    with shown(1, 99) as show:  # in double precision, after single failed
-        advance(show, clock, 0, (*range(10), *range(30)), 60.0)
-    lines = capsys.readouterr().err.splitlines()
-    assert "training: 12/99 steps, objective 1.0000, 23 min elapsed, about 87 min left" in lines
-    assert lines[-1] == "training: 29/99 steps, objective 1.0000, took 40 min"
 
 
 def test_a_training_without_steps_has_a_line_and_a_failure_none(capsys: Capture) -> None:

@@ -3,25 +3,14 @@ from __future__ import annotations
 import copy
 import doctest
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from builders.clock import Clock
 from builders.commands import run_python
-from builders.estimators import (
-    Array,
-    condition_on,
-    few_noise_steps,  # noqa: F401 (for every test here)
-    make_rows,
-    skewed_rows,
-    small,
-)
+from builders.estimators import Array, condition_on, make_rows, skewed_rows, small
 from builders.models import DENSITIES, unchecked
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -33,8 +22,6 @@ from sswim.estimator import fitted as fitted_module
 from sswim.estimator import progress as training_progress
 from sswim.members import condition
 from sswim.members.checkpoints import Step
-from sswim.members.model import NoiseName
-from sswim.warps.output_warp import OutputWarpName
 
 X, Y = make_rows(20)
 
@@ -106,68 +93,6 @@ def test_the_example_of_every_estimator_runs(kind: type) -> None:
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    n=st.integers(2, 12),
-    d=st.integers(1, 15),
-    t=st.integers(0, 3),
-    x_scale=st.sampled_from([1e-30, 1e-3, 1.0, 1e12, 1e30]),
-    y_scale=st.sampled_from([1e-30, 1.0, 1e30]),
-    dtype=st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.bool_]),
-    depth=st.integers(0, 2),
-    output_warp=st.sampled_from(["none", "sinh-arcsinh", "tanh"]),
-    noise=st.sampled_from(["constant", "input-dependent"]),
-    seed=st.integers(0, 100),
-)
-def test_rows_of_any_shape_scale_and_type_are_fitted(
-    n: int,
-    d: int,
-    t: int,
-    x_scale: float,
-    y_scale: float,
-    dtype: type,
-    depth: int,
-    output_warp: OutputWarpName,
-    noise: NoiseName,
-    seed: int,
-) -> None:
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(n, d)) * x_scale
-    if dtype not in (np.float32, np.float64):
-        x = x / x_scale
-    x = x.astype(dtype)
-    y = y_scale * random.normal(size=(n,) if t == 0 else (n, t))
-    regressor = small(
-        depth=depth, n_components=8, n_pseudo=3, max_iter=2, output_warp=output_warp, noise=noise
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "[0-9]+% of .* is one and the same value")
-        regressor.fit(x, y)
-    mean, std = regressor.predict(x, return_std=True)
-    assert mean.shape == std.shape == y.shape
-    assert np.isfinite(mean).all()
-    assert (std > 0).all()
-    assert np.abs(mean).max() <= 10 * np.abs(y).max()
-    assert np.isfinite(regressor.log_density(x, y)).all()
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e30, 1e-160, 1e160])
-@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
-def test_targets_of_any_scale_are_predicted_alike(
-    rows: tuple[Array, Array], scale: float, density: dict[str, Any]
-) -> None:
-    x, y = rows
-    regressor, scaled = small(**density).fit(x, y), small(**density).fit(x, scale * y)
-    mean, std = regressor.predict(x, return_std=True)
-    scaled_mean, scaled_std = scaled.predict(x, return_std=True)
-    assert np.allclose(scaled_mean / scale, mean, rtol=1e-6)
-    assert np.allclose(scaled_std / scale, std, rtol=1e-6)
-    assert np.allclose(scaled.predict_noise(x) / scale, regressor.predict_noise(x), rtol=1e-6)
-    quantiles = regressor.predict_quantiles(x)
-    assert np.allclose(scaled.predict_quantiles(x) / scale, quantiles, rtol=1e-6)
-    assert np.allclose(scaled.cdf(x, scale * y), regressor.cdf(x, y), atol=1e-6)
-
-
 def test_it_is_a_good_citizen_of_scikit_learn(rows: tuple[Array, Array]) -> None:
     x, y = rows
     pipeline = make_pipeline(StandardScaler(), small(max_iter=20))
@@ -186,46 +111,6 @@ def test_it_is_a_good_citizen_of_scikit_learn(rows: tuple[Array, Array]) -> None
     cloned = clone(small(**settings))
     assert cloned.get_params() == small(**settings).get_params()
     assert cloned.get_params().items() >= settings.items()
-
-
-def test_noise_that_grows_is_found_and_makes_densities_better() -> None:
-    def make(seed: int) -> tuple[Array, Array, Array]:
-        random = np.random.default_rng(seed)
-        x = random.uniform(-2, 2, size=(400, 2))
-        noise = 0.1 * np.exp(0.8 * x[:, 0])
-        return x, np.sin(2 * x[:, 1]) + noise * random.normal(size=400), noise
-
-    x, y, _ = make(0)
-    test_x, test_y, noise = make(1)
-    settings: dict[str, Any] = {"depth": 0, "max_iter": 80, "learning_rate": 0.1}
-    constant = small(**settings).fit(x, y)
-    own = small(**settings, noise="input-dependent").fit(x, y)
-    assert np.corrcoef(np.log(own.predict_noise(test_x)), np.log(noise))[0, 1] > 0.9
-    better = own.log_density(test_x, test_y) - constant.log_density(test_x, test_y)
-    assert better.mean() > 0.15
-
-
-@pytest.mark.parametrize("output_warp", ["sinh-arcsinh", "tanh"])
-def test_a_long_tail_is_found_and_makes_densities_better(output_warp: OutputWarpName) -> None:
-    def make(seed: int) -> tuple[Array, Array]:
-        random = np.random.default_rng(seed)
-        x = random.uniform(-2, 2, size=(400, 2))
-        return x, np.exp(np.sin(2 * x[:, 1]) + 0.4 * random.normal(size=400))
-
-    settings: dict[str, Any] = {"depth": 0, "max_iter": 80, "learning_rate": 0.1}
-    x, y = make(0)
-    plain = small(**settings).fit(x, y)
-    warped = small(**settings, output_warp=output_warp).fit(x, y)
-    test_x, test_y = make(1)
-    better = warped.log_density(test_x, test_y) - plain.log_density(test_x, test_y)
-    assert better.mean() > 0.05
-    assert warped.log_marginal_likelihood_ > plain.log_marginal_likelihood_
-    # Probabilities of targets are uniform if densities are right.
-    ours, theirs = (
-        stats.kstest(regressor.cdf(test_x, test_y), "uniform").statistic
-        for regressor in (warped, plain)
-    )
-    assert ours < theirs
 
 
 def test_a_limited_time_leaves_long_trainings_out(
@@ -252,11 +137,8 @@ def test_a_limited_time_leaves_long_trainings_out(
 
 @pytest.mark.parametrize("time_limit", [0, -1.0, math.nan, "1 h", True])
 def test_a_time_limit_is_a_positive_number(time_limit: Any) -> None:
-    refused = pytest.raises(ValueError, match="time_limit must be a positive number of seconds")
-    with refused:
+    with pytest.raises(ValueError, match="time_limit must be a positive number of seconds"):
         unchecked(fitted_module.find_deadline, time_limit=time_limit)
-    with refused:
-        small().fit(X, Y, time_limit=-1.0)
 
 
 @BOTH_WAYS
@@ -360,44 +242,24 @@ def test_same_seed_same_result_and_seeds_matter(
     assert np.array_equal(found[3], found[4])
 
 
-@pytest.mark.parametrize(("n_neighbors", "tolerance"), [(None, 1e-3), (60, 0.01)])
-def test_single_precision_is_close(
-    n_neighbors: int | None, tolerance: float, rows: tuple[Array, Array]
-) -> None:
-    """All rows are neighbours here; of fewer, the far ones depend on the last bits of inputs."""
-    double, single = (
-        small(dtype=dtype, n_neighbors=n_neighbors).fit(*rows).predict(X)
-        for dtype in ("float64", "float32")
-    )
-    assert np.allclose(single, double, atol=tolerance)
-
-
 UNUSUAL_ROWS: dict[str, tuple[Array, Array]] = {
-    "a constant column": (np.column_stack([X, np.full(20, 0.1)]), Y),
     "all columns constant": (np.full((20, 3), 7.0), Y),
     "a constant target": (X, np.full(20, 3.0)),
-    "two values": (X, (Y > 0).astype(float)),
-    "duplicate rows": (np.repeat(X[:10], 2, axis=0), np.repeat(Y[:10], 2)),
     "duplicate inputs": (np.repeat(X[:4], 5, axis=0), Y),
-    "one row twenty times": (np.repeat(X[:1], 20, axis=0), np.full(20, 3.0)),
     "identical inputs": (np.repeat(X[:1], 20, axis=0), Y),
     "more columns than rows": (np.random.default_rng(0).normal(size=(20, 50)), Y),
-    "integers": (np.arange(40).reshape(20, 2), np.arange(20)),
     "booleans": (X > 0, Y > 0),
-    "single precision": (X.astype(np.float32), Y.astype(np.float32)),
     "numbers as objects": (X.astype(object), Y),
     "read-only memory": (np.frombuffer(X.tobytes()).reshape(X.shape), Y),
-    "rounded targets": (X, Y.round(1)),
     "columns of very different scale": (X * np.array([1e-12, 1e12]), Y),
     "a target far away": (X, np.where(np.arange(20) == 3, 1e3, Y)),
-    "five rows": (X[:5], Y[:5]),
     "two rows": (X[:2], Y[:2]),
 }
 
 
 @pytest.mark.filterwarnings("ignore:.* is one and the same value", "ignore:.*has a value")
 @pytest.mark.parametrize("name", UNUSUAL_ROWS)
-@pytest.mark.parametrize("kind", ["plain", "sinh-arcsinh", "tanh", "neighbours"])
+@pytest.mark.parametrize("kind", ["plain", "sinh-arcsinh", "neighbours"])
 def test_unusual_rows_are_fitted(name: str, kind: str) -> None:
     x, y = UNUSUAL_ROWS[name]
     regressor = small(max_iter=20, **(DENSITIES | NEAR)[kind]).fit(x, y)
@@ -407,7 +269,7 @@ def test_unusual_rows_are_fitted(name: str, kind: str) -> None:
     assert (np.diff(regressor.predict_quantiles(x), axis=-1) >= 0).all()
     assert np.isfinite(regressor.log_density(x, y)).all()
     assert np.isfinite(regressor.loo_predict(return_std=True)).all()
-    if name in ("a constant target", "one row twenty times"):
+    if name == "a constant target":
         assert np.allclose(mean, 3.0, atol=0.1)
     if kind == "neighbours":
         far = x.astype(float) + 1e6 * (1 + np.abs(x.astype(float)))

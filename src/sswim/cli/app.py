@@ -9,7 +9,7 @@ when the command is used.
 from __future__ import annotations
 
 import functools
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,14 +60,14 @@ class Commands(TyperGroup):
 
 
 @functools.cache
-def _plug_ins() -> dict[str, EntryPoint]:
+def _plug_ins() -> dict[str, Any]:
     """Return the entry points of commands that other distributions add, by name."""
     own = {command.name for command in app.registered_commands}
     points = entry_points(group=GROUP)
     return {point.name: point for point in points if point.name not in own}
 
 
-def _load(plug_in: EntryPoint) -> Any:
+def _load(plug_in: Any) -> Any:
     """Import a command of another distribution; where that fails, print a line and exit."""
     try:
         command = plug_in.load()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from sswim.cli.console import say
 from sswim.estimator import BaseRegressor, SSWIMRegressor, WarpedGPRegressor
-from sswim.estimator.evaluation import evaluate
+from sswim.estimator.evaluation import Scores, evaluate
 from sswim.files.output_files import atomic_write, require_folder
 from sswim.plotting import INPUT_COLOURS, plot_prediction, plot_warped_data, plot_warps, png
 from sswim.report import page as html
@@ -54,34 +54,13 @@ EXPLANATION = (
 TITLE = "Sparse spectrum warped input measures: what warps add"
 
 
-@dataclass(frozen=True)
-class DemoResult:
-    """Scores of a model on the test rows."""
-
-    name: str
-    rmse: float
-    mnlp: float
-    coverage: float
-    """Fraction of the test rows inside their 90 % intervals."""
-    seconds: float
-    """Seconds to train and predict."""
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table with the columns ``COLUMNS``."""
-        return (
-            self.name,
-            f"{self.rmse:.3f}",
-            f"{self.mnlp:.3f}",
-            f"{self.coverage:.3f}",
-            f"{self.seconds:.1f}",
-        )
-
-
 COLUMNS = ("model", "RMSE", "MNLP", f"{100 * LEVEL:.0f} % coverage", "seconds")
 
 
-def run_demo(folder: Path, console: Console) -> list[DemoResult]:
+def run_demo(folder: Path, console: Console) -> list[Scores]:
     """Fit models without and with warps, print their scores, and write a figure and a page.
+
+    Returns the scores of the models on the test rows.
 
     Args:
         folder: Existing folder for ``demo.png`` and ``demo.html``.
@@ -101,24 +80,26 @@ def run_demo(folder: Path, console: Console) -> list[DemoResult]:
     table = Table()
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "model" else "right")
-    results, regressors = [], []
+    results, regressors, rows = [], [], []
     for name, depth in MODELS.items():
         with console.status(f"Training: {name}"):
             began = time.perf_counter()
             regressor = demo_regressor(depth).fit(X, y)
             scores = evaluate(regressor, test_X, test_y, LEVEL)
             seconds = time.perf_counter() - began
-        results.append(DemoResult(name, scores.rmse, scores.mnlp, scores.coverage, seconds))
+        results.append(scores)
         regressors.append(regressor)
-        table.add_row(*results[-1].cells())
+        cells = (f"{value:.3f}" for value in (scores.rmse, scores.mnlp, scores.coverage))
+        rows.append((name, *cells, f"{seconds:.1f}"))
+        table.add_row(*rows[-1])
     console.print(table)
 
     image = png(four_panels(regressors[1], X, y))
     with atomic_write(picture) as temporary:
         temporary.write_bytes(image)
-    html.write_page(page, demo_page(summary, image, results))
+    html.write_page(page, demo_page(summary, image, rows))
     for path in (picture, page):
-        console.print(f"Wrote {path}", soft_wrap=True, markup=False, highlight=False)
+        say(console, f"Wrote {path}")
     return results
 
 
@@ -126,13 +107,9 @@ def demo_regressor(depth: int | None) -> BaseRegressor:
     """Return the default regressor, or one model of a depth."""
     if depth is None:
         return SSWIMRegressor(random_state=SEED)
-    return WarpedGPRegressor(
-        depth=depth,
-        n_components=256,
-        n_pseudo=64,
-        length_scale=0.2,  # the signal oscillates many times
-        random_state=SEED,
-    )
+    # The signal oscillates many times, so its length-scales are short.
+    model = WarpedGPRegressor(depth=depth, n_components=256, n_pseudo=64, random_state=SEED)
+    return model.set_params(length_scale=0.2)
 
 
 def nonstationary_signal(x: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
@@ -170,19 +147,15 @@ def four_panels(
     plot_prediction(regressor, X, y, level=LEVEL, ax=prediction)
     prediction.set_ylim(top=2.4)  # room for the legend
     prediction.legend(frameon=False, fontsize="small", ncols=2, loc="upper right")
-    titles = {
-        data: "(a) data",
-        warps: "(b) learnt warp",
-        warped: "(c) data after the warp, in the colours of (a)",
-        prediction: "(d) prediction",
-    }
-    for axes, title in titles.items():
-        axes.set_title(title, loc="left")
+    data.set_title("(a) data", loc="left")
+    warps.set_title("(b) learnt warp", loc="left")
+    warped.set_title("(c) data after the warp, in the colours of (a)", loc="left")
+    prediction.set_title("(d) prediction", loc="left")
     figure.align_ylabels()
     return figure
 
 
-def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
+def demo_page(summary: str, image: bytes, rows: list[tuple[str, ...]]) -> str:
     """Return an HTML page: figure, explanation, table of scores, code for own data."""
     alt = (
         "Four panels: the data, the learnt warp with its uncertainty, the data after the warp, and "
@@ -194,7 +167,7 @@ def demo_page(summary: str, image: bytes, results: list[DemoResult]) -> str:
             html.paragraph(summary),
             html.picture(image, alt, "The model with one warp."),
             html.paragraph(EXPLANATION),
-            html.table(COLUMNS, [result.cells() for result in results]),
+            html.table(COLUMNS, rows),
             html.paragraph(
                 "RMSE is the root mean square error and MNLP the mean negative log probability of "
                 "the test rows; lower is better."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from sswim.base.validation import UserError, as_bytes
 from sswim.cli import options
@@ -14,8 +16,7 @@ from sswim.files.output_files import check_output_file, save_somewhere
 
 if TYPE_CHECKING:
     from sswim.conformal import MonitorReport
-    from sswim.estimator.evaluation import Scores
-    from sswim.estimator.permutation import Importance
+    from sswim.estimator.evaluation import Importance, Scores
     from sswim.maps import BlockEvaluation
 
 DRIFTED = 4
@@ -36,15 +37,12 @@ def evaluate(
     timeout: options.Timeout = 1800.0,
     blocks: Annotated[
         float | None,
-        typer.Option(help="Side of blocks of the map: fit again without blocks, and score these."),
+        Option(help="Side of blocks of the map: fit again without blocks, and score these."),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Number of folds, with --blocks.")] = 5,
+    folds: Annotated[int, Option(help="Number of folds, with --blocks.")] = 5,
     coordinates: options.Coordinates = None,
     importance: Annotated[
-        bool,
-        typer.Option(
-            "--importance", help="Also shuffle each column, and show how much worse scores become."
-        ),
+        bool, Option("--importance", help="Shuffle each column, and show how much worse it gets.")
     ] = False,
 ) -> None:
     """Compare predictions with the target column of a table.
@@ -52,7 +50,7 @@ def evaluate(
     With --blocks, the settings of the model are fitted to the table again: without each fold of
     blocks of the map, and without each of as many random folds.
     """
-    from sswim.estimator.evaluation import evaluate_table
+    from sswim.estimator.evaluation import evaluate_table, permutation_importance
     from sswim.tables import LeftOut
 
     left_out = LeftOut(drop_missing, drop_missing_target)
@@ -76,7 +74,7 @@ def evaluate(
                 level=level,
                 left_out=left_out,
                 csv=csv,
-                say=lambda text: say(messages, text),
+                say=partial(say, messages),
             )
         n_rows, n_left_out = evaluation.blocks.n_rows, evaluation.blocks.n_left_out
         say_left_out(n_left_out, n_left_out + n_rows)
@@ -92,17 +90,9 @@ def evaluate(
             title = f"{model} on {scores.n_rows} rows of {table}"
             print_facts(output, title, _score_texts(scores, level))
         if importance:
-            from sswim.estimator.permutation import permutation_importance
-
+            reading: dict[str, Any] = {"left_out": left_out, "memory": size, "csv": csv}
             rises = permutation_importance(
-                regressor,
-                schema,
-                table,
-                left_out=left_out,
-                processes=processes,
-                memory=size,
-                csv=csv,
-                say=lambda text: say(messages, text),
+                regressor, schema, table, processes=processes, say=partial(say, messages), **reading
             )
             if processes.is_first:
                 _print_importance(rises)
@@ -147,7 +137,7 @@ def _score_texts(scores: Scores, level: float) -> dict[str, str]:
 def calibrate(
     model: options.ModelPath,
     table: options.TablePath,
-    out: Annotated[Path, typer.Option(help="File to write the calibrated model to.")],
+    out: Annotated[Path, Option(help="File to write the calibrated model to.")],
     force: options.Force = False,
 ) -> None:
     """Learn the sizes of conformal intervals from a table of rows that the fit did not get.
@@ -167,12 +157,12 @@ def monitor(
     model: options.ModelPath,
     table: options.TablePath,
     false_alarm: Annotated[
-        float, typer.Option(help="Largest probability of an alarm if nothing has changed.")
+        float, Option(help="Largest probability of an alarm if nothing has changed.")
     ] = 0.01,
     inputs_only: Annotated[
-        bool, typer.Option("--inputs-only", help="Watch the inputs alone, without the target.")
+        bool, Option("--inputs-only", help="Watch the inputs alone, without the target.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, Option(help="Picture to write: .png, .svg or .pdf.")] = None,
 ) -> None:
     """Say whether the rows of a table, in their order, still look like those of the fit.
 
@@ -200,15 +190,10 @@ def _monitor_texts(report: MonitorReport) -> dict[str, str]:
     texts: dict[str, str] = {}
     if report.coverage is not None:
         coverage = report.coverage
-        parts = zip(
-            coverage.nominal, coverage.observed, coverage.expected, coverage.error, strict=True
-        )
-        texts |= {
-            f"coverage of {nominal:.0%} intervals": (
-                f"{observed:.1%} (held-out rows {expected:.1%}, ± {error:.1%})"
-            )
-            for nominal, observed, expected, error in parts
-        }
+        shares = (coverage.nominal, coverage.observed, coverage.expected, coverage.error)
+        for nominal, observed, expected, error in zip(*shares, strict=True):
+            text = f"{observed:.1%} (held-out rows {expected:.1%}, ± {error:.1%})"
+            texts[f"coverage of {nominal:.0%} intervals"] = text
         texts["distance of the PIT"] = f"{report.pit_distance:.3g} (p = {report.pit_p_value:.2g})"
     for name, share in (("95 %", report.share_beyond_95), ("99 %", report.share_beyond_99)):
         texts[f"inputs beyond {name} of held-out rows"] = f"{share:.1%}"

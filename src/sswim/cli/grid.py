@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from sswim.base.validation import UserError
 from sswim.cli import options
@@ -15,31 +15,30 @@ from sswim.files.output_files import check_output_file
 
 def grid(
     model: options.ModelPath,
-    out: Annotated[Path, typer.Option(help="Map to write: a .tif or .nc file.")],
+    out: Annotated[Path, Option(help="Map to write: a .tif or .nc file.")],
     region: Annotated[
         tuple[float, float, float, float] | None,
-        typer.Option(
+        Option(
             help="West, east, south and north edge; by default those of the rows in the model.",
             metavar="W E S N",
         ),
     ] = None,
-    spacing: Annotated[float | None, typer.Option(help="Side of a cell.")] = None,
+    spacing: Annotated[float | None, Option(help="Side of a cell.")] = None,
     shape: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="Numbers of cells in each direction.", metavar="ROWS COLUMNS"),
+        Option(help="Numbers of cells in each direction.", metavar="ROWS COLUMNS"),
     ] = None,
     coordinates: options.Coordinates = None,
     at: Annotated[
         list[str] | None,
-        typer.Option(help="Value of another column; repeatable.", metavar="COLUMN=VALUE"),
+        Option(help="Value of another column; repeatable.", metavar="COLUMN=VALUE"),
     ] = None,
     quantile: Annotated[
         list[float] | None,
-        typer.Option(help="Probability of a quantile; repeatable; by default 0.05, 0.5, 0.95."),
+        Option(help="Probability of a quantile; repeatable; by default 0.05, 0.5, 0.95."),
     ] = None,
     crs: Annotated[
-        str | None,
-        typer.Option(help="Reference system, such as EPSG:3035; for degrees EPSG:4326."),
+        str | None, Option(help="Reference system, such as EPSG:3035; for degrees EPSG:4326.")
     ] = None,
 ) -> None:
     """Predict a map, and write it as GeoTIFF or netCDF.

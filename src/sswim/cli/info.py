@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from sswim.cli import options
 from sswim.cli.console import cell, messages, output, print_facts, say, user_errors
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def info(
     path: Annotated[
-        Path, typer.Argument(help="Model file that `sswim fit` wrote, or a table of any format.")
+        Path, Argument(help="Model file that `sswim fit` wrote, or a table of any format.")
     ],
     text: options.KeepText = None,
     separator: options.Separator = None,

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from sswim.base.validation import UserError
 from sswim.files.output_files import check_output_file, require_replaceable
@@ -27,56 +27,54 @@ SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " "}
 
 TablePath = Annotated[
     Path,
-    typer.Argument(
+    Argument(
         help="Parquet, CSV (also .csv.gz), Arrow or Feather file; folder of Parquet or CSV files."
     ),
 ]
-ModelPath = Annotated[Path, typer.Argument(help="Model file that `sswim fit` wrote.")]
+ModelPath = Annotated[Path, Argument(help="Model file that `sswim fit` wrote.")]
 
-Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
+Level = Annotated[float, Option(help="Probability of the intervals, between 0 and 1.")]
 DropMissing = Annotated[
-    bool, typer.Option(help="Leave out rows with missing values; by default these are imputed.")
+    bool, Option(help="Leave out rows with missing values; by default these are imputed.")
 ]
 DropMissingTarget = Annotated[
-    bool, typer.Option(help="Leave out rows without a target; by default these are an error.")
+    bool, Option(help="Leave out rows without a target; by default these are an error.")
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace an existing file that is no sswim model.")
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or another PyTorch device.")]
+Force = Annotated[bool, Option("--force", help="Replace an existing file that is no sswim model.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda or another PyTorch device.")]
 Memory = Annotated[
     str,
-    typer.Option(help="Memory for rows per process; larger tables are read again in every pass."),
+    Option(help="Memory for rows per process; larger tables are read again in every pass."),
 ]
 Timeout = Annotated[
-    float, typer.Option(help="Seconds to wait for another process before it counts as lost.")
+    float, Option(help="Seconds to wait for another process before it counts as lost.")
 ]
 
 Coordinates = Annotated[
     str | None,
-    typer.Option(help="The two columns of the map, east and north, such as lon,lat."),
+    Option(help="The two columns of the map, east and north, such as lon,lat."),
 ]
 
 Separator = Annotated[
     str | None,
-    typer.Option(help="CSV: character between cells, or tab or blanks; found if not given."),
+    Option(help="CSV: character between cells, or tab or blanks; found if not given."),
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="CSV: decimal mark, a point or a comma; found if not given.")
+    str | None, Option(help="CSV: decimal mark, a point or a comma; found if not given.")
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="CSV: encoding, such as utf-8 or cp1252; found if not given.")
+    str | None, Option(help="CSV: encoding, such as utf-8 or cp1252; found if not given.")
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="CSV: whether the first line has the names."),
+    Option("--header/--no-header", help="CSV: whether the first line has the names."),
 ]
 KeepIndex = Annotated[
-    bool, typer.Option("--keep-index", help="CSV: use an unnamed column that counts the rows.")
+    bool, Option("--keep-index", help="CSV: use an unnamed column that counts the rows.")
 ]
 KeepText = Annotated[
     list[str] | None,
-    typer.Option(help="Column to use as text though it looks like numbers or dates; repeatable."),
+    Option(help="Column to use as text though it looks like numbers or dates; repeatable."),
 ]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from sswim.base.validation import as_bytes
 from sswim.cli import options
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 def predict(
     model: options.ModelPath,
     table: options.TablePath,
-    out: Annotated[Path, typer.Option(help="File or folder to write, with the predictions.")],
+    out: Annotated[Path, Option(help="File or folder to write, with the predictions.")],
     level: options.Level = 0.9,
     conformal: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--conformal",
             help="Intervals by the errors of rows that the model has not seen: held out, or given "
             "to `sswim calibrate`.",
         ),
     ] = False,
-    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "",
+    prefix: Annotated[str, Option(help="Prefix of the names of the new columns.")] = "",
     drop_missing: options.DropMissing = False,
     separator: options.Separator = None,
     decimal: options.Decimal = None,
@@ -37,7 +38,7 @@ def predict(
     header: options.Header = None,
     no_formulas: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--no-formulas",
             help="CSV: put an apostrophe before text that a spreadsheet would run as a formula.",
         ),
@@ -50,7 +51,7 @@ def predict(
     A CSV file becomes a CSV file in which all that it has stays byte for byte, or a file of another
     format. A folder of files becomes a folder of Parquet files with the same names.
     """
-    from sswim.estimator.table_prediction import predict_table, predicted_columns
+    from sswim.estimator.table_prediction import TablePrediction, predicted_columns
     from sswim.tables import (
         append_columns,
         complete_rows,
@@ -85,19 +86,9 @@ def predict(
             written = append_columns(rows, {prefix + name: columns[name] for name in columns})
             write_table(plain_table(written) if no_formulas and is_csv(out) else written, out)
         else:
-            n_rows = predict_table(
-                regressor,
-                schema,
-                table,
-                out,
-                level=level,
-                prefix=prefix,
-                drop_missing=drop_missing,
-                csv=csv,
-                no_formulas=no_formulas,
-                method=method,
-                processes=processes,
-                say=lambda text: say(messages, text),
+            prediction = TablePrediction(
+                regressor, schema, level, prefix, drop_missing, csv, no_formulas, method
             )
+            n_rows = prediction.write(table, out, partial(say, messages), processes)
         if processes.is_first:
             say(output, f"Predicted {n_rows} rows and wrote {out}.")

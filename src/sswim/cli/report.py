@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from sswim.base.validation import as_bytes, require_integer
 from sswim.cli import options
@@ -17,12 +17,12 @@ from sswim.files.output_files import check_output_file, require_replaceable, sav
 def report(
     model: options.ModelPath,
     table: options.TablePath,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, Option(help="The page to write.")] = Path("report.html"),
     max_rows: Annotated[
-        int, typer.Option(help="Largest number of rows to use; of more, a random sample.")
+        int, Option(help="Largest number of rows to use; of more, a random sample.")
     ] = 5000,
     random_state: Annotated[
-        int, typer.Option(help="Seed of the sample and of the intervals of scores.")
+        int, Option(help="Seed of the sample and of the intervals of scores.")
     ] = 0,
     drop_missing: options.DropMissing = False,
     drop_missing_target: options.DropMissingTarget = False,
@@ -32,7 +32,7 @@ def report(
     header: options.Header = None,
     memory: options.Memory = "2GiB",
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file that is no page.")
+        bool, Option("--force", help="Replace an existing file that is no page.")
     ] = False,
 ) -> None:
     """Write a page about a model and a table of rows that it was not fitted to.

@@ -1,7 +1,7 @@
 """The scikit-learn estimators, their model files and their evaluation."""
 
 from sswim.estimator.base import BaseRegressor, SamplePaths
-from sswim.estimator.intervals import IntervalMethod
+from sswim.estimator.fitted import IntervalMethod
 from sswim.estimator.model_file import ModelFileError, load
 from sswim.estimator.regressor import SSWIMRegressor
 from sswim.estimator.settings import make_estimator

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from sswim.base.validation import (
     require_flag,
     require_integer,
     require_level,
+    require_tail,
 )
 from sswim.conformal import MonitorReport, monitor_rows
 from sswim.distributed.processes import ALONE, Processes
@@ -38,22 +39,21 @@ from sswim.ensemble.ensemble import Ensemble
 from sswim.ensemble.joint_posterior import JointPosterior
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.plan import FittedKind
-from sswim.estimator import insight, intervals, model_file
-from sswim.estimator.fitted import Array, Fitted, find_deadline, learn
+from sswim.estimator import insight, model_file
+from sswim.estimator.fitted import Array, Fitted, IntervalMethod, find_deadline, learn
 from sswim.estimator.inputs import (
+    NO_COVARIANCE,
     InputReader,
     as_numpy,
     as_source,
-    check_points,
     check_rows,
     finite,
     finite_algebra,
-    finite_covariance,
+    require_dense,
 )
 from sswim.estimator.settings import (
     Auto,
     DType,
-    Rule,
     check_settings,
     refuse_unknown,
     stored_settings,
@@ -69,7 +69,7 @@ from sswim.rows.scaling import Scaling
 from sswim.rows.summary import Summary, require_like_targets
 
 if TYPE_CHECKING:
-    from sswim.estimator.permutation import Importance
+    from sswim.estimator.evaluation import Importance
     from sswim.tables import Schema
 
 RegressorT = TypeVar("RegressorT", bound="BaseRegressor")
@@ -83,9 +83,6 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Inputs and targets are standardised internally; predictions are in the units of the targets.
     """
-
-    _rules: ClassVar[dict[str, Rule]]
-    """Rules of the settings, by their names."""
 
     coordinates: Any
     device: str
@@ -105,8 +102,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def __new__(cls: type[RegressorT], *args: Any, **settings: Any) -> RegressorT:
         """Refuse settings of other estimators, and say where they belong."""
         refuse_unknown(cls, settings)
-        made: RegressorT = super().__new__(cls)
-        return made
+        return super().__new__(cls)
 
     def _plan(self, summary: Summary) -> Plan:
         """Make the plan of a fit."""
@@ -114,7 +110,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def _check_settings(self) -> None:
         """Raise unless the settings keep their rules."""
-        check_settings(vars(self), self._rules)
+        check_settings(self)
 
     @cached_property
     def _fitted(self) -> Fitted:
@@ -219,14 +215,13 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if not (return_std or return_cov):
             with finite_algebra():
                 return fitted.as_output(finite(ensemble.predict_mean(inputs)))
-        with finite_algebra():
-            mixture = ensemble.predict(inputs)
+        mixture = self.predict_distribution(inputs)
         mean = fitted.as_output(finite(mixture.mean))
         if return_std:
             spread = mixture if include_noise else mixture.without_noise()
             return mean, fitted.as_output(finite(spread.standard_deviation))
         covariance = ensemble.covariance(inputs, include_noise=include_noise)
-        joint = finite_covariance(covariance).permute(1, 2, 0).cpu().numpy()
+        joint = finite(covariance, NO_COVARIANCE).permute(1, 2, 0).cpu().numpy()
         return mean, joint[..., 0] if fitted.flat_targets else joint
 
     def predict_distribution(
@@ -311,8 +306,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         require_level(level)
         tails = [0.5 * (1 + sign * level) for sign in (-1, 1)]
         ends = self._quantiles(X, tails, X_std, include_noise, method, groups)
-        lower, upper = ends.unbind(-1)
-        return self._fitted.as_output(lower), self._fitted.as_output(upper)
+        return ends[..., 0], ends[..., 1]
 
     def predict_quantiles(
         self,
@@ -329,10 +323,14 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         The quantile of probability one half is the median. The other arguments are those of
         :meth:`predict_interval`.
         """
-        checked = intervals.check_probabilities(probabilities)
-        return self._fitted.as_output(
-            self._quantiles(X, checked, X_std, include_noise, method, groups)
-        )
+        checked = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
+        if checked.ndim != 1 or len(checked) == 0 or not np.all((checked > 0) & (checked < 1)):
+            raise UserError(
+                f"probabilities must be one or more numbers between 0 and 1. Got {probabilities}."
+            )
+        for probability in checked.tolist():
+            require_tail("probabilities", min(probability, 1 - probability), probability)
+        return self._quantiles(X, checked.tolist(), X_std, include_noise, method, groups)
 
     def calibrate(
         self: RegressorT,
@@ -363,8 +361,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         require_flag("out_of_fold", out_of_fold)
         rows = self._check_rows(X, y, X_std, sample_weight)
         require_like_targets(rows, self.scaling_)
-        calibration = intervals.calibrate(self._fitted, rows, groups, out_of_fold=out_of_fold)
-        self._fitted = replace(self._fitted, calibration=calibration)
+        self._fitted = self._fitted.calibrated(rows, groups, out_of_fold=out_of_fold)
         return self
 
     def monitor(
@@ -417,7 +414,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         ``include_noise`` the values are observations of those functions.
         """
         require_integer("n_samples", n_samples, 1)
-        inputs = self._check_inputs(X, None)
+        inputs = self._check_inputs(X)
         generator = draw_generator(random_state)
         functions = self._ensemble.sample(n_samples, generator, include_noise=include_noise)
         draws = functions(inputs).permute(1, 2, 0).cpu().numpy()
@@ -443,7 +440,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         def paths(X: Tensor) -> Tensor:
             points = self._check_points(X)
             rows = points.reshape(-1, points.shape[-1])
-            shape = (*points.shape[:-1], fitted.n_targets)
+            shape = (*points.shape[:-1], self.n_targets_)
             if points.numel() == 0:  # no values, with a graph if the points have one
                 values = rows.to(torch.float64).sum() * points.new_zeros(n_samples, *shape)
             else:
@@ -475,7 +472,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         with finite_algebra():
             found = self._ensemble.posterior(points, include_noise=include_noise)
         finite(found.mean)
-        finite_covariance(found.covariance)
+        finite(found.covariance, NO_COVARIANCE)
         found = found.to(device=X.device)
         return found.of_flat_targets() if self._fitted.flat_targets else found
 
@@ -491,7 +488,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         Args:
             X: Rows, (N, D); by default rows that the model holds. Of many, a sample is used.
         """
-        return insight.find_relevance(self._fitted, self._given(X))
+        given = None if X is None else self._check_inputs(X).mean
+        return insight.find_relevance(self._fitted, given)
 
     def local_metric(self, X: Any) -> LocalMetric:
         """Return where, and along which input, the function may vary fast.
@@ -503,7 +501,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         Args:
             X: Rows, (N, D).
         """
-        return insight.find_local_metric(self._fitted, self._check_inputs(X, None).mean)
+        return insight.find_local_metric(self._fitted, self._check_inputs(X).mean)
 
     def effect(
         self,
@@ -531,7 +529,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         require_integer("max_rows", max_rows, 1)
         fitted = self._fitted
         chosen = insight.chosen_columns(fitted.reader, columns)
-        return insight.find_effect(fitted, chosen, self._given(X), grid, level, max_rows)
+        given = None if X is None else self._check_inputs(X).mean
+        return insight.find_effect(fitted, chosen, given, grid, level, max_rows)
 
     def permutation_importance(
         self, X: Any, y: Any, *, n_repeats: int = 5, random_state: int = 0
@@ -544,7 +543,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             n_repeats: Number of times that each column is shuffled.
             random_state: Seed of the shuffles.
         """
-        from sswim.estimator.permutation import importance_of_rows  # noqa: PLC0415 (loads pyarrow)
+        from sswim.estimator.evaluation import importance_of_rows  # noqa: PLC0415 (loads pyarrow)
 
         return importance_of_rows(self, X, y, n_repeats=n_repeats, random_state=random_state)
 
@@ -648,7 +647,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     @property
     def n_targets_(self) -> int:
         """T, the number of targets."""
-        return self._fitted.n_targets
+        return len(self.scaling_.target_mean)
 
     @property
     def n_features_in_(self) -> int:
@@ -693,7 +692,7 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
                 neighbours are left out, and the others have their weight. If there are no others,
                 the model can predict again after ``partial_fit`` with rows.
         """
-        model_file.save(self, path, include_rows=include_rows)
+        model_file.MODEL.write(path, *model_file.pack(self, include_rows=include_rows))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> BaseRegressor:
@@ -708,7 +707,8 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         state = dict(super().__getstate__())
         state.pop("_fitted", None)
         if self.__sklearn_is_fitted__():
-            state[model_file.MODEL_BYTES] = model_file.to_bytes(self)
+            parts = model_file.pack(self, include_rows=True)
+            state[model_file.MODEL_BYTES] = model_file.MODEL.to_bytes(*parts)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -747,20 +747,34 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         rows = check_rows(self, X, y, sample_weight, X_std, dtype=self._precision)
         return rows.to(device=self._fitted.device)
 
-    def _check_inputs(self, X: Any, X_std: Any) -> Measure:
+    def _check_inputs(self, X: Any, X_std: Any = None) -> Measure:
         """Check inputs against those of ``fit``, and move them to the model's device."""
         inputs = self._reader.read(self, X, X_std, self._precision)
         return inputs.to(device=self._fitted.device)
 
     def _check_points(self, X: Any) -> Float[Tensor, "*batch q D"]:
         """Check a tensor of inputs; return it in the model's precision and on its device."""
-        device = self._fitted.device
-        check_points(self, X)
-        return X.to(device=device, dtype=self._precision)
-
-    def _given(self, X: Any) -> Float[Tensor, "n D"] | None:
-        """Return checked inputs, if any are given."""
-        return None if X is None else self._check_inputs(X, None).mean
+        fitted, n_inputs = self._fitted, self.n_features_in_
+        if not isinstance(X, Tensor):
+            raise UserError(
+                f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), "
+                "or predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
+            )
+        fitted.reader.require_plain()
+        require_dense(X)
+        if X.is_complex():
+            raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
+        if X.ndim < 2 or X.shape[-1] != n_inputs:
+            raise UserError(
+                f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its "
+                f"last axis. Got X.shape={tuple(X.shape)}."
+            )
+        if not X.isfinite().all():
+            raise UserError(
+                "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones "
+                "(NaN)."
+            )
+        return X.to(device=fitted.device, dtype=self._precision)
 
     def _quantiles(
         self,
@@ -770,18 +784,18 @@ class BaseRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         include_noise: bool,
         method: str,
         groups: Any,
-    ) -> Float[Tensor, "N T Q"]:
-        """Return quantiles by the model or conformal ones."""
-        require_choice("method", method, intervals.IntervalMethod)
+    ) -> Array:
+        """Return quantiles by the model or conformal ones: (N, Q) or (N, T, Q)."""
+        require_choice("method", method, IntervalMethod)
         if method == "model":
             if groups is not None:
                 raise UserError('groups are for method="conformal" alone.')
             mixture = self.predict_distribution(X, X_std=X_std, include_noise=include_noise)
-            return finite(mixture.quantiles(probabilities))
+            return self._fitted.as_output(finite(mixture.quantiles(probabilities)))
         if not include_noise:
             raise UserError(
                 "Conformal intervals are about observations, noise and all. Got "
                 'include_noise=False; use method="model" for intervals of the function.'
             )
-        inputs = self._check_inputs(X, X_std)
-        return intervals.conformal_quantiles(self._fitted, inputs, probabilities, groups)
+        inputs, fitted = self._check_inputs(X, X_std), self._fitted
+        return fitted.as_output(fitted.conformal_quantiles(inputs, probabilities, groups))

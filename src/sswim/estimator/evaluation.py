@@ -2,6 +2,11 @@
 
 Scores are those of all rows together, of a table that need not fit in memory, or of single rows;
 intervals of scores say how much they depend on which rows were drawn.
+
+Permutation importance says how much worse scores become when a column is shuffled among rows. A
+column of a table is shuffled as it is, before text becomes levels and gaps are filled in. What
+rises is what the model draws from that column alone: of two columns that say the same, either can
+be shuffled with little harm.
 """
 
 from __future__ import annotations
@@ -11,24 +16,27 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from scipy import stats
 from torch import Tensor
 
 from sswim.base.record import Record, chunks
-from sswim.base.validation import UserError, require_level
+from sswim.base.validation import UserError, require_integer, require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import check_rows
+from sswim.estimator.insight import input_names
+from sswim.estimator.progress import prediction_progress
 from sswim.rows.scaling import Moments, moments
 from sswim.rows.source import prefetched
+from sswim.rows.summary import smallest_keys
 from sswim.tables import (
     AS_FOUND,
     KEEP_ALL,
@@ -40,6 +48,8 @@ from sswim.tables import (
     naming_infinite,
     open_table,
     read_rows,
+    rows_per_chunk,
+    sample_table,
 )
 
 
@@ -83,12 +93,7 @@ class ScoreSums(Record):
     """Number of observations within their intervals."""
 
     def __add__(self, other: ScoreSums) -> ScoreSums:
-        return ScoreSums(
-            self.targets + other.targets,
-            self.squared_error + other.squared_error,
-            self.log_density + other.log_density,
-            self.n_inside + other.n_inside,
-        )
+        return ScoreSums(*map(add, vars(self).values(), vars(other).values()))
 
     def scores(self) -> Scores:
         """Return averages over rows and targets."""
@@ -229,9 +234,7 @@ class ScoreIntervals:
     """Share of targets within central intervals, by their level."""
 
 
-def score_intervals(
-    rows: RowScores, *, levels: Sequence[float] = LEVELS, random_state: int = 0
-) -> ScoreIntervals:
+def score_intervals(rows: RowScores, *, random_state: int = 0) -> ScoreIntervals:
     """Average the scores of rows, and find intervals of the averages.
 
     Coverages have exact binomial (Clopper-Pearson) intervals; the others have percentiles of
@@ -239,7 +242,6 @@ def score_intervals(
 
     Args:
         rows: Scores of single rows.
-        levels: Levels of the predictive intervals to score.
         random_state: Seed of the bootstrap samples.
     """
     centred = rows.target - rows.target.mean()  # small numbers, so that squares lose no digits
@@ -251,8 +253,14 @@ def score_intervals(
         centred,
         np.square(centred),
     ]
-    means = _bootstrap_means(np.stack(columns, axis=1), np.random.default_rng(random_state))
-    squared, absolute, density, crps, first, second = means.T
+    values, n_rows = np.stack(columns, axis=1), len(rows.target)
+    # The means of the rows, and then those of N_DRAWS bootstrap samples of them.
+    means = [values.mean(axis=0, keepdims=True)]
+    generator = np.random.default_rng(random_state)
+    for _ in range(0, N_DRAWS, _DRAWS_TOGETHER):
+        counts = generator.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=_DRAWS_TOGETHER)
+        means.append(counts @ values / n_rows)
+    squared, absolute, density, crps, first, second = np.concatenate(means).T
 
     def interval(values: Float64[np.ndarray, " draws"]) -> ScoreInterval:
         tails = 0.5 * (1 - LEVEL), 0.5 * (1 + LEVEL)
@@ -268,7 +276,7 @@ def score_intervals(
         r2=interval(r2),
         mnlp=interval(-density),
         crps=interval(crps),
-        coverage={level: share_interval(rows.inside(level)) for level in levels},
+        coverage={level: share_interval(rows.inside(level)) for level in LEVELS},
     )
 
 
@@ -276,18 +284,6 @@ def share_interval(inside: Float64[np.ndarray, " N"]) -> ScoreInterval:
     """Return the share of ones among zeros and ones, with its exact binomial interval."""
     ends = stats.binomtest(int(inside.sum()), len(inside)).proportion_ci(LEVEL)
     return ScoreInterval(float(inside.mean()), float(ends.low), float(ends.high))
-
-
-def _bootstrap_means(
-    values: Float64[np.ndarray, "N C"], generator: np.random.Generator
-) -> Float64[np.ndarray, "draws C"]:
-    """Return the means of the rows, and then those of ``N_DRAWS`` bootstrap samples of them."""
-    n_rows = len(values)
-    means = [values.mean(axis=0, keepdims=True)]
-    for _ in range(0, N_DRAWS, _DRAWS_TOGETHER):
-        counts = generator.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=_DRAWS_TOGETHER)
-        means.append(counts @ values / n_rows)
-    return np.concatenate(means)
 
 
 def evaluate_table(
@@ -341,3 +337,180 @@ def evaluate_table(
             f"{str(path)!r}."
         )
     return replace(reduce(add, parts).scores(), n_left_out=sum(processes.all_gather(n_left_out)))
+
+
+SHUFFLED_ROWS = 10_000
+"""Largest number of rows that are shuffled; of more, a random sample is."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How much a score rises when a column is shuffled."""
+
+    mean: float
+    """Mean over the repeats."""
+    deviation: float
+    """Standard deviation over the repeats."""
+
+
+@dataclass(frozen=True)
+class ColumnImportance:
+    """How much worse predictions become when one column is shuffled."""
+
+    name: str
+    rmse: Rise
+    """Rise of the root mean square error, in the units of the target."""
+    mnlp: Rise
+    """Rise of the mean negative log probability, in nats."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Permutation importance of the columns of a table."""
+
+    columns: tuple[ColumnImportance, ...]
+    """The columns, that with the largest rise of the RMSE first."""
+    scores: Scores
+    """Scores of the same rows as they are."""
+    n_rows: int
+    """Number of usable rows of the table, of which ``scores.n_rows`` were shuffled."""
+
+
+def permutation_importance(
+    regressor: BaseRegressor,
+    schema: Schema,
+    path: str | Path,
+    *,
+    n_repeats: int = 5,
+    random_state: int = 0,
+    left_out: LeftOut = KEEP_ALL,
+    processes: Processes = ALONE,
+    memory: int | None = None,
+    csv: CsvOptions = AS_FOUND,
+    say: Callable[[str], object] | None = None,
+) -> Importance:
+    """Shuffle each column of a table in turn, and compare scores with those of the table.
+
+    Args:
+        regressor: A fitted estimator with one target.
+        schema: How the columns of the table become numbers.
+        path: A file, or a folder of Parquet or CSV files.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+        left_out: Which rows are left out because values are missing.
+        processes: The processes that call this together, and share the work.
+        memory: Size in bytes up to which a file is read whole; None to read everything in chunks.
+        csv: How CSV files are read.
+        say: Prints a line of progress; called in the first process only.
+    """
+    sample = sample_table(
+        schema, path, SHUFFLED_ROWS, left_out=left_out, processes=processes, memory=memory, csv=csv
+    )
+    table, targets = sample.rows.table, sample.rows.targets
+    inputs = schema.encode(table)
+    shuffle = partial(schema.with_column_in_order, inputs, table)
+    columns, scores = _shuffle_columns(
+        regressor, inputs, targets, schema.used, shuffle, n_repeats, random_state, processes, say
+    )
+    return Importance(columns, scores, sample.n_rows)
+
+
+def importance_of_rows(
+    regressor: BaseRegressor, X: Any, y: Any, *, n_repeats: int, random_state: int
+) -> Importance:
+    """Shuffle each column of an array, frame or table in memory; see ``permutation_importance``.
+
+    Args:
+        regressor: A fitted estimator.
+        X: Inputs, (N, D).
+        y: Targets, (N,) or (N, T), or the name of the target column of a frame or table.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+    """
+    reader = regressor._reader
+    if isinstance(y, str):
+        X, y = reader.split_target(X, y)
+    table = None if reader.schema is None else reader.read_table(X)
+    inputs = reader.encode(regressor, X if table is None else table)
+    rows = check_rows(regressor, reader.impute(inputs), y)
+    chosen = smallest_keys(np.arange(len(rows)), SHUFFLED_ROWS)
+    inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
+    names: Sequence[str] = input_names(reader)
+
+    def shuffle_input(name: str, order: Int64[np.ndarray, " N"]) -> Float64[np.ndarray, "N D"]:
+        changed, place = inputs.copy(), names.index(name)
+        changed[:, place] = inputs[order, place]
+        return changed
+
+    shuffle: Callable[..., Float64[np.ndarray, "N D"]] = shuffle_input
+    if reader.schema is not None and table is not None:
+        names = reader.schema.used
+        shuffle = partial(reader.schema.with_column_in_order, inputs, table.take(chosen))
+    columns, scores = _shuffle_columns(
+        regressor, inputs, targets, names, shuffle, n_repeats, random_state
+    )
+    return Importance(columns, scores, len(rows))
+
+
+def _shuffle_columns(
+    regressor: BaseRegressor,
+    inputs: Float64[np.ndarray, "N D"],
+    targets: Float64[np.ndarray, "N T"],
+    names: Sequence[str],
+    shuffle: Callable[..., Float64[np.ndarray, "N D"]],
+    n_repeats: int,
+    random_state: int,
+    processes: Processes = ALONE,
+    say: Callable[[str], object] | None = None,
+) -> tuple[tuple[ColumnImportance, ...], Scores]:
+    """Shuffle each column in turn; return how scores change, and scores of the rows as they are.
+
+    Args:
+        regressor: A fitted estimator.
+        inputs: Inputs of the rows, NaN where they are missing.
+        targets: Targets of the rows.
+        names: Names of the columns.
+        shuffle: Returns the inputs with the values of a column in another order.
+        n_repeats: Number of times that each column is shuffled.
+        random_state: Seed of the shuffles.
+        processes: The processes that share the work.
+        say: Prints a line of progress.
+    """
+    require_integer("n_repeats", n_repeats, 2)
+    require_integer("random_state", random_state, 0)
+
+    def score(inputs: Float64[np.ndarray, "N D"]) -> Scores:
+        """Score rows, fewer at a time where they have many inputs."""
+        parts = []
+        n_rows = rows_per_chunk(inputs.shape[1])
+        for first in range(0, len(targets), n_rows):
+            rows = slice(first, first + n_rows)
+            measure = regressor._reader.impute(inputs[rows])
+            parts.append(sum_scores(regressor, measure, targets[rows], level=0.9))
+        return reduce(add, parts).scores()
+
+    scores = score(inputs)
+    tasks = [(place, repeat) for repeat in range(n_repeats) for place in range(len(names))]
+    mine = tasks[processes.rank :: processes.size]
+    advance = prediction_progress(say if processes.is_first else None, len(mine))
+    rises: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def work() -> Generator[None, None, None]:
+        for place, repeat in mine:
+            # One generator per task: the result does not depend on who does it.
+            order = np.random.default_rng([random_state, place, repeat]).permutation(len(targets))
+            worse = score(shuffle(names[place], order))
+            rises[place, repeat] = worse.rmse - scores.rmse, worse.mnlp - scores.mnlp
+            advance(1)
+            yield
+
+    run_with_heartbeat(processes, work())
+    for others in processes.all_gather(rises):
+        rises |= others
+    columns = []
+    for place, name in enumerate(names):
+        scored = zip(*(rises[place, repeat] for repeat in range(n_repeats)), strict=True)
+        rmse, mnlp = (Rise(float(np.mean(v)), float(np.std(v, ddof=1))) for v in scored)
+        columns.append(ColumnImportance(name, rmse, mnlp))
+    columns.sort(key=lambda column: column.rmse.mean, reverse=True)
+    return tuple(columns), scores

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sswim.base.validation import UserError
-from sswim.conformal import Calibration, ConformalPredictor, conformal_predictor
+from sswim.conformal import Calibration, ConformalPredictor, calibrate, conformal_predictor
 from sswim.distributed.processes import Processes, local_device, resolve_device
 from sswim.ensemble.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.fit import fit_members
 from sswim.ensemble.plan import FittedKind
-from sswim.estimator.inputs import InputReader, learn_reader
+from sswim.estimator.inputs import InputReader, as_numpy
 from sswim.estimator.progress import show_progress
 from sswim.members import WAYS
 from sswim.members.checkpoints import Checkpoints, begin_fit
-from sswim.rows.rows import Rows
+from sswim.rows.imputer import learn_imputer
+from sswim.rows.rows import Measure, Rows
 from sswim.rows.source import MemorySource, Source
 from sswim.rows.summary import describe, summarise, warn_about_targets
 from sswim.rows.training_rows import read_training_rows
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from sswim.estimator.base import BaseRegressor
 
 Array = NDArray[np.float64]
+IntervalMethod = Literal["model", "conformal"]
 
 TRAINING_SHARE = 0.75
 """Share of a limited time after which training ends; weighing and conditioning need the rest."""
@@ -77,11 +80,6 @@ class Fitted:
         return self.updates.base.scaling.input_mean.device
 
     @property
-    def n_targets(self) -> int:
-        """T, the number of targets."""
-        return len(self.updates.base.scaling.target_mean)
-
-    @property
     def warps_targets(self) -> bool:
         """Whether a member has an output warp."""
         return any(member.model.output_warp is not None for member in self.ensemble.members)
@@ -113,6 +111,96 @@ class Fitted:
         """Return an array of shape (N, T), or (N,) if the targets of ``fit`` were flat."""
         array = values.cpu().numpy()
         return array[:, 0] if self.flat_targets else array
+
+    def conformal_quantiles(
+        self, inputs: Measure, probabilities: Sequence[float], groups: Any
+    ) -> Float64[Tensor, "N T Q"]:
+        """Return conformal quantiles: of all rows together, or within groups.
+
+        Args:
+            inputs: Inputs of the rows.
+            probabilities: Probabilities of the quantiles.
+            groups: None, the label of each row, or the name of a column.
+        """
+        if isinstance(groups, str):
+            return self._quantiles_by_column(inputs, probabilities, groups)
+        predictor = self.conformal
+        if groups is None:
+            predictor.require_rows(probabilities)
+            return predictor.quantiles(inputs, probabilities)
+        known = None if self.calibration is None else self.calibration.labels
+        if known is None:
+            raise UserError("groups need a model that calibrate(X, y, groups=...) was called on.")
+        numbers = _group_numbers(_read_labels(groups, len(inputs.mean)), known)
+        for number in numbers.unique().tolist():
+            predictor.require_rows(probabilities, number, f" of the group {known[number]!r}")
+        return predictor.quantiles(inputs, probabilities, numbers.to(inputs.mean.device))
+
+    def _quantiles_by_column(
+        self, inputs: Measure, probabilities: Sequence[float], column: str
+    ) -> Float64[Tensor, "N T Q"]:
+        """Return conformal quantiles within groups of rows with equal values of a column."""
+        if self.calibration is not None:
+            raise UserError(
+                f"After calibrate, groups must be labels, one for each row. Got {column!r}."
+            )
+        places = self.reader.inputs_of(column)
+        if not places.any():
+            raise UserError(
+                "A group must be a column that became inputs other than mean targets of its "
+                f"levels. Got {column!r}; call calibrate(X, y, groups=...) with labels."
+            )
+        predictor, group = self.conformal.grouped_by(
+            self.ensemble, inputs, torch.from_numpy(places).to(self.device)
+        )
+        _, first_rows = np.unique(group.cpu().numpy(), return_index=True)
+        for row in sorted(first_rows.tolist()):
+            which = f" in the group of row {row}, by {column!r}"
+            predictor.require_rows(probabilities, int(group[row]), which)
+        return predictor.quantiles(inputs, probabilities, group)
+
+    def calibrated(self, rows: Rows, groups: Any, *, out_of_fold: bool) -> Fitted:
+        """Score rows that the model has not seen, or that some of its members have not seen.
+
+        Args:
+            rows: The rows, in the units of the data.
+            groups: The label of each row; None for one group.
+            out_of_fold: Whether these are rows of the fit; only those that were held out count.
+        """
+        labels, numbers = None, None
+        if groups is not None:
+            texts = _read_labels(groups, len(rows))
+            labels = tuple(sorted(set(texts)))
+            numbers = _group_numbers(texts, labels)
+        level_means = torch.from_numpy(self.reader.level_means).to(self.device)
+        calibration = calibrate(
+            self.ensemble, rows, labels, numbers, level_means, out_of_fold=out_of_fold
+        )
+        return replace(self, calibration=calibration)
+
+
+def _read_labels(groups: Any, n_rows: int) -> list[str]:
+    """Return the group of every row as text; numbers that are equal have equal texts."""
+    array = np.asarray(as_numpy(groups))
+    if array.shape != (n_rows,):
+        raise UserError(
+            f"groups must have one label for each of the {n_rows} rows. Got shape {array.shape}."
+        )
+    return [
+        str(int(value) if isinstance(value, float) and value.is_integer() else value)
+        for value in array.tolist()
+    ]
+
+
+def _group_numbers(labels: list[str], known: tuple[str, ...]) -> Int64[Tensor, " N"]:
+    """Return the places of labels among known ones."""
+    place = {label: number for number, label in enumerate(known)}
+    if unknown := sorted(set(labels).difference(place)):
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        raise UserError(
+            f"groups must be among the {len(known)} groups that calibrate got. Got {shown}."
+        )
+    return torch.tensor([place[label] for label in labels])
 
 
 def find_deadline(time_limit: int | float | None) -> float:
@@ -187,8 +275,12 @@ def learn(
         rows.device_sample if rows.complete else None,
         combined.folds,
     )
+    imputer = source.imputer
+    if imputer is None:
+        imputer = learn_imputer(summary.sample.inputs.mean.to(torch.float64).numpy())
+    columns = source.names if source.schema is None else source.columns
     return Fitted(
-        learn_reader(source, summary.sample),
+        InputReader(imputer, columns, source.names, source.schema),
         PendingUpdates(ensemble),
         kinds,
         [np.array([step.value for step in training.history]) for training in combined.trainings],

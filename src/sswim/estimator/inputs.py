@@ -27,7 +27,7 @@ from torch import Tensor
 from sswim.base.cholesky import FactorisationError
 from sswim.base.validation import UserError, is_frame, is_missing, is_pandas
 from sswim.distributed.processes import Processes
-from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
+from sswim.rows.imputer import GaussianImputer, impute
 from sswim.rows.rows import Measure, Rows, as_measure, as_rows
 from sswim.rows.source import MemorySource, Source
 
@@ -60,7 +60,7 @@ def as_source(
         memory: Size in bytes up to which the table of a path is read whole.
         processes: The processes that fit together.
     """
-    coordinates, dtype = estimator.coordinates, estimator._precision
+    coordinates = estimator.coordinates
     if isinstance(X, Source | str | os.PathLike):
         if sample_weight is not None or X_std is not None:
             raise UserError(
@@ -86,7 +86,7 @@ def as_source(
             coordinates=_names(coordinates, ()),
             memory=memory,
             processes=processes,
-            dtype=dtype,
+            dtype=estimator._precision,
         )
     if isinstance(y, str) and not is_frame(X):
         raise UserError(
@@ -94,8 +94,8 @@ def as_source(
             f"Got y={y!r} together with an array."
         )
     if is_frame(X) or _needs_schema(as_numpy(X), coordinates):
-        return _frame_source(X, y, sample_weight, X_std, coordinates, dtype)
-    return _array_source(estimator, X, y, sample_weight, X_std, dtype)
+        return _frame_source(estimator, X, y, sample_weight, X_std)
+    return _array_source(estimator, X, y, sample_weight, X_std)
 
 
 def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
@@ -112,12 +112,7 @@ def _needs_schema(X: Any, coordinates: Coordinates) -> bool:
 
 
 def _array_source(
-    estimator: BaseRegressor,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    X_std: Any,
-    dtype: torch.dtype,
+    estimator: BaseRegressor, X: Any, y: Any, sample_weight: Any, X_std: Any
 ) -> Source:
     """Check arrays of plain numbers, whose names and number become those of the estimator."""
     if y is None:
@@ -134,23 +129,17 @@ def _array_source(
     )
     deviation = deviation_of(X_std, inputs.shape)
     variance = None if deviation is None else np.square(deviation)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, len(inputs))
-    rows = as_rows(inputs, targets, sample_weight, variance, dtype)
+    sample_weight = check_weight(sample_weight, len(inputs))
+    rows = as_rows(inputs, targets, sample_weight, variance, estimator._precision)
     return MemorySource(rows, flat_targets=np.asarray(as_numpy(y)).ndim == 1)
 
 
 def _frame_source(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    X_std: Any,
-    coordinates: Coordinates,
-    dtype: torch.dtype,
+    estimator: BaseRegressor, X: Any, y: Any, sample_weight: Any, X_std: Any
 ) -> Source:
     from sswim import tables  # noqa: PLC0415 (it loads pyarrow)
 
-    crs, target, has_names = "", "", True
+    coordinates, crs, target, has_names = estimator.coordinates, "", "", True
     if (geo := tables.split_geometry(X)) is not None:
         X, crs = geo.frame, geo.crs_wkt or ""
         if geo.is_geographic and coordinates is None:
@@ -173,17 +162,14 @@ def _frame_source(
             "X must have at least 2 rows and 1 column. Got "
             f"{table.num_rows} sample(s) and {table.num_columns} feature(s)."
         )
-    weight = None
-    if sample_weight is not None:
-        weight = check_weight(sample_weight, table.num_rows)
     source = tables.FrameSource(
         table,
         targets.reshape(len(targets), -1),
         target=target,
-        weight=weight,
+        weight=check_weight(sample_weight, table.num_rows),
         deviation=deviation_of(X_std, (table.num_rows, table.num_columns)),
         coordinates=_names(coordinates, table.column_names),
-        dtype=dtype,
+        dtype=estimator._precision,
         flat_targets=targets.ndim == 1,
         has_names=has_names,
         crs=crs,
@@ -350,20 +336,6 @@ class InputReader:
         return table
 
 
-def learn_reader(source: Source, sample: Rows) -> InputReader:
-    """Return how rows like those of a source are read.
-
-    Args:
-        source: The rows of ``fit``.
-        sample: Some of these rows, or all.
-    """
-    imputer = source.imputer
-    if imputer is None:
-        imputer = learn_imputer(sample.inputs.mean.to(torch.float64).numpy())
-    columns = source.names if source.schema is None else source.columns
-    return InputReader(imputer, columns, source.names, source.schema)
-
-
 def check_rows(
     estimator: BaseRegressor,
     X: Any,
@@ -387,37 +359,12 @@ def check_rows(
         X, y = estimator._reader.split_target(X, y)
     inputs = estimator._reader.read(estimator, X, X_std, dtype)
     targets = check_targets(y)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, len(inputs.mean))
-    rows = as_rows(inputs, targets, sample_weight)
+    rows = as_rows(inputs, targets, check_weight(sample_weight, len(inputs.mean)))
     if rows.targets.shape[1] != estimator.n_targets_:
         raise UserError(
             f"y must have the {estimator.n_targets_} targets of fit. Got y.shape={targets.shape}."
         )
     return rows
-
-
-def check_points(estimator: BaseRegressor, X: Any) -> None:
-    """Check a tensor of inputs (…, q, D), which stays as it is to keep its gradient."""
-    if not isinstance(X, Tensor):
-        raise UserError(
-            f"X must be a torch tensor here. Got {type(X).__name__}; use torch.as_tensor(X), or "
-            "predict(X, return_cov=True) and sample_y(X) for arrays, frames and tables."
-        )
-    estimator._reader.require_plain()
-    _require_dense(X)
-    if X.is_complex():
-        raise UserError(f"X must hold real numbers. Got a tensor of {X.dtype}; use X.real.")
-    n_inputs = estimator.n_features_in_
-    if X.ndim < 2 or X.shape[-1] != n_inputs:
-        raise UserError(
-            f"X must have shape (…, q, D), with the D = {n_inputs} inputs of fit along its last "
-            f"axis. Got X.shape={tuple(X.shape)}."
-        )
-    if not X.isfinite().all():
-        raise UserError(
-            "X must be finite. Got NaN or infinite values; predict(X) fills in missing ones (NaN)."
-        )
 
 
 _NO_TARGETS = "fit requires y to be passed, but the target y is None."
@@ -453,8 +400,10 @@ def require_known_targets(y: Any) -> None:
     without_times("y", values)
 
 
-def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"]:
-    """Return the weights of rows as numbers; raise an error about masked ones."""
+def check_weight(sample_weight: Any, n_rows: int) -> Float64[np.ndarray, " N"] | None:
+    """Return the weights of rows as numbers, if there are any; raise an error about masked ones."""
+    if sample_weight is None:
+        return None
     if np.ma.is_masked(sample_weight):
         raise UserError(
             "Every row must have a weight. Got masked values in sample_weight; set the weight of "
@@ -504,49 +453,29 @@ def deviation_of(X_std: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "N D
         ) from error
     if not np.all(deviation >= 0):
         raise UserError("X_std must hold standard deviations: no NaN, none negative.")
-    if np.any(deviation > LARGEST_STD) or np.any((deviation > 0) & (deviation < 1 / LARGEST_STD)):
-        wrong = (
-            deviation.max() if np.any(deviation > LARGEST_STD) else deviation[deviation > 0].min()
-        )
+    known = deviation[deviation > 0]
+    for extreme in known[(known > LARGEST_STD) | (known < 1 / LARGEST_STD)]:
         raise UserError(
             f"X_std must be 0 or between {1 / LARGEST_STD:.0e} and {LARGEST_STD:.0e}, so that its "
-            f"square is a number. Got {wrong:.4g}; multiply X and X_std by a constant, and make "
+            f"square is a number. Got {extreme:.4g}; multiply X and X_std by a constant, and make "
             "inputs of which nothing is known NaN."
         )
     return deviation
 
 
 def as_numpy(values: Any) -> Any:
-    """Return tensors as arrays, masked cells as missing values, and anything else as it is.
+    """Return tensors as arrays, masked cells as NaN, NaT or None, and anything else as it is.
 
     scikit-learn converts the rest.
     """
     if isinstance(values, Tensor):
-        _require_dense(values)
+        require_dense(values)
         values = values.detach().cpu().resolve_conj().resolve_neg()
         if values.is_floating_point() and values.dtype not in (torch.float32, torch.float64):
             values = values.to(torch.float32)  # NumPy does not know bfloat16
         return values.numpy()
-    if isinstance(values, np.ma.MaskedArray):
-        return _without_mask(values)
-    return values
-
-
-def _require_dense(tensor: Tensor) -> None:
-    """Raise unless a tensor is dense and has values."""
-    trouble, cure = None, "pass a dense tensor or an array"
-    if tensor.is_nested:
-        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
-    elif tensor.is_meta:
-        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
-    elif tensor.layout != torch.strided:
-        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
-    if trouble is not None:
-        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
-
-
-def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
-    """Return an array in which masked cells are missing: NaN, NaT or None."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
     if not np.ma.is_masked(values):
         return np.asarray(values.data)
     array = np.array(values.data)
@@ -559,26 +488,36 @@ def _without_mask(values: np.ma.MaskedArray) -> np.ndarray:
     return array
 
 
-_MESSAGE = (
+def require_dense(tensor: Tensor) -> None:
+    """Raise unless a tensor is dense and has values."""
+    trouble, cure = None, "pass a dense tensor or an array"
+    if tensor.is_nested:
+        trouble, cure = "a nested tensor", "use torch.nested.to_padded_tensor(tensor, nan)"
+    elif tensor.is_meta:
+        trouble, cure = "a tensor on the meta device, which has no values", "pass one that has"
+    elif tensor.layout != torch.strided:
+        trouble, cure = f"a tensor of layout {tensor.layout}", "use tensor.to_dense()"
+    if trouble is not None:
+        raise UserError(f"A tensor must be dense and hold numbers. Got {trouble}; {cure}.")
+
+
+NOT_FINITE = (
     "Predictions must be finite. Those of this model are not: some of its parameters are too large "
     "or too small. Fit it again, or get its file again from where it came."
 )
 
+NO_COVARIANCE = (
+    "A covariance must be finite in float64. Got targets whose squares are not: use "
+    "predict(X, return_std=True), or divide y by a constant before fit."
+)
 
-def finite(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Return predictions; raise if they are not finite."""
+
+def finite(
+    values: Float64[Tensor, "*shape"], message: str = NOT_FINITE
+) -> Float64[Tensor, "*shape"]:
+    """Return predictions; raise with a message if they are not finite."""
     if not values.isfinite().all():
-        raise UserError(_MESSAGE)
-    return values
-
-
-def finite_covariance(values: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
-    """Return covariances; raise if they are not finite."""
-    if not values.isfinite().all():
-        raise UserError(
-            "A covariance must be finite in float64. Got targets whose squares are not: use "
-            "predict(X, return_std=True), or divide y by a constant before fit."
-        )
+        raise UserError(message)
     return values
 
 
@@ -588,4 +527,4 @@ def finite_algebra() -> Iterator[None]:
     try:
         yield
     except FactorisationError as error:
-        raise UserError(f"{_MESSAGE} {error}") from error
+        raise UserError(f"{NOT_FINITE} {error}") from error

@@ -82,10 +82,17 @@ def find_effect(
     values = tuple(column.values(rows) for column in columns)
     grids = _make_grids(columns, values, grid)
     rows = rows[smallest_keys(np.arange(len(rows)), max_rows)]
+
+    def changed_rows() -> Iterator[Float64[Tensor, "n D"]]:
+        """Yield the rows with columns set to every combination of grid values, in turn."""
+        for combination in product(*grids):
+            changed = rows
+            for column, value in zip(columns, combination, strict=True):
+                changed = column.put(changed, value)
+            yield torch.from_numpy(changed).to(fitted.device)
+
     with finite_algebra():
-        averages = average_function(
-            fitted.ensemble, _set_columns(columns, rows, grids, fitted.device)
-        )
+        averages = average_function(fitted.ensemble, changed_rows())
         ends = averages.quantiles([0.5 * (1 - level), 0.5 * (1 + level)])
 
     def on_grid(values: Float64[Tensor, "G T"]) -> Float64[np.ndarray, "*shape"]:
@@ -183,20 +190,6 @@ def _sample_inputs(
     size = min(most, max(2, len(inputs)))
     places = (torch.arange(size, device=total.device) + 0.5) / size * total[-1]
     return inputs[torch.searchsorted(total, places).clamp(max=len(inputs) - 1)]
-
-
-def _set_columns(
-    columns: Sequence[InputColumn],
-    rows: Float64[np.ndarray, "n D"],
-    grids: Sequence[Shaped[np.ndarray, " _"]],
-    device: torch.device,
-) -> Iterator[Float64[Tensor, "n D"]]:
-    """Return the rows with columns set to every combination of grid values, in turn."""
-    for values in product(*grids):
-        changed = rows
-        for column, value in zip(columns, values, strict=True):
-            changed = column.put(changed, value)
-        yield torch.from_numpy(changed).to(device)
 
 
 def _make_grids(

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -79,8 +79,7 @@ MODEL = SealedFormat(
 MAX_ENTRIES = 2**30
 """Largest number of entries of all matrices that are computed on loading: 8 GiB."""
 
-ESTIMATORS = ("SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor")
-"""Names of the classes of estimators."""
+EstimatorName = Literal["SSWIMRegressor", "WarpedGPRegressor", "NeighbourGPRegressor"]
 
 MODEL_BYTES = "model_file"
 """Key of the model file's bytes in the state of a fitted estimator."""
@@ -101,7 +100,7 @@ class CalibrationContent:
 class ModelContent:
     """The part of a model file that JSON holds."""
 
-    estimator: str
+    estimator: EstimatorName
     """Name of the class of estimators."""
     parameters: dict[str, Any]
     """Arguments of the estimator."""
@@ -154,11 +153,6 @@ class _StoredStatistics:
     count: Float64[Tensor, ""]
 
 
-def save(regressor: BaseRegressor, path: str | os.PathLike[str], *, include_rows: bool) -> None:
-    """Write a fitted estimator to a model file."""
-    MODEL.write(path, *pack(regressor, include_rows=include_rows))
-
-
 def load(path: str | os.PathLike[str]) -> BaseRegressor:
     """Read a model file, and return the estimator that it names. Nothing in it is executed."""
     from sswim import estimator  # noqa: PLC0415 (it imports this module)
@@ -166,20 +160,11 @@ def load(path: str | os.PathLike[str]) -> BaseRegressor:
     tensors, read = MODEL.read(path)
     with _consistent(repr(os.fspath(path))):
         content = from_json(ModelContent, read, "it")
-        if content.estimator not in ESTIMATORS:
-            raise ValueError(
-                f"the estimator must be one of {ESTIMATORS}, not {content.estimator!r}"
-            )
         kind: type[BaseRegressor] = getattr(estimator, content.estimator)
         regressor = kind(**_read_parameters(content.parameters))
         regressor._check_settings()
         regressor._fitted = unpack(tensors, content, available_device(regressor.device))
     return regressor
-
-
-def to_bytes(regressor: BaseRegressor) -> bytes:
-    """Return the bytes of a model file with everything."""
-    return MODEL.to_bytes(*pack(regressor, include_rows=True))
 
 
 def from_bytes(stored: bytes, device: str) -> Fitted:
@@ -218,29 +203,20 @@ def _read_parameters(content: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def stored_members(ensemble: Ensemble, *, include_rows: bool) -> list[int]:
-    """Return the members that a file holds.
-
-    Without rows, members that predict by neighbours are left out if there are others that predict
-    more than a constant.
-    """
-    members = ensemble.members
-    others = [number for number, member in enumerate(members) if not member.needs_rows]
-    if include_rows or all(members[number].is_constant for number in others):
-        return list(range(len(members)))
-    return others
-
-
 def pack(
     regressor: BaseRegressor, *, include_rows: bool
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return everything that predictions and further rows need: tensors by name, and JSON.
 
-    Members are numbered as :func:`stored_members` lists them.
+    Without rows, members that predict by neighbours are left out if there are others that predict
+    more than a constant.
     """
     fitted = regressor._fitted
     ensemble, reader = fitted.ensemble, fitted.reader
-    stored = stored_members(ensemble, include_rows=include_rows)
+    stored = list(range(len(ensemble.members)))
+    by_sums = [number for number in stored if not ensemble.members[number].needs_rows]
+    if not (include_rows or all(ensemble.members[number].is_constant for number in by_sums)):
+        stored = by_sums
     members = [ensemble.members[number] for number in stored]
     weights = ensemble.weights[stored]
     is_whole = len(stored) == len(ensemble.members)
@@ -248,7 +224,10 @@ def pack(
         weights = weights / weights.sum()
     tensors = to_tensors(ensemble.scaling, "scaling") | {"weights": weights}
     tensors |= to_tensors(reader.imputer, "imputer")
-    rows = _held_rows(ensemble.rows, members, include_rows=include_rows)
+    rows = ensemble.rows if include_rows else None
+    for member in members:
+        if member.held_rows is not None:  # none of them, if neighbours need them but may not
+            rows = member.held_rows if include_rows else member.held_rows.no_rows()
     if rows is not None:
         variance = rows.inputs.input_variance
         kept = _StoredRows(rows.inputs.mean, variance, rows.targets, rows.weight)
@@ -278,7 +257,7 @@ def pack(
     others = {"device": "auto", "verbose": regressor.verbose, "callback": None}
     names = [kind.__name__ for kind in type(regressor).__mro__]
     content = ModelContent(
-        estimator=next(name for name in names if name in ESTIMATORS),
+        estimator=next(name for name in get_args(EstimatorName) if name in names),
         parameters={**stored_settings(regressor), **others},
         architectures=tuple(member.model.architecture for member in members),
         ways=tuple(member.way for member in members),
@@ -293,14 +272,6 @@ def pack(
     return tensors, to_json(content)
 
 
-def _held_rows(rows: Rows | None, members: Sequence[Member], *, include_rows: bool) -> Rows | None:
-    """Return the rows that a file holds; a record of none if neighbours need them but may not."""
-    for member in members:
-        if member.held_rows is not None:
-            return member.held_rows if include_rows else member.held_rows.no_rows()
-    return rows if include_rows else None
-
-
 def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.device) -> Fitted:
     """Restore what a fit has learnt from what :func:`pack` returned.
 
@@ -312,7 +283,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         from sswim.tables import schema_from_dict  # noqa: PLC0415 (it loads pyarrow)
 
         schema = schema_from_dict(content.table_schema)
-    tensors, architectures, calibration = dict(tensors), content.architectures, content.calibration
+    tensors, architectures = dict(tensors), content.architectures
     n_members = len(architectures)
     sizes: dict[str, int] = {}
     scaling = _take_scaling(tensors, sizes)
@@ -327,9 +298,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         for number, architecture in enumerate(architectures)
     ]
     folds = _take_folds(tensors, n_members)
-    scores = None
-    if calibration is not None:
-        scores = _take_scores(tensors, calibration, folds, rows, sizes["T"])
+    calibration = _take_calibration(tensors, content.calibration, folds, rows, sizes["T"], device)
     imputer = GaussianImputer.checked(
         *astuple(from_tensors(GaussianImputer, tensors, "imputer", {}))
     )
@@ -357,10 +326,6 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         )
     folds = None if folds is None else folds.to(device=device)
     ensemble = Ensemble(scaling.to(device=device), tuple(members), weights.to(device), rows, folds)
-    restored = None
-    if calibration is not None and scores is not None:
-        held_out = scores.to(device=device)
-        restored = Calibration(held_out, calibration.labels, calibration.out_of_fold)
     reader = InputReader(imputer, content.columns, content.inputs, schema)
     n_inputs, n_targets = sizes["D"], sizes["T"]
     if reader.n_inputs != n_inputs:
@@ -376,7 +341,7 @@ def unpack(tensors: dict[str, Tensor], content: ModelContent, device: torch.devi
         content.kinds,
         [np.array(values) for values in content.history],
         content.flat_targets,
-        calibration=restored,
+        calibration=calibration,
     )
 
 
@@ -443,14 +408,17 @@ def _take_folds(tensors: dict[str, Tensor], n_members: int) -> HeldOutFolds | No
     return folds
 
 
-def _take_scores(
+def _take_calibration(
     tensors: dict[str, Tensor],
-    calibration: CalibrationContent,
+    calibration: CalibrationContent | None,
     folds: HeldOutFolds | None,
     rows: Rows | None,
     n_targets: int,
-) -> ConformityScores:
-    """Read the conformity scores of a calibration."""
+    device: torch.device,
+) -> Calibration | None:
+    """Read a calibration, if there is one."""
+    if calibration is None:
+        return None
     n_folds = 1
     if calibration.out_of_fold:
         require_that(
@@ -471,7 +439,7 @@ def _take_scores(
     require_that("probabilities must be at most one", holds=(scores.pit <= 1).all())
     for name in ("scores", "median", "distance", "weight"):
         require_moderate(f"held_out.{name}", getattr(scores, name))
-    return scores
+    return Calibration(scores.to(device=device), calibration.labels, calibration.out_of_fold)
 
 
 def _require_not_negative(name: str, tensor: Tensor) -> None:

@@ -162,26 +162,23 @@ class ProgressTracker:
         if self.first is None and not finished_before:
             self.first = step
 
-    def _paces(self) -> dict[int, float]:
-        """Return seconds per step of each kind that was measured."""
-        paces = {}
-        for kind in set(self._kinds):
-            members = [pace for pace in self._members.values() if pace.kind == kind]
-            seconds = math.fsum(pace.seconds for pace in members)
-            most = max((pace.n_measured for pace in members), default=0)
-            if most >= ENOUGH_STEPS or (most >= 2 and seconds >= ENOUGH_SECONDS):
-                paces[kind] = seconds / sum(pace.n_measured for pace in members)
-        return paces
-
-    def _steps_left(self) -> dict[int, float]:
-        """Return the number of steps left of each kind that has any."""
+    def _estimates(self) -> dict[int, float]:
+        """Return the seconds left of each kind that has steps left; NaN if it was not measured."""
         # A process that trains some of the members trains about its share of every kind.
         left: defaultdict[int, float] = defaultdict(float)
         for kind, n_steps in zip(self._kinds, self.n_steps, strict=True):
             left[kind] += n_steps * self.n_members / len(self.n_steps)
         for pace in self._members.values():
             left[pace.kind] -= pace.step.index if pace.is_running(self._now) else pace.planned
-        return {kind: number for kind, number in left.items() if number > 0}
+        seconds_left = {}
+        for kind in (kind for kind, n_steps in left.items() if n_steps > 0):
+            members = [pace for pace in self._members.values() if pace.kind == kind]
+            seconds = math.fsum(pace.seconds for pace in members)
+            most = max((pace.n_measured for pace in members), default=0)
+            measured = most >= ENOUGH_STEPS or (most >= 2 and seconds >= ENOUGH_SECONDS)
+            n_measured = sum(pace.n_measured for pace in members)
+            seconds_left[kind] = left[kind] * (seconds / n_measured) if measured else math.nan
+        return seconds_left
 
     @property
     def seconds(self) -> float:
@@ -191,13 +188,12 @@ class ProgressTracker:
     @property
     def founded(self) -> bool:
         """Whether enough steps of every kind were measured for an estimate."""
-        return bool(self._members) and self._steps_left().keys() <= self._paces().keys()
+        return bool(self._members) and not any(map(math.isnan, self._estimates().values()))
 
     @property
     def seconds_left(self) -> float:
         """Estimated seconds to the end, once this is founded."""
-        paces = self._paces()
-        left = math.fsum(n * paces.get(kind, 0.0) for kind, n in self._steps_left().items())
+        left = math.fsum(n for n in self._estimates().values() if not math.isnan(n))
         return max(0.0, min(left, self.deadline - perf_counter()))
 
     @property

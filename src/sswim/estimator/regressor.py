@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sswim.base.validation import RandomState
 from sswim.ensemble.plan import Recipe, Size, choose_size, make_plan
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
-from sswim.estimator.settings import ENSEMBLE, Auto, DType, Rule, n_frequencies
+from sswim.estimator.settings import Auto, DType, n_frequencies
 from sswim.kernels.features import Kernel
 from sswim.members import WAYS
 from sswim.members.checkpoints import MemberCallback
@@ -73,8 +73,6 @@ class SSWIMRegressor(BaseRegressor):
         >>> [kind.name for kind in model.kinds_]
         ['features-1']
     """
-
-    _rules: ClassVar[dict[str, Rule]] = ENSEMBLE
 
     n_members: int | Auto = "auto"
     kernel: Kernel | Auto = "auto"

@@ -1,25 +1,18 @@
-"""The rules that settings must keep, and where a setting belongs that an estimator does not have.
-
-An estimator has one table of rules: a rule raises an error unless the value of its setting is one
-that it allows. Those of one model with the kernels and warps of the paper are in :data:`SINGLE`,
-those of the default in :data:`ENSEMBLE`, and those of a recipe in :data:`RECIPE`.
-"""
+"""The rules of settings, and where a setting belongs that an estimator does not have."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from sswim.base.validation import UserError, require_choice, require_integer, require_positive
 from sswim.ensemble.plan import KindName, Recipe
-from sswim.kernels.features import Kernel
-from sswim.members.model import LARGEST_WARP_DIM, InputsName, NoiseName, WarpsName
-from sswim.warps.output_warp import OutputWarpName
-from sswim.warps.warp import WarpMatrix
+from sswim.members.model import LARGEST_WARP_DIM
 
 if TYPE_CHECKING:
     from sswim.estimator.base import BaseRegressor
@@ -30,40 +23,44 @@ PriorName = Literal["map", "evidence"]
 """Objectives of training by neighbours, which leaves out every row anyway."""
 DType = Literal["float32", "float64"]
 
-Rule = Callable[[str, Any], None]
-"""Raises a :class:`UserError` about the setting of this name unless its value is allowed."""
+_SMALLEST = {
+    "depth": 0,
+    "max_iter": 0,
+    **dict.fromkeys(("n_components", "n_pseudo", "n_output_terms", "warp_dim"), 1),
+    **dict.fromkeys(("n_members", "n_neighbors"), 1),
+}
+"""Smallest values of integers."""
 
 
-def integer(smallest: int, largest: int | None = None) -> Rule:
-    """Allow integers of a range."""
-    return lambda name, value: require_integer(name, value, smallest, largest)
+def check_settings(settings: Any) -> None:
+    """Raise unless the settings of an estimator or a recipe suit the types of its fields.
+
+    Numbers that are no integers must be positive. What is left out here (the device, the random
+    state) is checked where it is used.
+    """
+    classes = (cls for cls in type(settings).__mro__ if "__dataclass_fields__" in vars(cls))
+    hints = get_type_hints(next(classes))  # a subclass of a user may have any annotations
+    for field in dataclasses.fields(settings):
+        name, value, hint = field.name, getattr(settings, field.name), hints[field.name]
+        kind, *others = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        is_auto = Auto in others and isinstance(value, str) and value == "auto"
+        if is_auto or (value is None and NoneType in others):
+            continue
+        if name in _RULES:
+            _RULES[name](name, value)
+        elif name in _SMALLEST:
+            largest = LARGEST_WARP_DIM if name == "warp_dim" else None
+            require_integer(name, value, _SMALLEST[name], largest)
+        elif kind is float:
+            require_positive(name, value)
+        elif get_origin(kind) is Literal:
+            require_choice(name, value, kind)
+        elif kind is bool and name != "verbose" and not isinstance(value, bool | np.bool_):
+            raise UserError(f"{name} must be True or False. Got {value!r}.")
 
 
-def choice(choices: Any) -> Rule:
-    """Allow the choices of a ``Literal``."""
-    return lambda name, value: require_choice(name, value, choices)
-
-
-def flag(name: str, value: Any) -> None:
-    """Allow truth values, those of NumPy too."""
-    if not isinstance(value, bool | np.bool_):
-        raise UserError(f"{name} must be True or False. Got {value!r}.")
-
-
-def unless(exception: str | None, rule: Rule) -> Rule:
-    """Allow a word, or None, besides the values of a rule."""
-
-    def check(name: str, value: Any) -> None:
-        if value is not exception and not (isinstance(value, str) and value == exception):
-            rule(name, value)
-
-    return check
-
-
-def coordinates(name: str, value: Any) -> None:
-    """Allow None, two names or two places of columns."""
-    if value is None:
-        return
+def _coordinates(name: str, value: Any) -> None:
+    """Allow two names or two places of columns."""
     both = tuple(value) if isinstance(value, tuple | list) else ()
     places = all(isinstance(column, int) and column >= 0 for column in both)
     names = all(isinstance(column, str) for column in both)
@@ -84,70 +81,14 @@ def _recipe(name: str, value: Any) -> None:
     """Allow recipes whose settings are right."""
     if not isinstance(value, Recipe):
         raise UserError(f"{name} must be a Recipe, or None for the default. Got {value!r}.")
-    check_settings(vars(value), RECIPE)
+    check_settings(value)
 
 
-_SIZES: dict[str, Rule] = {
-    "n_components": integer(1),
-    "n_pseudo": integer(1),
-    "max_iter": integer(0),
-    "learning_rate": require_positive,
-    "length_scale": require_positive,
-    "inputs": choice(InputsName),
-    "warp_matrix": choice(WarpMatrix),
-    "warp_dim": integer(1, LARGEST_WARP_DIM),
-    "n_output_terms": integer(1),
-}
+_RULES = {"coordinates": _coordinates, "kinds": _kinds, "recipe": _recipe}
+"""Rules of the settings that are neither numbers nor words."""
 
-SINGLE: dict[str, Rule] = {
-    **_SIZES,
-    "coordinates": coordinates,
-    "depth": integer(0),
-    "warps": choice(WarpsName),
-    "kernel": choice(Kernel),
-    "n_members": integer(1),
-    "output_warp": choice(OutputWarpName),
-    "noise": choice(NoiseName),
-    "objective": choice(ObjectiveName),
-    "dtype": choice(DType),
-    "warp_dim": unless(None, _SIZES["warp_dim"]),
-    "length_scale": unless(None, require_positive),
-}
-"""Rules of the settings of one model."""
-
-FEATURES: dict[str, Rule] = SINGLE | {"growing": flag}
-"""Rules of the settings of one model by features."""
-
-NEIGHBOURS: dict[str, Rule] = SINGLE | {
-    "n_neighbors": integer(1),
-    "local_amplitude": flag,
-    "objective": choice(PriorName),
-    "dtype": unless("auto", choice(DType)),
-}
-"""Rules of the settings of one model by neighbours."""
-
-_CHOSEN = ("n_members", "kernel", "output_warp", "noise", "dtype")
-
-ENSEMBLE: dict[str, Rule] = {
-    "coordinates": coordinates,
-    **{name: unless("auto", SINGLE[name]) for name in _CHOSEN},
-    "recipe": unless(None, _recipe),
-}
-"""Rules of the settings of the default ensemble."""
-
-RECIPE: dict[str, Rule] = {
-    **{field.name: flag for field in dataclasses.fields(Recipe) if field.type == "bool"},
-    "kinds": _kinds,
-    **{name: SINGLE[name] for name in ("warps", "output_warp", "noise")},
-    **{name: unless(None, rule) for name, rule in _SIZES.items()},
-}
-"""Rules of the fields of a recipe."""
-
-
-def check_settings(settings: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
-    """Check settings by the rules for their names."""
-    for name, rule in rules.items():
-        rule(name, settings[name])
+RECIPE = tuple(field.name for field in dataclasses.fields(Recipe))
+"""Names of the fields of a recipe."""
 
 
 def n_frequencies(n_components: int) -> int:

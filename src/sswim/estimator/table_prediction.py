@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from sswim.base.validation import require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
 from sswim.estimator.base import BaseRegressor
+from sswim.estimator.fitted import IntervalMethod
 from sswim.estimator.inputs import finite
-from sswim.estimator.intervals import IntervalMethod
 from sswim.estimator.progress import prediction_progress
 from sswim.files.output_files import require_folder, resolve_link
 from sswim.rows.source import prefetched
@@ -84,22 +84,108 @@ Job = tuple[FileTable, Path]
 
 @dataclass(frozen=True)
 class TablePrediction:
-    """The settings of a table's prediction."""
+    """How a table is predicted; ``write`` predicts it."""
 
     regressor: BaseRegressor
+    """A fitted estimator with one target."""
     schema: Schema
+    """How the columns of the table become numbers."""
     level: float
+    """Probability of the intervals from lower to upper."""
     prefix: str
+    """Prefix of the names of the new columns."""
     drop_missing: bool
+    """Whether to leave out rows with missing values; else these are imputed."""
+    csv: CsvOptions = AS_FOUND
+    """How CSV files are read."""
     no_formulas: bool = False
+    """Whether cells of a CSV file that a spreadsheet would run become plain text."""
     method: IntervalMethod = "model"
+    """Whether median, lower and upper are the model's, or conformal."""
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the new columns."""
-        return [self.prefix + name for name in NAMES]
+    def write(
+        self,
+        source: Path,
+        out: Path,
+        say: Callable[[str], object],
+        processes: Processes = ALONE,
+    ) -> int:
+        """Write a table with the columns ``NAMES``; return its number of rows.
 
-    def predict(self, chunk: TableChunk) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        A folder becomes a folder with one Parquet file for each file, and a file becomes a Parquet
+        file. A CSV file may also become a CSV file, in which all that it has stays byte for byte. A
+        file appears when it is complete. Hive partition columns stay in the names of folders.
+
+        Args:
+            source: The table: a file, or a folder of Parquet or CSV files.
+            out: The folder to write, empty or missing; or the file to write.
+            say: Prints a line of progress; called in the first process only.
+            processes: The processes that call this together; each predicts some of the files.
+        """
+        require_level(self.level)
+        jobs: list[Job] = []
+        processes.run_everywhere(lambda: jobs.extend(self._jobs(source, out)))
+        sizes = [file.table.n_rows for file, _ in jobs]
+        paths = [file.path for file, _ in jobs]
+        processes.require_same("files", dict(zip(paths, sizes, strict=True)))
+        if source.is_dir():
+            processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
+        mine = assign_by_size(sizes, processes.size)[processes.rank]
+        notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
+        for note in notes if processes.is_first else ():
+            warnings.warn(note, TableNote, stacklevel=2)
+        advance = prediction_progress(
+            say if processes.is_first else None, sum(sizes[number] for number in mine)
+        )
+        rows: Counter[str] = Counter()
+
+        def predict() -> Generator[None, None, None]:
+            for number in mine:
+                for kept in self._write_file(*jobs[number]):
+                    rows["predicted"] += int(kept.sum())
+                    rows["left out"] += int((~kept).sum())
+                    advance(len(kept))
+                    yield
+
+        run_with_heartbeat(processes, predict())
+        rows = sum(processes.all_gather(rows), Counter())
+        if rows["left out"] and processes.is_first:
+            say(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
+        return rows["predicted"]
+
+    def _jobs(self, source: Path, out: Path) -> list[Job]:
+        """Return the files to predict; raise the errors that can be found without reading rows."""
+        in_folder = source.is_dir()
+        if not in_folder:
+            require_copy(source, out)
+            require_folder(out)
+        table = open_table(source, csv=self.csv.for_model(self.schema.text_names))
+        require_columns(table.schema, self.schema.used)
+        require_new_names(table.schema.names, [self.prefix + name for name in NAMES])
+        files = split_by_file(table)
+        jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
+        counts = Counter(written for _, written in jobs)
+        if same := [file.path for file, written in jobs if counts[written] > 1]:
+            raise TableError(
+                f"Files must differ in more than their suffix, because all become {SUFFIX} files. "
+                f"Got {quote_names(same)}; rename some of them."
+            )
+        return jobs
+
+    def _write_file(self, file: FileTable, out: Path) -> Iterator[Bool[np.ndarray, " N"]]:
+        """Write one file, a chunk at a time; yield which rows of each chunk are predicted."""
+        out.parent.mkdir(parents=True, exist_ok=True)
+        names = [self.prefix + name for name in NAMES]
+        with (
+            copy_file(file, out, names, no_formulas=self.no_formulas) as copy,
+            closing(prefetched(file.table.chunks(self.schema.used))) as chunks,
+        ):
+            for chunk in chunks:
+                kept, columns = self._predict(chunk)
+                copy.append(kept, columns)
+                yield kept
+
+    def _predict(self, chunk: TableChunk) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return which rows of a chunk are predicted, and their new columns."""
         table, numbers = chunk.table, np.arange(chunk.first, chunk.first + chunk.table.num_rows)
         kept = np.ones(len(numbers), dtype=bool)
@@ -108,86 +194,15 @@ class TablePrediction:
             table, numbers = keep_rows(table, kept), numbers[kept]
         # Fewer at a time where categories make the matrix wide.
         n_rows = rows_per_chunk(len(self.schema.feature_names))
+        parts = []
         with naming_infinite(numbers, table.select(self.schema.used), chunk.file, "its file"):
-            parts = [
-                predicted_columns(
-                    self.regressor,
-                    self.regressor._reader.impute(self.schema.encode(piece)),
-                    self.level,
-                    self.method,
-                )
-                for piece in split_rows(table, n_rows)
-            ]
+            for piece in split_rows(table, n_rows):
+                inputs = self.regressor._reader.impute(self.schema.encode(piece))
+                parts.append(predicted_columns(self.regressor, inputs, self.level, self.method))
         return kept, {
             self.prefix + name: np.concatenate([np.empty(0), *(part[name] for part in parts)])
             for name in NAMES
         }
-
-
-def predict_table(
-    regressor: BaseRegressor,
-    schema: Schema,
-    source: Path,
-    out: Path,
-    *,
-    level: float,
-    prefix: str,
-    drop_missing: bool,
-    csv: CsvOptions = AS_FOUND,
-    no_formulas: bool = False,
-    method: IntervalMethod = "model",
-    processes: Processes = ALONE,
-    say: Callable[[str], object],
-) -> int:
-    """Write a table with the columns mean, std, median, lower and upper; return its number of rows.
-
-    A folder becomes a folder with one Parquet file for each file, and a file becomes a Parquet
-    file. A CSV file may also become a CSV file, in which all that it has stays byte for byte. A
-    file appears when it is complete. Hive partition columns stay in the names of folders.
-
-    Args:
-        regressor: A fitted estimator with one target.
-        schema: How the columns of the table become numbers.
-        source: The table: a file, or a folder of Parquet or CSV files.
-        out: The folder to write, empty or missing; or the file to write.
-        level: Probability of the intervals from lower to upper.
-        prefix: Prefix of the names of the new columns.
-        drop_missing: Whether to leave out rows with missing values; else these are imputed.
-        csv: How CSV files are read.
-        no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
-        method: Whether median, lower and upper are the model's, or conformal.
-        processes: The processes that call this together; each predicts some of the files.
-        say: Prints a line of progress; called in the first process only.
-    """
-    require_level(level)
-    prediction = TablePrediction(
-        regressor, schema, level, prefix, drop_missing, no_formulas, method
-    )
-    jobs: list[Job] = []
-    processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
-    sizes = [file.table.n_rows for file, _ in jobs]
-    paths = [file.path for file, _ in jobs]
-    processes.require_same("files", dict(zip(paths, sizes, strict=True)))
-    if source.is_dir():
-        processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
-    mine = assign_by_size(sizes, processes.size)[processes.rank]
-    notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
-    for note in notes if processes.is_first else ():
-        warnings.warn(note, TableNote, stacklevel=2)
-    advance = prediction_progress(
-        say if processes.is_first else None, sum(sizes[number] for number in mine)
-    )
-    rows: Counter[str] = Counter()
-
-    def predict() -> Generator[None, None, None]:
-        for number in mine:
-            yield from _predict_file(*jobs[number], prediction, rows, advance)
-
-    run_with_heartbeat(processes, predict())
-    rows = sum(processes.all_gather(rows), Counter())
-    if rows["left out"] and processes.is_first:
-        say(f"Left out {rows['left out']} of {rows.total()} rows with missing values.")
-    return rows["predicted"]
 
 
 def assign_by_size(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
@@ -201,53 +216,11 @@ def assign_by_size(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
     return assigned
 
 
-def _jobs(source: Path, out: Path, prediction: TablePrediction, csv: CsvOptions) -> list[Job]:
-    """Return the files to predict; raise the errors that can be found without reading rows."""
-    in_folder = source.is_dir()
-    if not in_folder:
-        require_copy(source, out)
-        require_folder(out)
-    table = open_table(source, csv=csv.for_model(prediction.schema.text_names))
-    require_columns(table.schema, prediction.schema.used)
-    require_new_names(table.schema.names, prediction.names)
-    files = split_by_file(table)
-    jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
-    counts = Counter(written for _, written in jobs)
-    if same := [file.path for file, written in jobs if counts[written] > 1]:
-        raise TableError(
-            f"Files must differ in more than their suffix, because all become {SUFFIX} files. Got "
-            f"{quote_names(same)}; rename some of them."
-        )
-    return jobs
-
-
 def _output_file(file: FileTable, source: Path, out: Path) -> Path:
     """Return the file to write for a file of a folder."""
     path = out / Path(file.path).relative_to(source)
     suffix = table_suffix(path)
     return path if suffix == SUFFIX else path.with_name(path.name[: -len(suffix)] + SUFFIX)
-
-
-def _predict_file(
-    file: FileTable,
-    out: Path,
-    prediction: TablePrediction,
-    rows: Counter[str],
-    advance: Callable[[int], None],
-) -> Generator[None, None, None]:
-    """Write one file, a chunk at a time, and count predicted and left-out rows."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        copy_file(file, out, prediction.names, no_formulas=prediction.no_formulas) as copy,
-        closing(prefetched(file.table.chunks(prediction.schema.used))) as chunks,
-    ):
-        for chunk in chunks:
-            kept, columns = prediction.predict(chunk)
-            copy.append(kept, columns)
-            rows["predicted"] += int(kept.sum())
-            rows["left out"] += int((~kept).sum())
-            advance(len(kept))
-            yield
 
 
 def _make_folder(path: Path) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sswim.base.validation import RandomState
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
 from sswim.estimator.settings import (
-    FEATURES,
-    NEIGHBOURS,
     Auto,
     DType,
     ObjectiveName,
-    Rule,
+    PriorName,
     n_frequencies,
 )
 from sswim.kernels.features import Kernel
@@ -149,8 +147,6 @@ class WarpedGPRegressor(_OneKind):
         (60, 1)
     """
 
-    _rules: ClassVar[dict[str, Rule]] = FEATURES
-
     n_components: int = 512
     n_pseudo: int = 128
     warps: WarpsName = "separate"
@@ -214,13 +210,12 @@ class NeighbourGPRegressor(_OneKind):
         True
     """
 
-    _rules: ClassVar[dict[str, Rule]] = NEIGHBOURS
-
     n_neighbors: int = 64
     local_amplitude: bool = True
     n_components: int = 256
     n_pseudo: int = 64
     warps: WarpsName = "joint"
+    objective: PriorName = "map"
     max_iter: int = MiniBatches.steps
     learning_rate: float = MiniBatches.learning_rate
     dtype: DType | Auto = "auto"

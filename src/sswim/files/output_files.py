@@ -142,16 +142,12 @@ def _require_no_input(path: StrPath, target: Path, inputs: Iterable[StrPath]) ->
         if not given.exists():
             continue  # reading it raises a better error
         places = (target, *target.parents) if given.is_dir() else (target,)
-        if any(place.exists() and place.samefile(given) for place in places):
-            where = "is in" if given.is_dir() and not _is_same(target, given) else "is"
+        if same := [place for place in places if place.exists() and place.samefile(given)]:
+            where = "is" if target in same else "is in"
             raise OutputError(
                 f"An output must not replace an input. Got {os.fspath(path)!r}, which {where} "
                 f"{os.fspath(each)!r}; choose another."
             )
-
-
-def _is_same(target: Path, given: Path) -> bool:
-    return target.exists() and target.samefile(given)
 
 
 def _require_writable_folder(folder: Path, path: StrPath) -> None:
@@ -203,24 +199,17 @@ def save_somewhere(save: Callable[[Path], object], path: StrPath) -> None:
     try:
         save(Path(path))
     except OSError as error:
-        name = os.fspath(path)
-        problem = f"The result could not be written to {name!r}: {error}."
-        place = _save_elsewhere(save, Path(path).name)
-        if place is None:
-            raise OutputError(f"{problem} No other folder could take it, so it is lost.") from error
-        raise OutputError(f"{problem} It was written to {str(place)!r}; move it.") from error
-
-
-def _save_elsewhere(save: Callable[[Path], object], name: str) -> Path | None:
-    """Save to the first folder that takes it: of temporary files, home, or the current one."""
-    for parent in (tempfile.gettempdir, Path.home, Path.cwd):
-        folder = None
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="sswim-", dir=parent()))
-            save(folder / name)
-        except (OSError, RuntimeError):  # RuntimeError: there is no home
-            if folder is not None:
-                folder.rmdir()
-        else:
-            return folder / name
-    return None
+        problem = f"The result could not be written to {os.fspath(path)!r}: {error}."
+        for parent in (tempfile.gettempdir, Path.home, Path.cwd):
+            folder = None
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="sswim-", dir=parent()))
+                place = folder / Path(path).name
+                save(place)
+            except (OSError, RuntimeError):  # RuntimeError: there is no home
+                if folder is not None:
+                    folder.rmdir()
+            else:
+                message = f"{problem} It was written to {str(place)!r}; move it."
+                raise OutputError(message) from error
+        raise OutputError(f"{problem} No other folder could take it, so it is lost.") from error

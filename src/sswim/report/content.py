@@ -13,8 +13,7 @@ import pyarrow as pa
 from jaxtyping import Float64, Int64
 
 from sswim.estimator.base import BaseRegressor
-from sswim.estimator.evaluation import RowScores
-from sswim.estimator.permutation import ColumnImportance
+from sswim.estimator.evaluation import ColumnImportance, RowScores
 from sswim.insight.effect import Effect
 from sswim.insight.relevance import Relevance
 from sswim.report.charts import Layer, json_script, layer
