@@ -46,72 +46,75 @@ def fold_numbers(numbers: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
 
 @dataclass
 class LevelSums:
-    """Weights of levels and sums of their targets, in each fold; collected chunk by chunk."""
+    """Rows, weights and sums of targets of the levels of a column, in each fold."""
 
     index: dict[str | None, int] = field(default_factory=dict)
     """The number of each level, in the order of their appearance; None is a missing value."""
-    sums: Float64[np.ndarray, "L K S"] | None = None
-    """Sum of weights, then sums of weighted targets, for each level and fold."""
-    counts: Int64[np.ndarray, " L"] | None = None
-    """Number of rows of each level."""
+    sums: Float64[np.ndarray, "L K S"] = field(default_factory=lambda: np.zeros((0, N_FOLDS, 1)))
+    """Number of rows, sum of weights and sums of weighted targets, for each level and fold."""
+
+    @classmethod
+    def of(
+        cls,
+        levels: pa.ChunkedArray,
+        folds: Int64[np.ndarray, " n"],
+        targets: Float64[np.ndarray, "n T"],
+        weight: Float64[np.ndarray, " n"] | None,
+    ) -> LevelSums:
+        """Return the sums of some rows."""
+        encoded = levels.combine_chunks().dictionary_encode(null_encoding="encode")
+        texts = encoded.dictionary.to_pylist()
+        cells = encoded.indices.to_numpy().astype(np.int64) * N_FOLDS + folds
+        once = np.ones(len(folds))
+        weight = once if weight is None else weight
+        columns = [once, weight, *(weight * column for column in targets.T)]
+        sums = [np.bincount(cells, column, len(texts) * N_FOLDS) for column in columns]
+        index = {text: number for number, text in enumerate(texts)}
+        return cls(index, np.stack(sums, axis=1).reshape(len(texts), N_FOLDS, len(columns)))
 
     @property
     def overflows(self) -> bool:
         """Whether there are too many levels to collect."""
         return len(self.index) > MAX_DISTINCT
 
-    def add(
-        self,
-        levels: pa.ChunkedArray,
-        folds: Int64[np.ndarray, " n"],
-        targets: Float64[np.ndarray, "n T"],
-        weight: Float64[np.ndarray, " n"] | None,
-    ) -> None:
-        """Add the rows of a chunk."""
-        if self.overflows or not len(folds):
-            return
-        encoded = levels.combine_chunks().dictionary_encode(null_encoding="encode")
-        texts = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy().astype(np.int64) * N_FOLDS + folds
-        n_cells = len(texts) * N_FOLDS
-        once = np.ones(len(folds)) if weight is None else weight
-        columns = [once, *(once * column for column in targets.T)]
-        totals = [np.bincount(codes, column, n_cells) for column in columns]
-        sums = np.stack(totals, axis=1).reshape(len(texts), N_FOLDS, len(columns))
-        counts = np.bincount(encoded.indices.to_numpy(), minlength=len(texts))
-        self._merge(texts, sums, counts)
-
     def merge(self, other: LevelSums) -> None:
-        """Add the rows of another collection."""
-        if other.sums is not None and other.counts is not None:
-            self._merge([*other.index], other.sums, other.counts)
+        """Add the sums of other rows, unless there are too many levels."""
+        if self.overflows:
+            return
+        where = [self.index.setdefault(level, len(self.index)) for level in other.index]
+        if len(self.index) > len(self.sums):
+            sums = np.zeros((len(self.index), *other.sums.shape[1:]))
+            sums[: len(self.sums)] = self.sums
+            self.sums = sums
+        self.sums[np.array(where, dtype=np.int64)] += other.sums
 
-    def _merge(
-        self,
-        levels: list[str | None],
-        sums: Float64[np.ndarray, "l K S"],
-        counts: Int64[np.ndarray, " l"],
-    ) -> None:
-        where = np.array([self.index.setdefault(level, len(self.index)) for level in levels])
-        n_new = len(self.index) - (0 if self.counts is None else len(self.counts))
-        new_sums, new_counts = np.zeros((n_new, *sums.shape[1:])), np.zeros(n_new, dtype=np.int64)
-        if self.sums is None or self.counts is None:
-            self.sums, self.counts = new_sums, new_counts
-        elif n_new:
-            self.sums = np.concatenate((self.sums, new_sums))
-            self.counts = np.concatenate((self.counts, new_counts))
-        self.sums[where] += sums
-        self.counts[where] += counts
-
-    def sorted_levels(self) -> list[str]:
-        """Return the levels in order, without the missing value."""
+    @property
+    def levels(self) -> list[str]:
+        """The levels in order, without the missing value."""
         return sorted(level for level in self.index if level is not None)
 
-    def count(self, level: str | None) -> int:
+    def count(self, level: str) -> int:
         """Return the number of rows of a level."""
-        if self.counts is None or level not in self.index:
-            return 0
-        return int(self.counts[self.index[level]])
+        return int(self.sums[self.index[level], :, 0].sum())
+
+    @property
+    def sorted_sums(self) -> Float64[np.ndarray, "l K S"]:
+        """Weights and sums of targets of the levels in order, of missing values and of nothing."""
+        order = [*(self.index[level] for level in self.levels), self.index.get(None, -1), -1]
+        return np.concatenate((self.sums, np.zeros((1, *self.sums.shape[1:]))))[order, :, 1:]
+
+    def fold_means(self, targets: Sequence[Moments]) -> Float64[np.ndarray, "l K T"]:
+        """Return the mean targets of levels without each fold, for rows of training.
+
+        Args:
+            targets: Moments of the targets of each fold.
+        """
+        # Sums of the other folds, and not all sums less those of a fold, so that its targets are
+        # not even in the rounding.
+        others = [[other for other in range(N_FOLDS) if other != fold] for fold in range(N_FOLDS)]
+        sums = self.sorted_sums
+        means = [level_means(sums[:, rest], [targets[fold] for fold in rest]) for rest in others]
+        return np.stack(means, axis=1)
 
 
 TELLING_ROWS = 20
@@ -197,13 +200,12 @@ class TextFindings:
     ) -> None:
         """Add the rows of a chunk."""
         texts = as_levels(values)
-        self.levels.add(texts, folds, targets, weight)
+        if not self.levels.overflows:
+            self.levels.merge(LevelSums.of(texts, folds, targets, weight))
         self.n_texts += len(texts) - texts.null_count
         self.n_missing += texts.null_count
-        if self.is_plain:
-            self._add_formats(texts)
-
-    def _add_formats(self, texts: pa.ChunkedArray) -> None:
+        if not self.is_plain:
+            return
         encoded = texts.drop_null().combine_chunks().dictionary_encode()
         distinct = encoded.dictionary
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(distinct))
@@ -213,11 +215,6 @@ class TextFindings:
             some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
             misfits.add(some, int(counts[bad].sum()))
         self._drop_formats()
-
-    def _drop_formats(self) -> None:
-        """Forget the formats that are not possible, except the plainest one of numbers."""
-        possible = self.misfits.items()
-        self.misfits = {name: some for name, some in possible if name == "." or not some.are_many}
 
     def merge(self, other: TextFindings) -> None:
         """Add what was found in other rows."""
@@ -229,9 +226,12 @@ class TextFindings:
             misfits.add(sorted(other.misfits[name].texts), other.misfits[name].n_rows)
         self._drop_formats()
 
-    def learn(
-        self, name: str, targets: Sequence[Moments]
-    ) -> tuple[Column, Float64[np.ndarray, "L K T"] | None, list[str]]:
+    def _drop_formats(self) -> None:
+        """Forget the formats that are not possible, except the plainest one of numbers."""
+        possible = self.misfits.items()
+        self.misfits = {name: some for name, some in possible if name == "." or not some.are_many}
+
+    def learn(self, name: str, targets: Sequence[Moments]) -> tuple[Column, list[str]]:
         """Return the column that the texts make, and notes for the user.
 
         Args:
@@ -239,50 +239,12 @@ class TextFindings:
             targets: Moments of the targets of each fold.
         """
         if not self.n_texts:
-            reason = "it has no values"
-            return IgnoredColumn(name, reason), None, [f"Column {name!r} is not used: {reason}."]
-        if self.is_plain:
-            parsed = self._as_numbers(name) or self._as_times(name)
-            if parsed is not None:
-                return parsed[0], None, parsed[1]
+            return IgnoredColumn(name, "it has no values"), []
+        if self.is_plain and (best := self._best_formats(NUMBER_FORMATS)):
+            return self._as_numbers(name, best[0])
+        if self.is_plain and (best := self._best_formats(TIME_FORMATS)):
+            return self._as_times(name, best)
         return self._as_levels(name, targets)
-
-    def _as_numbers(self, name: str) -> tuple[Column, list[str]] | None:
-        best = self._best_formats(NUMBER_FORMATS)
-        if not best:
-            return None
-        marks = best[0]
-        others = self.misfits[marks]
-        how = ""
-        if marks != ".":
-            thousands = f" and {marks[1]!r} between thousands" if marks[1:] else ""
-            how = f", with {marks[0]!r} before fractions{thousands}"
-        note = f"Column {name!r} is text, and all of it numbers: read as numbers{how}; "
-        note = self._note_markers(name, others, "numbers", how) or note + _how_to_keep(name)
-        markers = tuple(sorted(others.texts))
-        has_missing = self._is_telling(others.n_rows)
-        return NumberColumn(name, has_missing, marks, markers), [note]
-
-    def _as_times(self, name: str) -> tuple[Column, list[str]] | None:
-        best = self._best_formats(TIME_FORMATS)
-        if not best:
-            return None
-        others = self.misfits[best[0]]
-        note = self._note_markers(name, others, "dates or times")
-        notes = [note] if note else []
-        if len(best) > 1:  # all days are below 13
-            notes.append(
-                f"Column {name!r} has dates in which day and month cannot be told apart: read as "
-                f"{best[0]}; write them as YYYY-MM-DD if that is wrong."
-            )
-        column = TimeColumn(
-            name,
-            self._is_telling(others.n_rows),
-            zone="UTC" if best[0] == "ISO 8601 with offset" else "",
-            text_format=best[0],
-            markers=tuple(sorted(others.texts)),
-        )
-        return column, notes
 
     def _best_formats(self, formats: Collection[str]) -> list[str]:
         """Return the formats that most texts have, if few enough texts have another."""
@@ -295,42 +257,76 @@ class TextFindings:
         }
         return [name for name, n_rows in possible.items() if n_rows == min(possible.values())]
 
-    def _note_markers(self, name: str, others: Misfits, words: str, how: str = "") -> str:
+    def _as_numbers(self, name: str, marks: str) -> tuple[Column, list[str]]:
+        how = ""
+        if marks != ".":
+            thousands = f" and {marks[1]!r} between thousands" if marks[1:] else ""
+            how = f", with {marks[0]!r} before fractions{thousands}"
+        notes = self._note_markers(name, marks, "numbers", how) or [
+            f"Column {name!r} is text, and all of it numbers: read as numbers{how}; "
+            + _how_to_keep(name)
+        ]
+        others = self.misfits[marks]
+        has_missing = self._is_telling(others.n_rows)
+        return NumberColumn(name, has_missing, marks, tuple(sorted(others.texts))), notes
+
+    def _as_times(self, name: str, best: Sequence[str]) -> tuple[Column, list[str]]:
+        pattern, others = best[0], self.misfits[best[0]]
+        notes = self._note_markers(name, pattern, "dates or times")
+        if len(best) > 1:  # all days are below 13
+            notes.append(
+                f"Column {name!r} has dates in which day and month cannot be told apart: read as "
+                f"{pattern}; write them as YYYY-MM-DD if that is wrong."
+            )
+        column = TimeColumn(
+            name,
+            self._is_telling(others.n_rows),
+            zone="UTC" if pattern == "ISO 8601 with offset" else "",
+            text_format=pattern,
+            markers=tuple(sorted(others.texts)),
+        )
+        return column, notes
+
+    def _note_markers(self, name: str, format_: str, words: str, how: str = "") -> list[str]:
         """Tell which texts stand for missing values, if there are any."""
+        others = self.misfits[format_]
         if not others.n_rows:
-            return ""
+            return []
         values = "1 other value" if others.n_rows == 1 else f"{others.n_rows} other values"
-        return (
+        return [
             f"Column {name!r} has {self.n_texts - others.n_rows} {words} and {values}, "
             f"{quote_names(sorted(others.texts))}: read as {words}{how}, with {others.n_rows} "
             f"missing; {_how_to_keep(name)}"
-        )
+        ]
 
-    def _as_levels(
-        self, name: str, targets: Sequence[Moments]
-    ) -> tuple[Column, Float64[np.ndarray, "L K T"] | None, list[str]]:
-        levels = self.levels.sorted_levels()
-        reason = ""
+    def _as_levels(self, name: str, targets: Sequence[Moments]) -> tuple[Column, list[str]]:
+        levels = self.levels.levels
         if self.levels.overflows:
-            reason = f"it has more than {MAX_DISTINCT:,} different texts"
-        elif len(levels) == self.n_texts > IDENTIFIER_ROWS:
-            reason = "it has a different text in every row"
-        if reason:
-            return IgnoredColumn(name, reason), None, [f"Column {name!r} is not used: {reason}."]
-        notes = self._note_numbers(name, len(levels))
+            return IgnoredColumn(name, f"it has more than {MAX_DISTINCT:,} different texts"), []
+        if len(levels) == self.n_texts > IDENTIFIER_ROWS:
+            return IgnoredColumn(name, "it has a different text in every row"), []
+        notes = []
+        others = self.misfits["."]
+        n_numbers = self.n_texts - others.n_rows
+        if self.is_plain and n_numbers >= 0.5 * self.n_texts:
+            notes = [
+                f"Column {name!r} has {n_numbers} numbers and {others.n_rows} other values, such "
+                f"as {quote_names(sorted(others.texts))}: used as text of {len(levels)} levels; "
+                "correct these values if it should be numbers."
+            ]
         shown = self._indicators(name, levels)
-        some_are_rare = shown is None or shown.has_other
-        if some_are_rare or (len(levels) > 2 and self.n_texts >= MEAN_ROWS):
-            column, fold_means = encode_levels(name, self.levels, targets, shown)
-            return column, fold_means, notes
-        assert shown is not None
-        return shown, None, notes
+        is_long = len(levels) > 2 and self.n_texts >= MEAN_ROWS
+        if shown is not None and not shown.has_other and not is_long:
+            return shown, notes
+        *means, missing, other = map(tuple, level_means(self.levels.sorted_sums, targets).tolist())
+        return LevelMeansColumn(name, tuple(levels), tuple(means), other, missing, shown), notes
 
     def _indicators(self, name: str, levels: list[str]) -> CategoryColumn | None:
         """Return the indicators of the levels that are common enough to have one."""
         fewest = max(RARE_SHARE * self.n_texts, min(RARE_ROWS, self.n_texts / 10))
-        common = [level for level in levels if self.levels.count(level) >= fewest]
-        common = sorted(sorted(common, key=self.levels.count, reverse=True)[:MAX_INDICATORS])
+        counts = {level: self.levels.count(level) for level in levels}
+        common = [level for level in levels if counts[level] >= fewest]
+        common = sorted(sorted(common, key=counts.__getitem__, reverse=True)[:MAX_INDICATORS])
         if len(levels) - len(common) == 1 and len(levels) <= MAX_INDICATORS:
             common = levels  # a word for others would stand for one level
         if not common:
@@ -341,18 +337,6 @@ class TextFindings:
     def _is_telling(self, n_others: int = 0) -> bool:
         """Return whether rows without a text, or with one of others, have an input of their own."""
         return is_telling(self.n_missing + n_others, self.n_missing + self.n_texts)
-
-    def _note_numbers(self, name: str, n_levels: int) -> list[str]:
-        """Tell that a column with many numbers is used as text."""
-        others = self.misfits["."]
-        n_numbers = self.n_texts - others.n_rows
-        if not self.is_plain or n_numbers < 0.5 * self.n_texts:
-            return []
-        return [
-            f"Column {name!r} has {n_numbers} numbers and {others.n_rows} other values, such as "
-            f"{quote_names(sorted(others.texts))}: used as text of {n_levels} levels; correct "
-            "these values if it should be numbers."
-        ]
 
 
 def _how_to_keep(name: str) -> str:
@@ -366,40 +350,7 @@ _ROUNDING = 1e-14
 """Part of the size of targets below which their differences are rounding."""
 
 
-def encode_levels(
-    name: str, collected: LevelSums, targets: Sequence[Moments], shown: CategoryColumn | None = None
-) -> tuple[LevelMeansColumn, Float64[np.ndarray, "L K T"]]:
-    """Make a column of mean targets; return also those without each fold, for rows of training.
-
-    Args:
-        name: Name of the column.
-        collected: Levels and the sums of their targets.
-        targets: Moments of the targets of each fold.
-        shown: The indicators of common levels.
-    """
-    assert collected.sums is not None
-    levels = collected.sorted_levels()
-    order = [collected.index[level] for level in levels]
-    nothing = np.zeros((1, *collected.sums.shape[1:]))
-    of_missing = collected.sums[[collected.index[None]]] if None in collected.index else nothing
-    sums = np.concatenate((collected.sums[order], of_missing, nothing))
-    means = _means_of(sums, targets)
-    # Sums of the other folds, and not all sums less those of a fold, so that its targets are not
-    # even in the rounding.
-    others = [[other for other in range(N_FOLDS) if other != fold] for fold in range(N_FOLDS)]
-    folds = [_means_of(sums[:, rest], [targets[fold] for fold in rest]) for rest in others]
-    column = LevelMeansColumn(
-        name,
-        tuple(levels),
-        tuple(map(tuple, means[:-2].tolist())),
-        other=tuple(means[-1].tolist()),
-        missing=tuple(means[-2].tolist()),
-        shown=shown,
-    )
-    return column, np.stack(folds, axis=1)
-
-
-def _means_of(
+def level_means(
     sums: Float64[np.ndarray, "L k S"], targets: Sequence[Moments]
 ) -> Float64[np.ndarray, "L T"]:
     """Return the mean targets of levels in some folds.
@@ -416,7 +367,9 @@ def _means_of(
     width = np.maximum(spread, _ROUNDING * together.unit.numpy())
     unit = np.exp2(np.rint(np.log2(np.where(width > 0, width, 1.0))))
     standard = np.concatenate((total[:, :1], total[:, 1:] / unit), axis=1)
-    return _shrunk_means(total, total.sum(0), shrinkage_rows(standard, np.square(spread / unit)))
+    rows = shrinkage_rows(standard, np.square(spread / unit))
+    weight, overall = total[:, :1], total[:, 1:].sum(0) / max(total[:, 0].sum(), 1e-300)
+    return (total[:, 1:] + rows * overall) / (weight + rows)
 
 
 def shrinkage_rows(
@@ -444,13 +397,3 @@ def shrinkage_rows(
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.where(spread > 0, within / spread, MOST_ROWS)
     return np.clip(rows, 1.0, MOST_ROWS)
-
-
-def _shrunk_means(
-    sums: Float64[np.ndarray, "L S"],
-    total: Float64[np.ndarray, " S"],
-    rows: Float64[np.ndarray, " T"],
-) -> Float64[np.ndarray, "L T"]:
-    """Return the means of levels, drawn to the mean of all by so many rows."""
-    overall = total[1:] / max(total[0], 1e-300)
-    return (sums[:, 1:] + rows * overall) / (sums[:, :1] + rows)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from jaxtyping import Bool, Float64, Int64
 
@@ -18,6 +20,7 @@ from sswim.tables.columns import (
     CYCLES,
     Column,
     IgnoredColumn,
+    LevelMeansColumn,
     NumberColumn,
     SphereColumn,
     TimeColumn,
@@ -84,7 +87,7 @@ def learn_schema(
     _require_kinds(columns)
     _require_names("text", text, columns)
     _require_names("coordinates", coordinates or (), columns)
-    mine = Findings(
+    findings = Findings(
         {
             column.name: TextFindings(is_text(column.type) and column.name not in text)
             for column in columns
@@ -93,18 +96,17 @@ def learn_schema(
     )
     try:
         for rows in pieces():
-            mine.add(rows)
+            findings.add(rows)
     except TableError as error:
         if processes.size == 1:
             raise
-        mine.error = str(error)  # the other processes wait for the findings
-    findings = processes.all_gather(mine)
-    if errors := [part.error for part in findings if part.error]:
-        raise TableError(errors[0])
-    total = findings[0]
-    for part in findings[1:]:
-        total.merge(part)
-    return _learnt(total, columns, target, coordinates)
+        findings.error = str(error)  # the other processes wait for the findings
+    findings, *others = processes.all_gather(findings)
+    for part in others:
+        findings.merge(part)
+    if findings.error:
+        raise TableError(findings.error)
+    return _learnt(findings, columns, target, coordinates)
 
 
 @dataclass
@@ -114,55 +116,46 @@ class Findings:
     texts: dict[str, TextFindings]
     """Findings of the columns of text."""
     n_rows: int = 0
-    n_missing: dict[str, int] = field(default_factory=dict)
+    n_missing: Counter[str] = field(default_factory=Counter)
     """Number of missing values of each column."""
     targets: tuple[Moments, ...] = ()
     """Moments of the targets of each fold; none before rows are added."""
     numbers: Int64[np.ndarray, " m"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Row numbers of the sample."""
-    sample: pa.Table | None = None
+    sample: pa.Table = field(default_factory=lambda: pa.table({}))
     """A random sample of the rows."""
     error: str = ""
     """Message of the error that stopped the search, or an empty text."""
 
     def add(self, rows: TargetedRows) -> None:
         """Add some rows."""
+        if not len(rows.numbers):
+            return
         folds = fold_numbers(rows.numbers)
-        self.n_rows += len(rows.numbers)
-        for name in rows.table.column_names:
-            values = rows.table.column(name)
-            n_missing = int(missing_values(values).to_numpy().sum())
-            self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
-            if name in self.texts:
-                self.texts[name].add(values, folds, rows.targets, rows.weight)
-        self._add_targets(tuple(_moments(rows, folds == fold) for fold in range(N_FOLDS)))
-        self._add_sample(rows.numbers, rows.table)
+        columns = dict(zip(rows.table.column_names, rows.table.columns, strict=True))
+        missing = {name: pc.sum(missing_values(values)).as_py() for name, values in columns.items()}
+        for name, texts in self.texts.items():
+            texts.add(columns[name], folds, rows.targets, rows.weight)
+        targets = tuple(_moments(rows, folds == fold) for fold in range(N_FOLDS))
+        self.merge(Findings({}, len(folds), Counter(missing), targets, rows.numbers, rows.table))
 
     def merge(self, other: Findings) -> None:
-        """Add what another process has found."""
-        self.n_rows += other.n_rows
-        for name, count in other.n_missing.items():
-            self.n_missing[name] = self.n_missing.get(name, 0) + count
+        """Add what was found in other rows."""
         for name, texts in other.texts.items():
             self.texts[name].merge(texts)
-        if other.targets:
-            self._add_targets(other.targets)
-        if other.sample is not None:
-            self._add_sample(other.numbers, other.sample)
-
-    def _add_targets(self, targets: tuple[Moments, ...]) -> None:
-        pairs = zip(self.targets, targets, strict=True) if self.targets else ()
-        self.targets = tuple(one + other for one, other in pairs) or targets
-
-    def _add_sample(self, numbers: Int64[np.ndarray, " n"], table: pa.Table) -> None:
+        self.error = self.error or other.error
+        if not other.targets:
+            return
+        self.n_rows += other.n_rows
+        self.n_missing.update(other.n_missing)
+        pairs = zip(self.targets, other.targets, strict=True) if self.targets else ()
+        self.targets = tuple(one + more for one, more in pairs) or other.targets
+        numbers = np.concatenate((self.numbers, other.numbers))
         chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        numbers, table = numbers[chosen], table.take(pa.array(chosen))
-        if self.sample is not None:
-            numbers = np.concatenate((self.numbers, numbers))
-            table = pa.concat_tables((self.sample, table), promote_options="permissive")
-        chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        order = chosen[np.argsort(numbers[chosen])]
-        self.numbers, self.sample = numbers[order], table.take(pa.array(order))
+        chosen = chosen[np.argsort(numbers[chosen])]
+        tables = [self.sample, other.sample] if self.sample.num_columns else [other.sample]
+        together = pa.concat_tables(tables, promote_options="permissive")
+        self.numbers, self.sample = numbers[chosen], together.take(pa.array(chosen))
 
 
 def _moments(rows: TargetedRows, which: Bool[np.ndarray, " n"]) -> Moments:
@@ -175,25 +168,26 @@ def _learnt(
     findings: Findings, columns: pa.Schema, target: str, coordinates: tuple[str, str] | None
 ) -> LearntSchema:
     """Return the schema of what was found."""
-    if findings.sample is None or not findings.targets:
+    if not findings.targets:
         raise TableError("A table must have at least one row that can be used. Got none.")
     made: list[Column] = []
     notes: list[str] = []
     fold_means: dict[str, Float64[np.ndarray, "L K T"]] = {}
     for arrow_field in columns:
-        name, column = arrow_field.name, None
+        name = arrow_field.name
         if name in findings.texts:
-            column, means, more = findings.texts[name].learn(name, findings.targets)
+            texts = findings.texts[name]
+            column, more = texts.learn(name, findings.targets)
             notes += more
-            if means is not None:
-                fold_means[name] = means
+            if isinstance(column, LevelMeansColumn):
+                fold_means[name] = texts.levels.fold_means(findings.targets)
         else:
             column = _column_without_text(arrow_field, findings.n_missing[name], findings.n_rows)
-            if isinstance(column, IgnoredColumn):
-                notes.append(f"Column {name!r} is not used: {column.reason}.")
-        made.append(
-            _with_cycles(column, findings.sample) if isinstance(column, TimeColumn) else column
-        )
+        if isinstance(column, IgnoredColumn):
+            notes.append(f"Column {name!r} is not used: {column.reason}.")
+        if isinstance(column, TimeColumn):
+            column = replace(column, cycles=_cycles(column, findings.sample))
+        made.append(column)
     sphere = None if coordinates is None else _sphere(coordinates, made, findings.sample)
     schema = Schema(target, tuple(made), sphere)
     if not schema.feature_names:
@@ -219,24 +213,23 @@ def _column_without_text(arrow_field: pa.Field, n_missing: int, n_rows: int) -> 
     )
 
 
-def _with_cycles(column: TimeColumn, sample: pa.Table) -> TimeColumn:
-    """Return a column of times with the cycles over which they vary.
+def _cycles(column: TimeColumn, sample: pa.Table) -> tuple[str, ...]:
+    """Return the cycles over which times vary.
 
     These are the cycles of which the rows see at least half, in steps of at most half.
     """
     if column.is_time_of_day:
-        return replace(column, cycles=("day",))
+        return ("day",)
     seconds = column.encode(sample.column(column.name))[:, 0]
     distinct = np.unique(seconds[np.isfinite(seconds)])
     if len(distinct) < 3:
-        return column
+        return ()
     span, step = distinct[-1] - distinct[0], np.diff(distinct).min()
-    cycles = [
+    return tuple(
         name
         for name, length in CYCLES.items()
         if span >= length / 2 >= step and len(np.unique(np.mod(distinct, length))) > 1
-    ]
-    return replace(column, cycles=tuple(cycles))
+    )
 
 
 def _sphere(coordinates: tuple[str, str], columns: list[Column], sample: pa.Table) -> SphereColumn:
