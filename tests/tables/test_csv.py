@@ -22,7 +22,6 @@ from sswim.tables import (
     csv_table,
     is_csv,
     read_table,
-    split_by_file,
     write_table,
 )
 from sswim.tables.csv_dialect import CsvDialect
@@ -575,7 +574,7 @@ def test_types_keep_what_is_written(
     lines = ["," + ",".join(COLUMNS), *(f"{n}," + ",".join(row) for n, row in enumerate(rows))]
     table = CsvTable.open(write(tmp_path, "\n".join(lines)))
     assert table.schema.names == list(COLUMNS)
-    (file,) = split_by_file(table)
+    (file,) = table.split()
     written = file.as_written()
     types = {"column 1": pa.string()} | {name: dtype for name, (_, dtype) in COLUMNS.items()}
     assert written.schema == pa.schema(list(types.items()))
@@ -587,6 +586,6 @@ def test_types_keep_what_is_written(
 
 def test_all_files_of_a_folder_are_written_with_the_same_types(tmp_path: Path) -> None:
     contents = {"a.csv": "x;zip\n1,5;2\n", "b.csv": "zip;x\n007;-2,5\n"}
-    first, second = split_by_file(CsvTable.open(folder_of(tmp_path, contents)))
+    first, second = CsvTable.open(folder_of(tmp_path, contents)).split()
     assert first.as_written().schema == pa.schema([("x", pa.float64()), ("zip", pa.string())])
     assert second.as_written().schema == pa.schema([("zip", pa.string()), ("x", pa.float64())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,8 @@ from sswim.files.output_files import require_folder, resolve_link
 from sswim.rows.source import prefetched
 from sswim.tables import (
     AS_FOUND,
+    ChunkedTable,
     CsvOptions,
-    FileTable,
     Schema,
     TableChunk,
     TableError,
@@ -39,7 +39,6 @@ from sswim.tables import (
     require_copy,
     require_new_names,
     rows_per_chunk,
-    split_by_file,
     split_rows,
     table_suffix,
 )
@@ -78,7 +77,7 @@ def predicted_columns(
 SUFFIX = ".parquet"
 """Suffix of the files that are written."""
 
-Job = tuple[FileTable, Path]
+Job = tuple[ChunkedTable, Path]
 """A file to predict, and the file to write."""
 
 
@@ -165,13 +164,13 @@ def predict_table(
     )
     jobs: list[Job] = []
     processes.run_everywhere(lambda: jobs.extend(_jobs(source, out, prediction, csv)))
-    sizes = [file.table.n_rows for file, _ in jobs]
-    paths = [file.path for file, _ in jobs]
+    sizes = [file.n_rows for file, _ in jobs]
+    paths = [file.name for file, _ in jobs]
     processes.require_same("files", dict(zip(paths, sizes, strict=True)))
     if source.is_dir():
         processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
     mine = assign_by_size(sizes, processes.size)[processes.rank]
-    notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
+    notes = dict.fromkeys(note for file, _ in jobs for note in file.notes)
     for note in notes if processes.is_first else ():
         warnings.warn(note, TableNote, stacklevel=2)
     advance = prediction_progress(
@@ -210,10 +209,10 @@ def _jobs(source: Path, out: Path, prediction: TablePrediction, csv: CsvOptions)
     table = open_table(source, csv=csv.for_model(prediction.schema.text_names))
     require_columns(table.schema, prediction.schema.used)
     require_new_names(table.schema.names, prediction.names)
-    files = split_by_file(table)
+    files = table.split()
     jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
     counts = Counter(written for _, written in jobs)
-    if same := [file.path for file, written in jobs if counts[written] > 1]:
+    if same := [file.name for file, written in jobs if counts[written] > 1]:
         raise TableError(
             f"Files must differ in more than their suffix, because all become {SUFFIX} files. Got "
             f"{quote_names(same)}; rename some of them."
@@ -221,15 +220,15 @@ def _jobs(source: Path, out: Path, prediction: TablePrediction, csv: CsvOptions)
     return jobs
 
 
-def _output_file(file: FileTable, source: Path, out: Path) -> Path:
+def _output_file(file: ChunkedTable, source: Path, out: Path) -> Path:
     """Return the file to write for a file of a folder."""
-    path = out / Path(file.path).relative_to(source)
+    path = out / Path(file.name).relative_to(source)
     suffix = table_suffix(path)
     return path if suffix == SUFFIX else path.with_name(path.name[: -len(suffix)] + SUFFIX)
 
 
 def _predict_file(
-    file: FileTable,
+    file: ChunkedTable,
     out: Path,
     prediction: TablePrediction,
     rows: Counter[str],
@@ -237,17 +236,18 @@ def _predict_file(
 ) -> Generator[None, None, None]:
     """Write one file, a chunk at a time, and count predicted and left-out rows."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        copy_file(file, out, prediction.names, no_formulas=prediction.no_formulas) as copy,
-        closing(prefetched(file.table.chunks(prediction.schema.used))) as chunks,
-    ):
-        for chunk in chunks:
-            kept, columns = prediction.predict(chunk)
-            copy.append(kept, columns)
-            rows["predicted"] += int(kept.sum())
-            rows["left out"] += int((~kept).sum())
-            advance(len(kept))
-            yield
+    with closing(prefetched(file.chunks(prediction.schema.used))) as chunks:
+
+        def predicted() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+            for chunk in chunks:
+                kept, columns = prediction.predict(chunk)
+                yield kept, columns
+                rows["predicted"] += int(kept.sum())
+                rows["left out"] += int((~kept).sum())
+                advance(len(kept))
+
+        names, no_formulas = prediction.names, prediction.no_formulas
+        yield from copy_file(file, out, names, predicted(), no_formulas=no_formulas)
 
 
 def _make_folder(path: Path) -> None:

@@ -33,23 +33,23 @@ from sswim.tables.table import (
     MemoryTable,
     TableChunk,
     TableError,
+    has_table_suffix,
     quote_names,
     require_columns,
     require_new_names,
     rows_per_chunk,
     split_rows,
+    table_suffix,
 )
-from sswim.tables.table_copy import FileTable, copy_file, plain_table, require_copy, split_by_file
+from sswim.tables.table_copy import copy_file, plain_table, require_copy
 from sswim.tables.table_description import ColumnDescription, TableDescription, describe_table
 from sswim.tables.table_io import (
     append_columns,
-    has_table_suffix,
     open_table,
     read_columns,
     read_small_table,
     read_table,
     require_writable_suffix,
-    table_suffix,
     write_table,
 )
 from sswim.tables.table_rows import (
@@ -79,7 +79,6 @@ __all__ = [
     "ColumnDescription",
     "CsvOptions",
     "CsvTable",
-    "FileTable",
     "FrameSource",
     "IgnoredColumn",
     "LearntSchema",
@@ -131,7 +130,6 @@ __all__ = [
     "sample_table",
     "schema_from_dict",
     "schema_to_dict",
-    "split_by_file",
     "split_geometry",
     "split_rows",
     "table_suffix",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables.table import (
     CHUNK_BYTES,
+    ChunkedTable,
     TableChunk,
     TableError,
     reading,
@@ -84,6 +85,20 @@ class ParquetTable:
     def n_rows(self) -> int:
         """Number of rows in all files."""
         return self.files[-1].first + self.files[-1].n_rows
+
+    def split(self) -> list[ChunkedTable]:
+        """Return a table for each file."""
+        return [
+            replace(self, name=file.path, files=(replace(file, first=0),)) for file in self.files
+        ]
+
+    def as_written(self) -> ParquetTable:
+        """Return the columns that the first file itself has, without Hive partition columns."""
+        path = self.files[0].path
+        with _open_file(path) as reader:
+            schema = reader.schema_arrow
+        fields = [field.with_type(without_string_view(field.type)) for field in schema]
+        return replace(self, schema=pa.schema(fields, schema.metadata))
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows, which are consecutive."""

@@ -91,6 +91,12 @@ class ChunkedTable(Protocol):
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows, in order and from the start at every call."""
 
+    def split(self) -> list[ChunkedTable]:
+        """Return a table for each file, in order."""
+
+    def as_written(self) -> ChunkedTable:
+        """Return the columns that the first file itself has, with types that lose nothing."""
+
 
 @dataclass(frozen=True)
 class MemoryTable:
@@ -124,6 +130,14 @@ class MemoryTable:
             yield TableChunk(first, table, self.name)
             first += table.num_rows
 
+    def split(self) -> list[ChunkedTable]:
+        """Return the table, which is one."""
+        return [self]
+
+    def as_written(self) -> MemoryTable:
+        """Return the table, which is as it was written."""
+        return self
+
 
 def rows_per_chunk(n_columns: int) -> int:
     """Return how many rows a chunk has if every row holds ``n_columns`` numbers."""
@@ -153,12 +167,25 @@ def rechunk(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(pending)
 
 
-FORMATS = (
-    (".parquet",),
-    (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
-    (".txt", ".txt.gz"),  # among other files a text is rather about them
-)
-"""Suffixes that may be mixed in one folder."""
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+
+SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
+
+FOLDERS = (".parquet", CSV_SUFFIXES[:4], CSV_SUFFIXES[4:])
+"""Suffixes that may be mixed in one folder: among other files a text is rather about them."""
+
+
+def has_table_suffix(path: str | Path) -> bool:
+    """Return whether a file name is that of a table."""
+    return Path(path).name.lower().endswith(SUFFIXES)
+
+
+def table_suffix(path: str | Path) -> str:
+    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
+    for suffix in SUFFIXES:
+        if Path(path).name.lower().endswith(suffix):
+            return suffix
+    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
 
 
 def table_files(path: str | Path) -> list[str]:
@@ -172,8 +199,16 @@ def table_files(path: str | Path) -> list[str]:
         return [str(path)]
     # Path gives every file the same spelling everywhere.
     entries = LocalFileSystem().get_file_info(FileSelector(str(Path(path)), recursive=True))
-    files = sorted(entry.path for entry in entries if entry.is_file and _visible(entry.path, path))
-    if not any(_all_end_in(files, suffixes) for suffixes in FORMATS):
+    files = sorted(
+        entry.path
+        for entry in entries
+        if entry.is_file
+        and not any(
+            part.startswith((".", "_")) for part in PurePath(entry.path).relative_to(path).parts
+        )
+    )
+    fits = (all(file.lower().endswith(suffixes) for file in files) for suffixes in FOLDERS)
+    if not files or not any(fits):
         names = [os.path.relpath(file, path) for file in files]
         raise TableError(
             "A folder that is a table must have files that end in .parquet, or in .csv or .tsv, or "
@@ -182,14 +217,6 @@ def table_files(path: str | Path) -> list[str]:
             "files with an underscore."
         )
     return files
-
-
-def _visible(file: str, folder: str | Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in PurePath(file).relative_to(folder).parts)
-
-
-def _all_end_in(files: Sequence[str], suffixes: tuple[str, ...]) -> bool:
-    return bool(files) and all(file.lower().endswith(suffixes) for file in files)
 
 
 def require_file(path: str | Path) -> None:

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from jaxtyping import Num
 
 from sswim.files.output_files import atomic_write
-from sswim.tables.csv_dialect import AS_FOUND, CSV_SUFFIXES, CsvOptions, is_csv, text_size
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, is_csv, text_size
 from sswim.tables.csv_table import CsvTable, read_csv
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table import (
+    CSV_SUFFIXES,
     ChunkedTable,
     MemoryTable,
     TableError,
@@ -28,23 +29,9 @@ from sswim.tables.table import (
     require_shape,
     require_unique,
     table_files,
+    table_suffix,
 )
 from sswim.tables.values import without_string_views
-
-SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
-
-
-def has_table_suffix(path: str | Path) -> bool:
-    """Return whether a file name is that of a table."""
-    return Path(path).name.lower().endswith(SUFFIXES)
-
-
-def table_suffix(path: str | Path) -> str:
-    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
-    for suffix in SUFFIXES:
-        if Path(path).name.lower().endswith(suffix):
-            return suffix
-    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
 
 
 def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
