@@ -437,8 +437,6 @@ def test_settings_and_notes_of_a_frame_are_kept() -> None:
         dtype=torch.float32,
         flat_targets=False,
         has_names=False,
-        notes=("read with ';'",),
-        n_left_out=3,
         crs="WKT",
     )
     assert source.rows.inputs.mean.dtype == torch.float32
@@ -448,6 +446,6 @@ def test_settings_and_notes_of_a_frame_are_kept() -> None:
     assert not source.flat_targets
     assert source.columns is None
     expected = "Column 'nothing' is not used: it has no values."
-    assert source.notes == ("read with ';'", expected)
-    assert (source.n_rows, source.n_left_out) == (N_ROWS + 3, 3)
+    assert source.notes == (expected,)
+    assert (source.n_rows, source.n_left_out) == (N_ROWS, 0)
     assert source.schema.crs == "WKT"

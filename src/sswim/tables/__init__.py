@@ -27,7 +27,7 @@ from sswim.tables.frames import (
 from sswim.tables.input_columns import input_columns
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema, learn_schema
+from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema
 from sswim.tables.table import (
     ChunkedTable,
     MemoryTable,
@@ -52,20 +52,22 @@ from sswim.tables.table_io import (
     require_writable_suffix,
     write_table,
 )
-from sswim.tables.table_rows import (
+from sswim.tables.table_source import (
     KEEP_ALL,
+    FrameSource,
     LeftOut,
+    TableNote,
     TableSample,
-    TargetedRows,
+    TableSource,
     complete_rows,
     input_names,
     keep_rows,
     naming_infinite,
+    open_source,
     read_rows,
     sample_table,
     target_numbers,
 )
-from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
 from sswim.tables.values import as_levels
 
 __all__ = [

@@ -106,9 +106,10 @@ class Schema:
                 f"A group must be a column of the fit. Got {name!r}; the columns are "
                 f"{quote_names(self.names)}."
             )
-        return self._places(name) & ~self.level_means
+        return self.places(name) & ~self.level_means
 
-    def _places(self, name: str) -> Bool[np.ndarray, " D"]:
+    def places(self, name: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes by itself."""
         return self._mask(lambda column, _: column.name == name)
 
     def _mask(self, is_so: Callable[[Column, int], bool]) -> Bool[np.ndarray, " D"]:
@@ -174,7 +175,7 @@ class Schema:
             other = table.set_column(place, name, table.column(name).take(order))
             changed[:, : len(self.sphere.inputs)] = self._on_sphere(other, self.sphere)
         else:
-            places = self._places(name)
+            places = self.places(name)
             changed[:, places] = inputs[order][:, places]
         return changed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,11 +29,38 @@ from sswim.tables.columns import (
 from sswim.tables.levels import N_FOLDS, TextFindings, fold_numbers, is_telling
 from sswim.tables.schema import Schema
 from sswim.tables.table import TableError, quote_names
-from sswim.tables.table_rows import TargetedRows
 from sswim.tables.values import is_text, kind_of, missing_values
 
 SAMPLE_ROWS = 2000
 """Number of rows from which cycles of times and the imputer are learnt."""
+
+
+@dataclass(frozen=True)
+class TargetedRows:
+    """Some rows with their targets."""
+
+    numbers: Int64[np.ndarray, " n"]
+    """Row numbers within the whole table."""
+    table: pa.Table
+    """The input columns."""
+    targets: Float64[np.ndarray, "n T"]
+    weight: Float64[np.ndarray, " n"] | None = None
+    n_left_out: int = 0
+    """Number of rows that were left out of the same chunk."""
+    file: str = ""
+    """File that the rows come from."""
+
+    def pieces(self, size: int) -> Iterator[TargetedRows]:
+        """Cut the rows into pieces of ``size`` rows; the last may have fewer."""
+        for first in range(0, len(self.numbers), size):
+            part = slice(first, first + size)
+            yield replace(
+                self,
+                numbers=self.numbers[part],
+                table=self.table.slice(first, size),
+                targets=self.targets[part],
+                weight=None if self.weight is None else self.weight[part],
+            )
 
 
 @dataclass(frozen=True)

@@ -250,11 +250,12 @@ def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
         )
 
 
-def require_unique(names: Sequence[str], path: str | Path) -> None:
+def require_unique(names: Sequence[str], path: str | Path = "") -> None:
     """Raise an error if two columns have the same name."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        where = f" in {str(path)!r}" if path else ""
         raise TableError(
-            f"Column names must be unique. Got several {quote_names(repeated)} in {str(path)!r}."
+            f"Column names must be unique. Got several {quote_names(repeated)}{where}."
         )
 
 
@@ -262,15 +263,18 @@ def require_same_names(
     names: Sequence[str], file: str, first_names: Sequence[str], first: str
 ) -> None:
     """Raise unless a file has the same columns as the table's first file, in any order."""
-    for have, lack, has, lacks in (
-        (names, first_names, file, first),
-        (first_names, names, first, file),
-    ):
-        if more := [name for name in have if name not in lack]:
-            raise TableError(
-                "All files of a table must have the same columns. "
-                f"Got {quote_names(more)} in {has!r} and not in {lacks!r}."
-            )
+    have, first_have = ({*names}, {*first_names})
+    if have == first_have:
+        return
+    if more := [name for name in names if name not in first_have]:
+        more_file, other = file, first
+    else:
+        more = [name for name in first_names if name not in have]
+        more_file, other = first, file
+    raise TableError(
+        "All files of a table must have the same columns. "
+        f"Got {quote_names(more)} in {more_file!r} and not in {other!r}."
+    )
 
 
 def require_new_names(names: Collection[str], new: Sequence[str]) -> None:

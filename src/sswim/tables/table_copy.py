@@ -35,7 +35,7 @@ from sswim.tables.csv_dialect import (
 from sswim.tables.csv_table import CsvFile, CsvTable
 from sswim.tables.table import ChunkedTable, TableError, table_suffix
 from sswim.tables.table_io import append_columns, writing
-from sswim.tables.table_rows import keep_rows
+from sswim.tables.table_source import keep_rows
 from sswim.tables.values import is_text
 
 NewCells = tuple[Bool[np.ndarray, " _"], Mapping[str, Float64[np.ndarray, " _"]]]
