@@ -29,7 +29,6 @@ from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema
 from sswim.tables.table import (
-    ChunkedTable,
     MemoryTable,
     TableChunk,
     TableError,
@@ -44,6 +43,7 @@ from sswim.tables.table import (
 from sswim.tables.table_copy import copy_file, plain_table, require_copy
 from sswim.tables.table_description import ColumnDescription, TableDescription, describe_table
 from sswim.tables.table_io import (
+    ChunkedTable,
     append_columns,
     open_table,
     read_columns,

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from sswim.tables.csv_dialect import (
     text_size,
 )
 from sswim.tables.table import (
-    ChunkedTable,
     MemoryTable,
     TableChunk,
     TableError,
@@ -325,8 +324,7 @@ def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
-    numbers = [pa.types.is_integer(dtype) or pa.types.is_floating(dtype) for dtype in (one, other)]
-    if all(numbers):
+    if _is_number(one) and _is_number(other):
         return pa.float64()
     if all(map(_is_local_time, (one, other))):
         units = [dtype.unit for dtype in (one, other) if pa.types.is_timestamp(dtype)]
@@ -412,7 +410,7 @@ class CsvTable:
         """Number of rows in all files."""
         return sum(self.file_rows)
 
-    def split(self) -> list[ChunkedTable]:
+    def split(self) -> list[CsvTable]:
         """Return a table for each file."""
         whole = self.whole or self
         return [
@@ -428,12 +426,23 @@ class CsvTable:
 
     @cached_property
     def _written_types(self) -> dict[str, pa.DataType]:
-        """Types of all columns that keep what is written in the files, such as leading zeros."""
-        types = {field.name: field.type for field in self.schema}
-        by_file = [written_types(file, types) for file in self.files]
-        return {
-            name: reduce(merge_types, (types[name] for types in by_file)) for name in by_file[0]
+        """Types of all columns that keep what is written, such as 00001 or a time zone.
+
+        Columns of numbers are looked through once more.
+        """
+        written = {name: pa.string() for name in self.files[0].names}
+        written |= {field.name: field.type for field in self.schema if not _has_zone(field.type)}
+        patterns = {
+            name: _NOT_INTEGER if pa.types.is_integer(dtype) else _NOT_NUMBER
+            for name, dtype in written.items()
+            if _is_number(dtype)
         }
+        for file in self.files if patterns else ():
+            for batch in file.stream(dict.fromkeys(patterns, pa.string()), [*patterns]):
+                for name, pattern in patterns.items():
+                    if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
+                        written[name] = pa.string()
+        return written
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows: every n-th chunk, for n shares."""
@@ -445,27 +454,6 @@ class CsvTable:
                     yield TableChunk(first, table, file.path)
                 number += 1
                 first += table.num_rows
-
-
-def written_types(file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """Return types of all columns that keep what is written, such as 00001 or a time zone.
-
-    Columns of numbers are looked through once more.
-
-    Args:
-        file: The file.
-        types: Types of some columns as they are read; the others are text.
-    """
-    written = {name: types.get(name, pa.string()) for name in file.names}
-    written = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in written.items()}
-    numbers = [name for name, dtype in written.items() if _is_number(dtype)]
-    for batch in file.stream(dict.fromkeys(numbers, pa.string()), numbers) if numbers else ():
-        for name in batch.schema.names:
-            is_integer = pa.types.is_integer(types[name])
-            pattern = _NOT_INTEGER if is_integer else _NOT_NUMBER
-            if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
-                written[name] = pa.string()
-    return written
 
 
 _NOT_INTEGER = r"^\s*(\+|[+-]?0[0-9xX])"

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector, LocalFileSystem
@@ -64,40 +63,6 @@ class TableChunk:
     """File that the rows come from, or the name of a table in memory."""
 
 
-@runtime_checkable
-class ChunkedTable(Protocol):
-    """A table of which one chunk at a time is in memory."""
-
-    @property
-    def name(self) -> str:
-        """Name of the table in messages."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """All columns. A chunk may have another type of the same kind."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate size of the whole table in memory."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user may want to know about how the table is read."""
-
-    def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
-        """Read some columns of a share's rows, in order and from the start at every call."""
-
-    def split(self) -> list[ChunkedTable]:
-        """Return a table for each file, in order."""
-
-    def as_written(self) -> ChunkedTable:
-        """Return the columns that the first file itself has, with types that lose nothing."""
-
-
 @dataclass(frozen=True)
 class MemoryTable:
     """A table in memory."""
@@ -130,7 +95,7 @@ class MemoryTable:
             yield TableChunk(first, table, self.name)
             first += table.num_rows
 
-    def split(self) -> list[ChunkedTable]:
+    def split(self) -> list[MemoryTable]:
         """Return the table, which is one."""
         return [self]
 

@@ -33,8 +33,8 @@ from sswim.tables.csv_dialect import (
     without_line_end,
 )
 from sswim.tables.csv_table import CsvFile, CsvTable
-from sswim.tables.table import ChunkedTable, TableError, table_suffix
-from sswim.tables.table_io import append_columns, writing
+from sswim.tables.table import TableError, table_suffix
+from sswim.tables.table_io import ChunkedTable, append_columns, writing
 from sswim.tables.table_source import keep_rows
 from sswim.tables.values import is_text
 

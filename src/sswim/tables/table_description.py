@@ -22,8 +22,7 @@ from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema_learning import TargetedRows, learn_schema
-from sswim.tables.table import ChunkedTable
-from sswim.tables.table_io import open_table
+from sswim.tables.table_io import ChunkedTable, open_table
 from sswim.tables.values import as_levels, kind_of
 
 N_EXAMPLES = 3

@@ -19,7 +19,6 @@ from sswim.tables.csv_table import CsvTable, read_csv
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table import (
     CSV_SUFFIXES,
-    ChunkedTable,
     MemoryTable,
     TableError,
     reading,
@@ -32,6 +31,9 @@ from sswim.tables.table import (
     table_suffix,
 )
 from sswim.tables.values import without_string_views
+
+ChunkedTable = MemoryTable | ParquetTable | CsvTable
+"""A table of which one chunk at a time is in memory."""
 
 
 def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
@@ -101,11 +103,9 @@ def read_small_table(
     """
     if memory is None or os.path.isdir(path):
         return None
+    require_file(path)
     if is_csv(path):
-        require_file(path)
-        if text_size(path) > memory:
-            return None
-        return read_csv(path, csv)
+        return read_csv(path, csv) if text_size(path) <= memory else None
     table = _open_chunked(path, csv)
     if table.nbytes > memory:
         return None
@@ -114,10 +114,10 @@ def read_small_table(
 
 def _open_chunked(path: str | Path, csv: CsvOptions) -> ChunkedTable:
     first = table_files(path)[0]
-    if table_suffix(first) == ".parquet":
-        return ParquetTable.open(path)
     if is_csv(first):
         return CsvTable.open(path, csv)
+    if table_suffix(first) == ".parquet":
+        return ParquetTable.open(path)
     return MemoryTable(read_table(path), str(path))
 
 

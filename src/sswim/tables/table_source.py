@@ -24,13 +24,12 @@ from sswim.tables.schema import Schema, schema_to_dict
 from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema
 from sswim.tables.table import (
     CHUNK_ROWS,
-    ChunkedTable,
     TableError,
     quote_names,
     require_columns,
     rows_per_chunk,
 )
-from sswim.tables.table_io import open_table, read_small_table
+from sswim.tables.table_io import ChunkedTable, open_table, read_small_table
 from sswim.tables.values import (
     NUMBER_FORMATS,
     as_numbers,
