@@ -21,9 +21,9 @@ from sswim.tables import (
     TargetedRows,
     TimeColumn,
     learn_schema,
-    levels,
+    schema_learning,
 )
-from sswim.tables.levels import (
+from sswim.tables.schema_learning import (
     IDENTIFIER_ROWS,
     MAX_MARKERS,
     MEAN_ROWS,
@@ -374,7 +374,7 @@ def test_columns_that_tell_nothing_are_not_used() -> None:
 
 
 def test_too_many_different_texts_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "MAX_DISTINCT", 30)
+    monkeypatch.setattr(schema_learning, "MAX_DISTINCT", 30)
     learnt = learn([f"t{k // 2}" for k in range(100)], cuts=(50,))
     assert isinstance(learnt.schema.columns[0], IgnoredColumn)
     assert "it has more than 30 different texts" in learnt.notes[0]

@@ -21,7 +21,7 @@ from sswim.tables import (
     schema_from_dict,
     schema_to_dict,
 )
-from sswim.tables.levels import TELLING_ROWS
+from sswim.tables.schema_learning import TELLING_ROWS
 from sswim.tables.values import missing_values
 
 TOWN = CategoryColumn("town", levels=("Bath", "Ely, the city", "York"))

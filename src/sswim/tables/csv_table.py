@@ -64,8 +64,7 @@ def read_names(
         The names in the file by those of the columns, which are unique; and notes, one line each.
     """
     if is_header is False:
-        names = [f"column {number}" for number in range(1, len(header) + 1)]
-        return dict(zip(names, names, strict=True)), []
+        return {(name := f"column {number}"): name for number in range(1, len(header) + 1)}, []
     notes = [] if is_header else _doubts(header, path)
     given = [name.strip() for name in header]
     if padded := [name for name, short in zip(header, given, strict=True) if name != short != ""]:

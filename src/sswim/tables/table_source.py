@@ -18,10 +18,9 @@ from jaxtyping import Bool, Float64, Int64
 from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share, run_with_heartbeat
 from sswim.rows.rows import as_rows
 from sswim.rows.source import Chunk, MemorySource, Source, as_chunk
-from sswim.rows.summary import smallest_keys
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.schema import Schema, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema
+from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema, sample_rows
 from sswim.tables.table import (
     CHUNK_ROWS,
     TableError,
@@ -272,7 +271,7 @@ def sample_table(
         notes[:] = table.notes
         for rows in read_rows(table, schema.used, target, left_out, processes.share):
             n_rows, n_left_out = n_rows + len(rows.numbers), n_left_out + rows.n_left_out
-            sample[:] = [_sample_rows([*sample, rows], size, random_state)]
+            sample[:] = [sample_rows([*sample, rows], size, random_state)]
             yield
 
     run_with_heartbeat(processes, read())
@@ -282,20 +281,10 @@ def sample_table(
             "At least one row must have a value in each column that is used. Got none such in "
             f"{str(path)!r}."
         )
-    rows = _sample_rows(parts, size, random_state)
+    rows = sample_rows(parts, size, random_state)
     counts = processes.all_gather((n_rows, n_left_out))
     n_rows, n_left_out = (sum(column) for column in zip(*counts, strict=True))
     return TableSample(rows, n_rows, n_left_out, tuple(notes))
-
-
-def _sample_rows(parts: Sequence[TargetedRows], size: int, random_state: int) -> TargetedRows:
-    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
-    numbers = np.concatenate([part.numbers for part in parts])
-    chosen = smallest_keys(numbers, size, random_state)
-    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
-    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
-    targets = np.concatenate([part.targets for part in parts])
-    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen])
 
 
 class TableNote(UserWarning):
@@ -372,15 +361,15 @@ class TableSource(Source):
     def __init__(
         self, table: ChunkedTable, learnt: LearntSchema, left_out: LeftOut = KEEP_ALL
     ) -> None:
-        self.table = table
         self.schema = learnt.schema
         self.imputer = learnt.imputer
         self.isotropic = learnt.schema.isotropic
         self.names = tuple(learnt.schema.feature_names)
         self.columns = tuple(learnt.schema.names)
-        self.notes = (*table.notes, *learnt.notes)
         self.n_left_out = 0
         self.n_rows = table.n_rows
+        self.notes = (*table.notes, *learnt.notes)
+        self.table = table
         self._learnt = learnt
         self._left_out = left_out
 
