@@ -20,7 +20,6 @@ from sswim.tables import (
     CsvTable,
     TableError,
     csv_table,
-    is_csv,
     read_table,
     write_table,
 )
@@ -65,14 +64,6 @@ def folder_of(folder: Path, contents: dict[str, str]) -> Path:
 def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         CsvOptions(**options)
-
-
-def test_suffixes_tell_csv_files_and_their_size(tmp_path: Path) -> None:
-    assert all(map(is_csv, ["a.csv", "b.CSV.GZ", "c.tsv", "d.txt", "e.tsv.gz"]))
-    assert not any(map(is_csv, ["a.parquet", "csv", "a.gz", "a.csv.bz2"]))
-    assert CsvTable.open(write(tmp_path, "a,b\n1,2\n")).nbytes == 8
-    packed = write(tmp_path, "a,b\n1,2\n", "T.csv.gz")
-    assert CsvTable.open(packed).nbytes == 6 * packed.stat().st_size
 
 
 @pytest.mark.parametrize(
@@ -267,17 +258,6 @@ def test_parts_are_the_rows_of_other_readers(
         parts = list(file.parts(types))
     expected = [{"p": p or None, "q": q or None} for p, q in rows]
     assert pa.concat_tables(parts).to_pylist() == file.read(types).to_pylist() == expected
-
-
-def test_parts_have_types_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_table, "PASS_BYTES", 8)
-    monkeypatch.setattr(csv_table, "blocks", lambda stream: iter(lambda: stream.read(4), b""))
-    file = opened(tmp_path, 'x,y\n1,"a\nb"\n2.5,c\n\nz,"d"\n')
-    parts = [part for part in file.parts({}) if part.num_rows]
-    types = [part.schema.field("x").type for part in parts]
-    assert types == [pa.int64(), pa.float64(), pa.string()]
-    assert [value for part in parts for value in part["y"].to_pylist()] == ["a\nb", "c", "d"]
-    assert {tuple(part.column_names) for part in file.parts({}, ["y"])} == {("y",)}
 
 
 def test_blanks_may_separate_cells(tmp_path: Path) -> None:
@@ -518,14 +498,6 @@ def test_an_index_counts_the_rows_of_each_file_or_of_all(tmp_path: Path) -> None
 def test_a_file_that_does_not_fit_is_named(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         CsvTable.open(folder_of(tmp_path, {"a.csv": "x,y\n1,2\n", "b.csv": content}))
-
-
-def test_a_broken_compressed_file_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "x,y\n" + "1,2.5\n" * 200_000, "t.csv.gz")
-    for content, message in ((path.read_bytes()[:-20], "Truncated"), (b"x,y\n1,2\n", ".*header")):
-        path.write_bytes(content)
-        with pytest.raises(TableError, match=f"t.csv.gz' cannot be read as .csv.gz: {message}"):
-            CsvTable.open(path)
 
 
 @pytest.mark.parametrize(

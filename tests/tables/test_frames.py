@@ -37,15 +37,6 @@ def test_frames_of_every_library_become_the_same_table() -> None:
         assert found.to_pylist() == expected.to_pylist()
 
 
-def test_string_views_of_polars_become_strings() -> None:
-    frame = pl.DataFrame(
-        {"s": ["a", "b"], "c": pl.Series(["a", "b"], dtype=pl.Categorical)},
-    )
-    types = as_table(frame).schema.types
-    assert types[0] == pa.large_string()
-    assert types[1].value_type == pa.large_string()
-
-
 def test_names_become_text_and_must_differ() -> None:
     frame = pd.DataFrame([[1, 2, 3]], columns=[0, "b", ("c", 1)])
     assert as_table(frame).column_names == ["0", "b", "('c', 1)"]
@@ -117,12 +108,6 @@ def test_columns_of_pandas_keep_their_values(name: str) -> None:
     assert column.to_pylist() == values
     if dtype is not None:
         assert column.type.equals(dtype) or pa.types.is_dictionary(dtype)
-
-
-def test_a_category_stays_one() -> None:
-    for values in (["a", "b"], [1, 2], [True, False], pd.to_datetime(["2020-01-01", "2020-01-02"])):
-        column = as_table(pd.DataFrame({"x": pd.Categorical(values)})).column("x")
-        assert pa.types.is_dictionary(column.type)
 
 
 @pytest.mark.parametrize("make", [lambda values: values, pd.Categorical])

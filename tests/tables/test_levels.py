@@ -236,14 +236,6 @@ def test_common_levels_have_indicators_beside_their_mean() -> None:
     assert np.array_equal(training, later_inputs(learnt, texts)[:, 1:])
 
 
-def test_text_numbers_are_read_as_numbers_and_said() -> None:
-    learnt = learn([f"{k / 4}" for k in range(100)])
-    assert learnt.schema.columns[0] == NumberColumn("x", text_format=".")
-    (note,) = learnt.notes
-    expected = "'x' is text, and all of it numbers: read as numbers; --text x, or the type category"
-    assert expected in note
-
-
 def test_texts_among_numbers_stand_for_missing_ones() -> None:
     texts = [f"{k / 4}" for k in range(100)]
     texts[3] = texts[50] = "?"

@@ -195,15 +195,6 @@ def test_files_that_do_not_fit_together_are_refused(
         ParquetTable.open(folder_of(tmp_path, parts))
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"price,rooms\n1,2\n" * 10])
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
-    folder_of(tmp_path, {"a.parquet": mixed(3)})
-    (tmp_path / "b.parquet").write_bytes(content)
-    for path in (tmp_path, tmp_path / "b.parquet"):
-        with pytest.raises(TableError, match=r"b.parquet' cannot be read as .parquet: "):
-            ParquetTable.open(path)
-
-
 def test_a_table_without_anything_is_refused(tmp_path: Path) -> None:
     empty = folder_of(tmp_path, {"a.parquet": mixed(0), "b.parquet": mixed(0)})
     with pytest.raises(TableError, match=r"one row .*Got 0 rows and 6 columns in '"):

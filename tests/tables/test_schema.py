@@ -137,16 +137,6 @@ def test_only_plain_numbers_have_a_deviation(name: str) -> None:
         SCHEMA.input_variance(np.array([[1.0, 1.0, 0.0, 0.0]]))
 
 
-def test_rows_of_training_have_the_means_of_other_folds() -> None:
-    column = LevelMeansColumn("x", ("a", "b"), ((1.0,), (2.0,)), other=(1.5,), missing=(1.7,))
-    schema = Schema("y", (NumberColumn("n"), column))
-    table = pa.table({"n": [1, 2, 3, 4], "x": ["a", "b", None, "c"]})
-    assert schema.encode(table)[:, 1].tolist() == [1.0, 2.0, 1.7, 1.5]
-    means = 10.0 * np.arange(4)[:, None] + np.arange(5)
-    found = schema.encode(table, {"x": means[:, :, None]}, np.array([4, 0, 2, 3]))
-    assert found.tolist() == [[1, 4], [2, 10], [3, 22], [4, 33]]
-
-
 def test_cells_of_levels_and_of_grouped_numbers_are_read_as_they_are_written() -> None:
     schema = Schema(
         "y",

@@ -43,7 +43,7 @@ from sswim.tables import (
     write_table,
 )
 from sswim.tables.columns import centre_of
-from sswim.tables.schema_learning import TELLING_ROWS, fold_numbers
+from sswim.tables.schema_learning import TELLING_ROWS
 
 sizes = pytest.mark.parametrize("size", [1, 3])
 
@@ -310,15 +310,3 @@ def test_missing_values_are_imputed(learnt: LearntSchema) -> None:
     guess = 2 * rows()["a"].to_numpy()[missing]
     assert np.abs(found[missing, b] - guess).max() < 0.7  # from its neighbour in the row
     assert np.array_equal(found[:, names.index("b is missing")], missing)
-
-
-def test_rows_of_training_have_means_without_their_fold(learnt: LearntSchema) -> None:
-    (column,) = (each for each in learnt.schema.columns if each.name == "level")
-    assert isinstance(column, LevelMeansColumn)
-    place = learnt.schema.feature_names.index("level mean")
-    found = encode(learnt, rows())[:, place]
-    folds = fold_numbers(np.arange(N_ROWS))
-    expected = column.encode(rows()["level"], learnt.fold_means["level"], folds)[:, 0]
-    assert np.array_equal(found, expected)
-    later = learnt.schema.encode(rows())[:, place]
-    assert not np.isclose(found, later).any()

@@ -8,13 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, small_chunks, views
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables import (
     ChunkedTable,
-    CsvOptions,
     CsvTable,
     MemoryTable,
     ParquetTable,
@@ -26,11 +23,8 @@ from sswim.tables import (
     read_small_table,
     read_table,
     require_writable_suffix,
-    rows_per_chunk,
-    split_rows,
     write_table,
 )
-from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, rechunk
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
 
@@ -43,16 +37,6 @@ def test_a_table_comes_back_from_every_format(tmp_path: Path, suffix: str) -> No
     assert read_table(path).equals(houses())
     assert list(tmp_path.iterdir()) == [path]
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
-
-
-def test_options_of_a_csv_file_count(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes("x;zip\n1,234;007\n".encode("utf-16"))
-    expected = {"x": ["1,234"], "zip": [7]}
-    assert read_table(path).to_pydict() == expected
-    options = CsvOptions(decimal=",", text=("zip",))
-    assert read_table(path, options).to_pydict() == {"x": [1.234], "zip": ["007"]}
-    assert read_table(path, CsvOptions(separator="|")).num_columns == 1
 
 
 def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) -> None:
@@ -247,29 +231,6 @@ def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Pat
         with pytest.raises(TableError) as caught:
             open_table(tmp_path / name)
         assert str(caught.value) == str(expected.value)
-
-
-@settings(max_examples=50, deadline=None)
-@given(sizes=st.lists(st.integers(0, 9), max_size=8), n_rows=st.integers(1, 12))
-def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
-    starts = np.cumsum([0, *sizes])
-    batches = [
-        pa.record_batch({"x": pa.array(np.arange(start, start + size))})
-        for start, size in zip(starts, sizes, strict=False)
-    ]
-    tables = list(rechunk(batches, n_rows))
-    rows = [number for table in tables for number in table["x"].to_pylist()]
-    assert rows == list(range(sum(sizes)))
-    assert all(table.num_rows == n_rows for table in tables[:-1])
-    assert all(0 < table.num_rows <= n_rows for table in tables)
-
-
-def test_chunks_of_wide_tables_have_fewer_rows() -> None:
-    assert rows_per_chunk(0) == rows_per_chunk(1) == CHUNK_ROWS
-    assert rows_per_chunk(1024) == CHUNK_BYTES // (8 * 1024) < CHUNK_ROWS
-    assert rows_per_chunk(10**9) == 1
-    pieces = split_rows(pa.table({"x": [1, 2, 3, 4, 5]}), 2)
-    assert [piece["x"].to_pylist() for piece in pieces] == [[1, 2], [3, 4], [5]]
 
 
 def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

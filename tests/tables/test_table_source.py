@@ -85,12 +85,6 @@ def test_rows_without_a_target_are_counted_before_they_are_refused(
         read(gappy(), KEEP_ALL)
 
 
-def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
-    for names, target in ((["rooms", "towns"], "price"), (["rooms"], "prices")):
-        with pytest.raises(TableError, match=r"must have columns '(towns|prices)'. Got none such"):
-            next(read_rows(MemoryTable(houses(), "t"), names, target))
-
-
 @pytest.mark.parametrize(
     "values",
     [
