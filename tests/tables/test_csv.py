@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from builders.tables import all_rows, mixed, shares, small_chunks
+from builders.tables import all_rows, small_chunks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,6 @@ from sswim.tables import (
     TableError,
     csv_table,
     read_table,
-    write_table,
 )
 from sswim.tables.csv_dialect import CsvDialect
 from sswim.tables.csv_table import CsvFile
@@ -119,13 +118,6 @@ def test_a_dialect_is_found_and_told(
     assert note.startswith("Read with ")
     assert ("--separator" in note) == (separator != ",")
     assert ("decimal comma" in note) == (decimal == ",")
-
-
-def test_tabs_are_usual_in_a_tsv(tmp_path: Path) -> None:
-    for name in ("t.tsv", "t.tsv.gz", "T.TSV"):
-        assert opened(tmp_path, "a\tb\n1\t2\n", name=name).notes == ()
-        assert opened(tmp_path, "a,b\n1,2\n", name=name).dialect.separator == ","
-        assert opened(tmp_path, "a\n1\n", name=name).dialect.separator == "\t"
 
 
 @pytest.mark.parametrize(
@@ -390,21 +382,6 @@ def test_leading_zeros_are_told_unless_they_are_text(tmp_path: Path) -> None:
     assert CsvTable.open(path, CsvOptions(text=("zip code",))).notes == ()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".CSV"])
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_shares_of_a_file_are_all_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, size: int
-) -> None:
-    small_chunks(monkeypatch, 10)
-    path = tmp_path / f"t{suffix}"
-    write_table(mixed(97).drop_columns(["day"]), path)
-    table = CsvTable.open(path)
-    assert table.n_rows == 97
-    assert all_rows(table, table.schema.names, size) == read_table(path).to_pylist()
-    firsts = [[chunk.first for chunk in table.chunks(["n"], share)] for share in shares(size)]
-    assert firsts[0][:2] == [0, 10 * size][: len(firsts[0])]
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_shares_of_a_folder_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
@@ -498,24 +475,6 @@ def test_an_index_counts_the_rows_of_each_file_or_of_all(tmp_path: Path) -> None
 def test_a_file_that_does_not_fit_is_named(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         CsvTable.open(folder_of(tmp_path, {"a.csv": "x,y\n1,2\n", "b.csv": content}))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x,y\n1,2\n",
-        ",x,x\n0,1.5,a\n1,,b\n",
-        "größe;y;\n1,5;00123;\n2,25;7;\n",
-        "x\ty\n2020-01-01T10:00:00+02:00\tNA\n2020-01-02T10:00:00Z\t\n",
-    ],
-)
-def test_a_file_is_the_same_table_in_chunks(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text)
-    whole, table = csv_table.read_csv(path), CsvTable.open(path)
-    assert table.notes == whole.notes
-    assert table.schema.equals(whole.table.schema)
-    (chunk,) = table.chunks(table.schema.names)
-    assert chunk.table.equals(whole.table)
 
 
 COLUMNS = {

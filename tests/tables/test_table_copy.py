@@ -93,12 +93,6 @@ def test_cells_are_appended_in_the_way_of_the_file(
     assert found == mark + expected.encode(encoding)
 
 
-def test_rows_may_be_left_out(tmp_path: Path) -> None:
-    content = b'a,b\n1,"x\ny"\n2,"p\nq"\n\n3,z'
-    found = copy(tmp_path, content, [True, False, True])
-    assert found == b'a,b,mean,std\n1,"x\ny",0.5,-0\n\n3,z,0.5,-2'
-
-
 def test_a_file_without_a_header_gets_none(tmp_path: Path) -> None:
     found = copy(tmp_path, b"3,4\n1,2\n", [True, True], options=CsvOptions(header=False))
     assert found == b"3,4,0.5,-0\n1,2,0.5,-1\n"

@@ -101,17 +101,6 @@ def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "folder.parquet")
 
 
-@pytest.mark.parametrize("keep", [0.3, 0.999])
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
-def test_a_truncated_file_is_refused(tmp_path: Path, suffix: str, keep: float) -> None:
-    path = tmp_path / f"cut{suffix}"
-    write_table(houses(), path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(keep * len(content))])
-    with pytest.raises(TableError, match=f"cut{suffix}' cannot be read as"):
-        read_table(path)
-
-
 def test_parquet_with_a_name_twice_or_without_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
@@ -220,17 +209,6 @@ def test_a_folder_is_opened_by_what_is_in_it(tmp_path: Path, names: list[str], k
     assert tables.name == str(folder)
     n_files = sum(not name.startswith((".", "_")) for name in names)
     assert len(all_rows(tables, ["price"], 1)) == 4 * n_files
-
-
-def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "sheet.xlsx").touch()
-    (tmp_path / "text.arrow").write_text("price,rooms\n1,2\n")
-    for name in ("none.csv", "none", "sheet.xlsx", "text.arrow"):
-        with pytest.raises(TableError) as expected:
-            read_table(tmp_path / name)
-        with pytest.raises(TableError) as caught:
-            open_table(tmp_path / name)
-        assert str(caught.value) == str(expected.value)
 
 
 def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,6 @@ from sswim.tables import (
     read_rows,
     sample_table,
     split_rows,
-    table_source,
     target_numbers,
     write_table,
 )
@@ -53,27 +52,6 @@ def read(table: pa.Table, left_out: LeftOut, size: int = 1) -> list[TargetedRows
     memory = MemoryTable(table, "mine")
     parts = (read_rows(memory, INPUTS, "y", left_out, share) for share in shares(size))
     return [rows for part in parts for rows in part]
-
-
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize(
-    "left_out", [LeftOut(any_missing=True), LeftOut(target_missing=True), LeftOut(True, True)]
-)
-def test_the_same_rows_are_left_out_of_every_share(
-    monkeypatch: pytest.MonkeyPatch, left_out: LeftOut, size: int
-) -> None:
-    small_chunks(monkeypatch, 4)
-    table = gappy()
-    kept = complete_rows(table, [*INPUTS, "y"] if left_out.any_missing else ["y"])
-    parts = read(table, left_out, size)
-    numbers = np.concatenate([rows.numbers for rows in parts])
-    assert numbers.tolist() == np.flatnonzero(kept).tolist()
-    rows = pa.concat_tables([rows.table for rows in parts])
-    assert rows.to_pylist() == table.select(INPUTS).filter(pa.array(kept)).to_pylist()
-    targets = np.concatenate([rows.targets for rows in parts])
-    assert np.array_equal(targets, table["y"].to_numpy()[kept, None])
-    assert sum(rows.n_left_out for rows in parts) == N_ROWS - kept.sum()
-    assert {rows.file for rows in parts} == {"mine"}
 
 
 def test_rows_without_a_target_are_counted_before_they_are_refused(
@@ -144,14 +122,6 @@ def test_chunks_have_the_format_of_the_first(monkeypatch: pytest.MonkeyPatch) ->
 def test_other_targets_are_refused(target: str, message: str) -> None:
     with pytest.raises(TableError, match=f"The target {message}"):
         target_numbers(houses().append_column("time", pa.array([1] * 4, pa.duration("s"))), target)
-
-
-def test_infinite_targets_are_refused_with_their_row() -> None:
-    table = pa.table({"x": [1.0] * 5, "y": [1.0, None, np.inf, 4.0, -np.inf]})
-    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'y'"):
-        target_numbers(table, "y")
-    with pytest.raises(TableError, match=r"infinite one in 'y' in row 3 of all rows, .* in 'mine'"):
-        next(read_rows(MemoryTable(table, "mine"), ["x"], "y", LeftOut(target_missing=True)))
 
 
 def test_all_columns_with_an_infinite_number_in_that_row_are_named() -> None:
@@ -397,16 +367,6 @@ def test_rows_of_a_frame_are_those_of_a_learnt_schema() -> None:
     assert source.rows.inputs.input_variance is None
     assert source.imputer is not None
     assert np.array_equal(source.imputer.mean, learnt.imputer.mean)
-
-
-@pytest.mark.parametrize("n_rows", [10, 3])
-def test_chunks_of_a_frame_do_not_matter(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
-    whole = FrameSource(inputs_with_gaps(), targets())
-    monkeypatch.setattr(table_source, "CHUNK_ROWS", n_rows)
-    pieces = FrameSource(inputs_with_gaps(), targets())
-    assert pieces.schema == whole.schema
-    # Imputed values are products, whose last bit depends on their shape on some processors.
-    assert torch.allclose(pieces.rows.inputs.mean, whole.rows.inputs.mean, rtol=1e-14, atol=1e-15)
 
 
 def test_a_known_deviation_of_columns_is_one_of_inputs() -> None:

@@ -223,8 +223,7 @@ class _StoredSchema:
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """Return a dictionary that JSON can hold and ``schema_from_dict`` reads."""
     columns = [{"kind": column.kind, **to_json(column)} for column in schema.columns]
-    stored = _StoredSchema(schema.target, columns, schema.sphere, schema.crs)
-    return dict(to_json(stored))
+    return {**to_json(schema), "columns": columns}
 
 
 def schema_from_dict(content: Any) -> Schema:

@@ -49,24 +49,19 @@ def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
     suffix = table_suffix(path)
     if suffix in CSV_SUFFIXES:
         return read_csv(path, csv).table
-    with reading(path, suffix):
-        table = _read(str(path), suffix)
-        table.validate(full=True)  # Arrow does not check content by itself, and may crash.
-        table = without_string_views(table)
-        names = table.column_names
-    require_shape(table.num_rows, table.num_columns, path)
-    require_unique(names, path)
-    return table
-
-
-def _read(file: str, suffix: str) -> pa.Table:
-    with pa.OSFile(file) as stream:
+    with reading(path, suffix), pa.OSFile(str(path)) as stream:
         if suffix == ".parquet":
             # Unlike pq.read_table, this does not turn folder names into columns.
-            return pq.ParquetFile(stream).read()
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
+            table = pq.ParquetFile(stream).read()
+        else:
+            is_file = stream.read(6) == b"ARROW1"
+            stream.seek(0)
+            table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
+        table.validate(full=True)  # Arrow does not check content by itself, and may crash.
+        table = without_string_views(table)
+    require_shape(table.num_rows, table.num_columns, path)
+    require_unique(table.column_names, path)
+    return table
 
 
 def open_table(
@@ -124,8 +119,19 @@ def _open_chunked(path: str | Path, csv: CsvOptions) -> ChunkedTable:
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format that its suffix names; on failure an older file is kept."""
     require_writable_suffix(path)
-    with writing(path) as temporary:
-        _write(table, temporary, table_suffix(path))
+    suffix = table_suffix(path)
+    compression = "gzip" if suffix.endswith(".gz") else None
+    with writing(path) as file, pa.output_stream(file, compression=compression) as stream:
+        if suffix == ".parquet":
+            pq.write_table(table, stream)
+        elif suffix in CSV_SUFFIXES:
+            options = pyarrow.csv.WriteOptions(delimiter="\t" if ".tsv" in suffix else ",")
+            pyarrow.csv.write_csv(without_string_views(table), stream, options)
+        else:
+            # The format allows one dictionary per column, but each chunk may have its own.
+            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+            with pa.ipc.new_file(stream, table.schema, options=options) as writer:
+                writer.write_table(table)
 
 
 @contextmanager
@@ -136,21 +142,6 @@ def writing(path: str | Path) -> Iterator[str]:
             yield str(temporary)
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
-
-
-def _write(table: pa.Table, file: str, suffix: str) -> None:
-    with pa.output_stream(file, compression="gzip" if suffix.endswith(".gz") else None) as stream:
-        if suffix == ".parquet":
-            pq.write_table(table, stream)
-        elif suffix in CSV_SUFFIXES:
-            separator = "\t" if suffix.startswith(".tsv") else ","
-            options = pyarrow.csv.WriteOptions(delimiter=separator)
-            pyarrow.csv.write_csv(without_string_views(table), stream, options)
-        else:
-            # The format allows one dictionary per column, but each chunk may have its own.
-            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
-            with pa.ipc.new_file(stream, table.schema, options=options) as writer:
-                writer.write_table(table)
 
 
 def require_writable_suffix(path: str | Path) -> None:

@@ -175,22 +175,13 @@ class TimeFormat:
 
 
 NUMBER_FORMATS = {
-    format_.decimal + format_.thousands: format_
-    for format_ in (
-        NumberFormat(),
-        NumberFormat(".", ","),
-        NumberFormat(",", ""),
-        NumberFormat(",", "."),
-        NumberFormat(",", " "),
-        NumberFormat(".", " "),
-        NumberFormat(".", "'"),
-        NumberFormat(",", "\u00a0"),
-        NumberFormat(".", "\u00a0"),
-        NumberFormat(",", "\u202f"),
-        NumberFormat(".", "\u2019"),
+    marks: NumberFormat(marks[0], marks[1:])
+    for marks in (
+        *(".", ".,", ",", ",.", ", ", ". ", ".'"),
+        *(",\u00a0", ".\u00a0", ",\u202f", ".\u2019"),
     )
 }
-"""Formats by their marks, the likeliest first."""
+"""Formats by their marks, before fractions and between thousands, the likeliest first."""
 
 TIME_FORMATS = {
     pattern: TimeFormat(pattern)
