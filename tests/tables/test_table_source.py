@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +60,6 @@ def test_rows_without_a_target_are_counted_before_they_are_refused(
     message = r"Every row must have a target. Got 13 of 97 rows without one in column 'y'; leave"
     with pytest.raises(TableError, match=message):
         read(gappy(), KEEP_ALL)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        *(pa.array([3, None, 0], dtype) for dtype in (pa.int8(), pa.uint64(), pa.float32())),
-        pa.array([3.0, np.nan, 0.0], pa.float16()),
-        pa.array([Decimal(3), None, Decimal(0)]),
-        pa.array(["3", None, " 0.0 "]),
-        pa.array(["3", None, "0"], pa.string_view()),
-        pa.chunked_array([["3"], [None, "0"]]),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_targets_may_be_numbers_of_any_type(values: Any) -> None:
-    targets = target_numbers(pa.table({"y": values}), "y")
-    assert np.array_equal(targets, [3.0, np.nan, 0.0], equal_nan=True)
 
 
 @pytest.mark.parametrize(
