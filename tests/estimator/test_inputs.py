@@ -39,9 +39,9 @@ from sswim.tables import (
     TableNote,
     TableSource,
     UnknownCategoryWarning,
+    schema_learning,
     write_table,
 )
-from sswim.tables import levels as missing_values
 
 X, Y = make_rows(20)
 
@@ -346,7 +346,7 @@ def test_a_deviation_of_columns_is_one_of_inputs(
 def test_a_missing_value_that_has_an_input_of_its_own_counts_as_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(missing_values, "TELLING_ROWS", 1)
+    monkeypatch.setattr(schema_learning, "TELLING_ROWS", 1)
     regressor = small(depth=0, n_components=16, max_iter=2).fit(rows(), "y")
     assert "b is missing" in regressor.input_names_
     assert regressor._reader.read(regressor, rows()).input_variance is None

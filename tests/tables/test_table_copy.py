@@ -4,7 +4,7 @@ import codecs
 import csv
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from sswim.tables import (
     AS_FOUND,
+    ChunkedTable,
     CsvOptions,
     MemoryTable,
     TableError,
@@ -225,7 +226,7 @@ def test_columns_of_folder_names_are_not_in_the_file(tmp_path: Path) -> None:
     for year in (2020, 2021):
         (tmp_path / f"year={year}").mkdir()
         pq.write_table(mixed(3), tmp_path / f"year={year}" / "a.parquet")
-    files = open_table(tmp_path).split()
+    files: Sequence[ChunkedTable] = open_table(tmp_path).split()
     for file, year in zip(files, (2020, 2021), strict=True):
         assert file.as_written().schema == mixed(3).schema
         (chunk,) = file.chunks(["year", "n"])

@@ -499,8 +499,9 @@ def level_means(
     unit = np.exp2(np.rint(np.log2(np.where(width > 0, width, 1.0))))
     standard = np.concatenate((total[:, :1], total[:, 1:] / unit), axis=1)
     rows = shrinkage_rows(standard, np.square(spread / unit))
-    weight, overall = total[:, :1], total[:, 1:].sum(0) / max(total[:, 0].sum(), 1e-300)
-    return (total[:, 1:] + rows * overall) / (weight + rows)
+    weight, *sums = total.sum(0)
+    overall = np.array(sums) / max(weight, 1e-300)
+    return (total[:, 1:] + rows * overall) / (total[:, :1] + rows)
 
 
 def shrinkage_rows(
