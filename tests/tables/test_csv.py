@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from builders.tables import all_rows, mixed, shares, small_chunks
+from builders.tables import all_rows, small_chunks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,10 +20,7 @@ from sswim.tables import (
     CsvTable,
     TableError,
     csv_table,
-    is_csv,
     read_table,
-    split_by_file,
-    write_table,
 )
 from sswim.tables.csv_dialect import CsvDialect
 from sswim.tables.csv_table import CsvFile
@@ -68,22 +65,11 @@ def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> N
         CsvOptions(**options)
 
 
-def test_suffixes_tell_csv_files_and_their_size(tmp_path: Path) -> None:
-    assert all(map(is_csv, ["a.csv", "b.CSV.GZ", "c.tsv", "d.txt", "e.tsv.gz"]))
-    assert not any(map(is_csv, ["a.parquet", "csv", "a.gz", "a.csv.bz2"]))
-    assert CsvTable.open(write(tmp_path, "a,b\n1,2\n")).nbytes == 8
-    packed = write(tmp_path, "a,b\n1,2\n", "T.csv.gz")
-    assert CsvTable.open(packed).nbytes == 6 * packed.stat().st_size
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "a,b\n1,2\n3,4\n",
         "a,b\n",
-        "a\n1\n2\n",
         "a\nx y\nz w\n",
-        "full name\nAnn Lee\nBob May\n",
         "a,b\nx;y,1\nz;w,2\n",
         "a,b\n1,2\n3\n",
         "date,b\n2020-01-01 10:00:00,2\n",
@@ -104,15 +90,10 @@ def test_a_usual_file_has_the_usual_dialect_and_no_notes(tmp_path: Path, text: s
     ("text", "separator", "decimal"),
     [
         ("a;b\n1,5;2\n", ";", ","),
-        ("a;b\n1.5;2\n", ";", "."),
-        ("a;b;c\n1,5;2;x\n", ";", ","),
         ("x,m;y,m\n1,5;2,5\n", ";", ","),
         ("a;b\n1.234,5;2\n", ";", ","),
-        ("a;b\n0,123;2\n", ";", ","),
         ("a;b\n-,5e-3;2\n", ";", ","),
         ("a\tb\n1\t2\n", "\t", "."),
-        ("a|b\n1|2\n", "|", "."),
-        ("a b\n1 2\n", " ", "."),
         ("  a   b\n -1.5 2\n 3 4\n", " ", "."),
         ("a\n1,5\n2,5\n", ";", ","),
         ('a,b\n"1,5","x"\n"2,25","y"\n', ",", ","),
@@ -129,13 +110,6 @@ def test_a_dialect_is_found_and_told(
     assert note.startswith("Read with ")
     assert ("--separator" in note) == (separator != ",")
     assert ("decimal comma" in note) == (decimal == ",")
-
-
-def test_tabs_are_usual_in_a_tsv(tmp_path: Path) -> None:
-    for name in ("t.tsv", "t.tsv.gz", "T.TSV"):
-        assert opened(tmp_path, "a\tb\n1\t2\n", name=name).notes == ()
-        assert opened(tmp_path, "a,b\n1,2\n", name=name).dialect.separator == ","
-        assert opened(tmp_path, "a\n1\n", name=name).dialect.separator == "\t"
 
 
 @pytest.mark.parametrize(
@@ -270,17 +244,6 @@ def test_parts_are_the_rows_of_other_readers(
     assert pa.concat_tables(parts).to_pylist() == file.read(types).to_pylist() == expected
 
 
-def test_parts_have_types_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_table, "PASS_BYTES", 8)
-    monkeypatch.setattr(csv_table, "blocks", lambda stream: iter(lambda: stream.read(4), b""))
-    file = opened(tmp_path, 'x,y\n1,"a\nb"\n2.5,c\n\nz,"d"\n')
-    parts = [part for part in file.parts({}) if part.num_rows]
-    types = [part.schema.field("x").type for part in parts]
-    assert types == [pa.int64(), pa.float64(), pa.string()]
-    assert [value for part in parts for value in part["y"].to_pylist()] == ["a\nb", "c", "d"]
-    assert {tuple(part.column_names) for part in file.parts({}, ["y"])} == {("y",)}
-
-
 def test_blanks_may_separate_cells(tmp_path: Path) -> None:
     file = opened(tmp_path, '  x    "y"\r\n 1.5    "2"\n\n   \n  -3\t 4  ')
     assert file.dialect.separator == " "
@@ -327,7 +290,6 @@ def test_a_file_that_cannot_be_read_is_named(
     [
         ("a,a,a", ["a", "a.1", "a.2"], ["is called 'a.1'", "is called 'a.2'"]),
         ("a,a,a.1", ["a", "a.2", "a.1"], ["Column 2 is 'a' too, as another one"]),
-        ("a.1,a,a", ["a.1", "a", "a.2"], ["is called 'a.2'"]),
         ("a,,column 2, ", ["a", "column 2.1", "column 2", "column 4"], []),
         ("column 3,column 3,", ["column 3", "column 3.1", "column 3.2"], ["is called"]),
         ("a, b,c ", ["a", "b", "c"], ["Blanks around the names ' b', 'c ' are left out."]),
@@ -409,21 +371,6 @@ def test_leading_zeros_are_told_unless_they_are_text(tmp_path: Path) -> None:
         "--text 'zip code' if these are codes.",
     )
     assert CsvTable.open(path, CsvOptions(text=("zip code",))).notes == ()
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".CSV"])
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_shares_of_a_file_are_all_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, size: int
-) -> None:
-    small_chunks(monkeypatch, 10)
-    path = tmp_path / f"t{suffix}"
-    write_table(mixed(97).drop_columns(["day"]), path)
-    table = CsvTable.open(path)
-    assert table.n_rows == 97
-    assert all_rows(table, table.schema.names, size) == read_table(path).to_pylist()
-    firsts = [[chunk.first for chunk in table.chunks(["n"], share)] for share in shares(size)]
-    assert firsts[0][:2] == [0, 10 * size][: len(firsts[0])]
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -521,32 +468,6 @@ def test_a_file_that_does_not_fit_is_named(tmp_path: Path, content: str, message
         CsvTable.open(folder_of(tmp_path, {"a.csv": "x,y\n1,2\n", "b.csv": content}))
 
 
-def test_a_broken_compressed_file_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "x,y\n" + "1,2.5\n" * 200_000, "t.csv.gz")
-    for content, message in ((path.read_bytes()[:-20], "Truncated"), (b"x,y\n1,2\n", ".*header")):
-        path.write_bytes(content)
-        with pytest.raises(TableError, match=f"t.csv.gz' cannot be read as .csv.gz: {message}"):
-            CsvTable.open(path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x,y\n1,2\n",
-        ",x,x\n0,1.5,a\n1,,b\n",
-        "größe;y;\n1,5;00123;\n2,25;7;\n",
-        "x\ty\n2020-01-01T10:00:00+02:00\tNA\n2020-01-02T10:00:00Z\t\n",
-    ],
-)
-def test_a_file_is_the_same_table_in_chunks(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, text)
-    whole, table = csv_table.read_csv(path), CsvTable.open(path)
-    assert table.notes == whole.notes
-    assert table.schema.equals(whole.table.schema)
-    (chunk,) = table.chunks(table.schema.names)
-    assert chunk.table.equals(whole.table)
-
-
 COLUMNS = {
     "id": (["1", "9223372036854775807"], pa.int64()),
     "zip": (["00001", "7"], pa.string()),
@@ -575,7 +496,7 @@ def test_types_keep_what_is_written(
     lines = ["," + ",".join(COLUMNS), *(f"{n}," + ",".join(row) for n, row in enumerate(rows))]
     table = CsvTable.open(write(tmp_path, "\n".join(lines)))
     assert table.schema.names == list(COLUMNS)
-    (file,) = split_by_file(table)
+    (file,) = table.split()
     written = file.as_written()
     types = {"column 1": pa.string()} | {name: dtype for name, (_, dtype) in COLUMNS.items()}
     assert written.schema == pa.schema(list(types.items()))
@@ -587,6 +508,6 @@ def test_types_keep_what_is_written(
 
 def test_all_files_of_a_folder_are_written_with_the_same_types(tmp_path: Path) -> None:
     contents = {"a.csv": "x;zip\n1,5;2\n", "b.csv": "zip;x\n007;-2,5\n"}
-    first, second = split_by_file(CsvTable.open(folder_of(tmp_path, contents)))
+    first, second = CsvTable.open(folder_of(tmp_path, contents)).split()
     assert first.as_written().schema == pa.schema([("x", pa.float64()), ("zip", pa.string())])
     assert second.as_written().schema == pa.schema([("zip", pa.string()), ("x", pa.float64())])

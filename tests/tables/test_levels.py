@@ -21,9 +21,9 @@ from sswim.tables import (
     TargetedRows,
     TimeColumn,
     learn_schema,
-    levels,
+    schema_learning,
 )
-from sswim.tables.levels import (
+from sswim.tables.schema_learning import (
     IDENTIFIER_ROWS,
     MAX_MARKERS,
     MEAN_ROWS,
@@ -236,14 +236,6 @@ def test_common_levels_have_indicators_beside_their_mean() -> None:
     assert np.array_equal(training, later_inputs(learnt, texts)[:, 1:])
 
 
-def test_text_numbers_are_read_as_numbers_and_said() -> None:
-    learnt = learn([f"{k / 4}" for k in range(100)])
-    assert learnt.schema.columns[0] == NumberColumn("x", text_format=".")
-    (note,) = learnt.notes
-    expected = "'x' is text, and all of it numbers: read as numbers; --text x, or the type category"
-    assert expected in note
-
-
 def test_texts_among_numbers_stand_for_missing_ones() -> None:
     texts = [f"{k / 4}" for k in range(100)]
     texts[3] = texts[50] = "?"
@@ -374,7 +366,7 @@ def test_columns_that_tell_nothing_are_not_used() -> None:
 
 
 def test_too_many_different_texts_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "MAX_DISTINCT", 30)
+    monkeypatch.setattr(schema_learning, "MAX_DISTINCT", 30)
     learnt = learn([f"t{k // 2}" for k in range(100)], cuts=(50,))
     assert isinstance(learnt.schema.columns[0], IgnoredColumn)
     assert "it has more than 30 different texts" in learnt.notes[0]

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from builders.tables import all_rows, dictionary, houses, mixed, rows_of, shares, small_chunks
+from builders.tables import all_rows, dictionary, houses, mixed, rows_of, small_chunks
 
 from sswim.distributed.processes import ALL_ROWS, Share
-from sswim.tables import ParquetTable, TableError, read_table, write_table
+from sswim.tables import ParquetTable, TableError, write_table
 
 sizes = pytest.mark.parametrize("size", [1, 3, 100])
 
@@ -33,20 +33,6 @@ def spoil(path: Path, group: int, column: int) -> None:
 
 
 @sizes
-@pytest.mark.parametrize("chunk_rows", [7, 64])
-def test_shares_of_a_file_are_all_its_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, chunk_rows: int
-) -> None:
-    small_chunks(monkeypatch, chunk_rows)
-    path = tmp_path / "t.parquet"
-    pq.write_table(mixed(97), path, row_group_size=10)
-    tables = ParquetTable.open(path)
-    assert tables.n_rows == 97
-    assert tables.schema.equals(read_table(path).schema)
-    assert all_rows(tables, tables.schema.names, size) == read_table(path).to_pylist()
-
-
-@sizes
 def test_shares_of_a_folder_are_all_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
@@ -60,19 +46,6 @@ def test_shares_of_a_folder_are_all_its_rows(
     tables = ParquetTable.open(folder_of(tmp_path / "t", parts, row_group_size=9))
     assert tables.n_rows == 97
     assert all_rows(tables, table.column_names, size) == table.to_pylist()
-
-
-def test_a_share_is_a_span_of_rows_and_its_parts_name_their_files(tmp_path: Path) -> None:
-    table = mixed(10)
-    parts = {"a.parquet": table.slice(0, 6), "b.parquet": table.slice(6)}
-    tables = ParquetTable.open(folder_of(tmp_path, parts))
-    assert [list(rows_of(tables, ["n"], share)) for share in shares(3)] == [
-        [0, 1, 2],
-        [3, 4, 5],
-        [6, 7, 8, 9],
-    ]
-    places = [(chunk.first, Path(chunk.file).name) for chunk in tables.chunks(["n"], Share(1, 2))]
-    assert places == [(5, "a.parquet"), (6, "b.parquet")]
 
 
 def test_only_the_columns_and_row_groups_that_are_wanted_are_read(tmp_path: Path) -> None:
@@ -193,15 +166,6 @@ def test_files_that_do_not_fit_together_are_refused(
     parts = {"a.parquet": pa.table({"x": [1.0], "y": [1.0]}), "b.parquet": other}
     with pytest.raises(TableError, match=message):
         ParquetTable.open(folder_of(tmp_path, parts))
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"price,rooms\n1,2\n" * 10])
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
-    folder_of(tmp_path, {"a.parquet": mixed(3)})
-    (tmp_path / "b.parquet").write_bytes(content)
-    for path in (tmp_path, tmp_path / "b.parquet"):
-        with pytest.raises(TableError, match=r"b.parquet' cannot be read as .parquet: "):
-            ParquetTable.open(path)
 
 
 def test_a_table_without_anything_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from builders.tables import (
     learn,
     learn_together,
     mixed,
-    pieces_of,
     shares,
     small_chunks,
     with_gaps,
@@ -44,8 +43,7 @@ from sswim.tables import (
     write_table,
 )
 from sswim.tables.columns import centre_of
-from sswim.tables.levels import TELLING_ROWS, fold_numbers
-from sswim.tables.schema_learning import Findings
+from sswim.tables.schema_learning import TELLING_ROWS
 
 sizes = pytest.mark.parametrize("size", [1, 3])
 
@@ -123,13 +121,6 @@ def test_the_sample_does_not_depend_on_chunks_or_processes(
     expected = learn(table, "y", ["n"])
     small_chunks(monkeypatch, 20)
     assert_same(learned_by(size, MemoryTable(table, "t"), ("n",)), expected)
-    everything = Findings({})
-    for piece in pieces_of(table, "y", ["street", "town"], 11):
-        everything.add(piece)
-    assert len(everything.numbers) == 20
-    assert everything.sample is not None
-    assert everything.sample["n"].to_pylist() == everything.numbers.tolist()
-    assert np.ptp(everything.numbers) > 100
 
 
 @sizes
@@ -280,21 +271,6 @@ def test_coordinates_are_seen_from_their_middle() -> None:
         learn(houses(), "price", coordinates=("rooms", "town"))
 
 
-def test_findings_without_rows_change_nothing() -> None:
-    table: Any = many_levels(50)
-    findings = [Findings({}) for _ in range(3)]
-    for piece in pieces_of(table, "y", ["street", "town"], 25):
-        findings[1].add(piece)
-    findings[0].merge(findings[1])
-    findings[0].merge(findings[2])
-    empty = next(pieces_of(table.slice(0, 1), "y", ["street", "town"]))
-    findings[0].add(TargetedRows(empty.numbers[:0], empty.table.slice(0, 0), empty.targets[:0]))
-    assert findings[0].n_rows == 50
-    assert np.array_equal(findings[0].numbers, findings[1].numbers)
-    ours, theirs = (sum(each.weight.item() for each in one.targets) for one in findings[:2])
-    assert ours == theirs == 50
-
-
 N_ROWS = 300
 
 
@@ -334,15 +310,3 @@ def test_missing_values_are_imputed(learnt: LearntSchema) -> None:
     guess = 2 * rows()["a"].to_numpy()[missing]
     assert np.abs(found[missing, b] - guess).max() < 0.7  # from its neighbour in the row
     assert np.array_equal(found[:, names.index("b is missing")], missing)
-
-
-def test_rows_of_training_have_means_without_their_fold(learnt: LearntSchema) -> None:
-    (column,) = (each for each in learnt.schema.columns if each.name == "level")
-    assert isinstance(column, LevelMeansColumn)
-    place = learnt.schema.feature_names.index("level mean")
-    found = encode(learnt, rows())[:, place]
-    folds = fold_numbers(np.arange(N_ROWS))
-    expected = column.encode(rows()["level"], learnt.fold_means["level"], folds)[:, 0]
-    assert np.array_equal(found, expected)
-    later = learnt.schema.encode(rows())[:, place]
-    assert not np.isclose(found, later).any()

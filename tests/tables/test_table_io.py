@@ -8,13 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders.tables import all_rows, dictionary, houses, mixed, small_chunks, views
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables import (
     ChunkedTable,
-    CsvOptions,
     CsvTable,
     MemoryTable,
     ParquetTable,
@@ -26,11 +23,8 @@ from sswim.tables import (
     read_small_table,
     read_table,
     require_writable_suffix,
-    rows_per_chunk,
-    split_rows,
     write_table,
 )
-from sswim.tables.table import CHUNK_BYTES, CHUNK_ROWS, rechunk
 
 SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
 
@@ -43,16 +37,6 @@ def test_a_table_comes_back_from_every_format(tmp_path: Path, suffix: str) -> No
     assert read_table(path).equals(houses())
     assert list(tmp_path.iterdir()) == [path]
     assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
-
-
-def test_options_of_a_csv_file_count(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes("x;zip\n1,234;007\n".encode("utf-16"))
-    expected = {"x": ["1,234"], "zip": [7]}
-    assert read_table(path).to_pydict() == expected
-    options = CsvOptions(decimal=",", text=("zip",))
-    assert read_table(path, options).to_pydict() == {"x": [1.234], "zip": ["007"]}
-    assert read_table(path, CsvOptions(separator="|")).num_columns == 1
 
 
 def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) -> None:
@@ -115,17 +99,6 @@ def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(TableError, match=r"Got '.*folder.parquet', a folder"):
         read_table(tmp_path / "folder.parquet")
-
-
-@pytest.mark.parametrize("keep", [0.3, 0.999])
-@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
-def test_a_truncated_file_is_refused(tmp_path: Path, suffix: str, keep: float) -> None:
-    path = tmp_path / f"cut{suffix}"
-    write_table(houses(), path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(keep * len(content))])
-    with pytest.raises(TableError, match=f"cut{suffix}' cannot be read as"):
-        read_table(path)
 
 
 def test_parquet_with_a_name_twice_or_without_columns_is_refused(tmp_path: Path) -> None:
@@ -236,40 +209,6 @@ def test_a_folder_is_opened_by_what_is_in_it(tmp_path: Path, names: list[str], k
     assert tables.name == str(folder)
     n_files = sum(not name.startswith((".", "_")) for name in names)
     assert len(all_rows(tables, ["price"], 1)) == 4 * n_files
-
-
-def test_a_path_without_a_table_is_refused_as_by_a_table_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "sheet.xlsx").touch()
-    (tmp_path / "text.arrow").write_text("price,rooms\n1,2\n")
-    for name in ("none.csv", "none", "sheet.xlsx", "text.arrow"):
-        with pytest.raises(TableError) as expected:
-            read_table(tmp_path / name)
-        with pytest.raises(TableError) as caught:
-            open_table(tmp_path / name)
-        assert str(caught.value) == str(expected.value)
-
-
-@settings(max_examples=50, deadline=None)
-@given(sizes=st.lists(st.integers(0, 9), max_size=8), n_rows=st.integers(1, 12))
-def test_batches_are_cut_and_joined(sizes: list[int], n_rows: int) -> None:
-    starts = np.cumsum([0, *sizes])
-    batches = [
-        pa.record_batch({"x": pa.array(np.arange(start, start + size))})
-        for start, size in zip(starts, sizes, strict=False)
-    ]
-    tables = list(rechunk(batches, n_rows))
-    rows = [number for table in tables for number in table["x"].to_pylist()]
-    assert rows == list(range(sum(sizes)))
-    assert all(table.num_rows == n_rows for table in tables[:-1])
-    assert all(0 < table.num_rows <= n_rows for table in tables)
-
-
-def test_chunks_of_wide_tables_have_fewer_rows() -> None:
-    assert rows_per_chunk(0) == rows_per_chunk(1) == CHUNK_ROWS
-    assert rows_per_chunk(1024) == CHUNK_BYTES // (8 * 1024) < CHUNK_ROWS
-    assert rows_per_chunk(10**9) == 1
-    pieces = split_rows(pa.table({"x": [1, 2, 3, 4, 5]}), 2)
-    assert [piece["x"].to_pylist() for piece in pieces] == [[1, 2], [3, 4], [5]]
 
 
 def test_a_table_in_memory_has_spans_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ from sswim.tables import (
     read_rows,
     sample_table,
     split_rows,
-    table_source,
     target_numbers,
     write_table,
 )
@@ -55,27 +53,6 @@ def read(table: pa.Table, left_out: LeftOut, size: int = 1) -> list[TargetedRows
     return [rows for part in parts for rows in part]
 
 
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize(
-    "left_out", [LeftOut(any_missing=True), LeftOut(target_missing=True), LeftOut(True, True)]
-)
-def test_the_same_rows_are_left_out_of_every_share(
-    monkeypatch: pytest.MonkeyPatch, left_out: LeftOut, size: int
-) -> None:
-    small_chunks(monkeypatch, 4)
-    table = gappy()
-    kept = complete_rows(table, [*INPUTS, "y"] if left_out.any_missing else ["y"])
-    parts = read(table, left_out, size)
-    numbers = np.concatenate([rows.numbers for rows in parts])
-    assert numbers.tolist() == np.flatnonzero(kept).tolist()
-    rows = pa.concat_tables([rows.table for rows in parts])
-    assert rows.to_pylist() == table.select(INPUTS).filter(pa.array(kept)).to_pylist()
-    targets = np.concatenate([rows.targets for rows in parts])
-    assert np.array_equal(targets, table["y"].to_numpy()[kept, None])
-    assert sum(rows.n_left_out for rows in parts) == N_ROWS - kept.sum()
-    assert {rows.file for rows in parts} == {"mine"}
-
-
 def test_rows_without_a_target_are_counted_before_they_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -83,29 +60,6 @@ def test_rows_without_a_target_are_counted_before_they_are_refused(
     message = r"Every row must have a target. Got 13 of 97 rows without one in column 'y'; leave"
     with pytest.raises(TableError, match=message):
         read(gappy(), KEEP_ALL)
-
-
-def test_columns_that_the_table_lacks_are_named_before_reading() -> None:
-    for names, target in ((["rooms", "towns"], "price"), (["rooms"], "prices")):
-        with pytest.raises(TableError, match=r"must have columns '(towns|prices)'. Got none such"):
-            next(read_rows(MemoryTable(houses(), "t"), names, target))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        *(pa.array([3, None, 0], dtype) for dtype in (pa.int8(), pa.uint64(), pa.float32())),
-        pa.array([3.0, np.nan, 0.0], pa.float16()),
-        pa.array([Decimal(3), None, Decimal(0)]),
-        pa.array(["3", None, " 0.0 "]),
-        pa.array(["3", None, "0"], pa.string_view()),
-        pa.chunked_array([["3"], [None, "0"]]),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_targets_may_be_numbers_of_any_type(values: Any) -> None:
-    targets = target_numbers(pa.table({"y": values}), "y")
-    assert np.array_equal(targets, [3.0, np.nan, 0.0], equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +104,6 @@ def test_chunks_have_the_format_of_the_first(monkeypatch: pytest.MonkeyPatch) ->
 def test_other_targets_are_refused(target: str, message: str) -> None:
     with pytest.raises(TableError, match=f"The target {message}"):
         target_numbers(houses().append_column("time", pa.array([1] * 4, pa.duration("s"))), target)
-
-
-def test_infinite_targets_are_refused_with_their_row() -> None:
-    table = pa.table({"x": [1.0] * 5, "y": [1.0, None, np.inf, 4.0, -np.inf]})
-    with pytest.raises(TableError, match=r"finite. Got 2 infinite values in column 'y'"):
-        target_numbers(table, "y")
-    with pytest.raises(TableError, match=r"infinite one in 'y' in row 3 of all rows, .* in 'mine'"):
-        next(read_rows(MemoryTable(table, "mine"), ["x"], "y", LeftOut(target_missing=True)))
 
 
 def test_all_columns_with_an_infinite_number_in_that_row_are_named() -> None:
@@ -405,16 +351,6 @@ def test_rows_of_a_frame_are_those_of_a_learnt_schema() -> None:
     assert np.array_equal(source.imputer.mean, learnt.imputer.mean)
 
 
-@pytest.mark.parametrize("n_rows", [10, 3])
-def test_chunks_of_a_frame_do_not_matter(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
-    whole = FrameSource(inputs_with_gaps(), targets())
-    monkeypatch.setattr(table_source, "CHUNK_ROWS", n_rows)
-    pieces = FrameSource(inputs_with_gaps(), targets())
-    assert pieces.schema == whole.schema
-    # Imputed values are products, whose last bit depends on their shape on some processors.
-    assert torch.allclose(pieces.rows.inputs.mean, whole.rows.inputs.mean, rtol=1e-14, atol=1e-15)
-
-
 def test_a_known_deviation_of_columns_is_one_of_inputs() -> None:
     deviation = np.zeros((N_ROWS, len(INPUTS)))
     deviation[:, [0, 1]] = 0.5
@@ -437,8 +373,6 @@ def test_settings_and_notes_of_a_frame_are_kept() -> None:
         dtype=torch.float32,
         flat_targets=False,
         has_names=False,
-        notes=("read with ';'",),
-        n_left_out=3,
         crs="WKT",
     )
     assert source.rows.inputs.mean.dtype == torch.float32
@@ -448,6 +382,6 @@ def test_settings_and_notes_of_a_frame_are_kept() -> None:
     assert not source.flat_targets
     assert source.columns is None
     expected = "Column 'nothing' is not used: it has no values."
-    assert source.notes == ("read with ';'", expected)
-    assert (source.n_rows, source.n_left_out) == (N_ROWS + 3, 3)
+    assert source.notes == (expected,)
+    assert (source.n_rows, source.n_left_out) == (N_ROWS, 0)
     assert source.schema.crs == "WKT"

@@ -10,69 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sswim.tables import TableError, as_levels
+from sswim.tables import as_levels
 from sswim.tables.values import (
     NUMBER_FORMATS,
     TIME_FORMATS,
-    Kind,
-    as_numbers,
-    is_text,
-    kind_of,
-    missing_values,
-    require_kind,
 )
-
-KINDS: dict[Kind, list[pa.DataType]] = {
-    "number": [
-        *(pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64()),
-        *(pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(50, 2)),
-        *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
-    ],
-    "time": [
-        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us")),
-        *(pa.time64("ns"), pa.timestamp("s"), pa.timestamp("ns", "Europe/Berlin")),
-    ],
-    "category": [
-        *(pa.string(), pa.large_string(), pa.string_view()),
-        pa.dictionary(pa.int8(), pa.string_view()),
-        pa.dictionary(pa.int8(), pa.int64()),
-        pa.dictionary(pa.int8(), pa.timestamp("us")),
-        pa.dictionary(pa.int8(), pa.null()),  # a category without any value
-    ],
-}
-
-
-NO_INPUTS = [
-    *(pa.null(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(8)),
-    *(pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64())),
-    *(pa.dictionary(pa.int8(), pa.binary()), pa.month_day_nano_interval()),
-]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_type_that_can_be_an_input_is_of_one_kind(kind: Kind) -> None:
-    for dtype in KINDS[kind]:
-        assert kind_of(dtype) == kind, dtype
-        require_kind("x", dtype, kind)
-        require_kind("x", dtype, "category")  # anything with distinct values can be one
-        for other in {*KINDS} - {kind, "category"}:
-            with pytest.raises(TableError, match=r"Column 'x' must hold .*. Got type "):
-                require_kind("x", dtype, other)
-
-
-@pytest.mark.parametrize("dtype", NO_INPUTS, ids=str)
-def test_other_types_are_of_no_kind(dtype: pa.DataType) -> None:
-    assert kind_of(dtype) is None
-    if pa.types.is_null(dtype):
-        require_kind("x", dtype, "number")  # all values are missing
-        return
-    with pytest.raises(TableError, match=r"Column 'x' must hold text. Got type "):
-        require_kind("x", dtype, "category")
-
-
-def test_text_that_may_be_numbers_or_times_is_told_from_categories() -> None:
-    assert all(is_text(dtype) for dtype in KINDS["category"][:3])
-    assert not any(is_text(dtype) for dtype in KINDS["category"][3:])
 
 
 def texts(*values: str | None) -> pa.Array:
@@ -190,37 +132,6 @@ def test_what_is_no_time_is_null_beside_others(pattern: str, text: str) -> None:
     assert found.null_count == 2
     assert found[2].is_valid
     assert TIME_FORMATS[pattern].parse(texts(text)).type == found.type
-
-
-def test_numbers_of_any_type_become_floats_that_can_be_written_to() -> None:
-    for values in (
-        pa.array([1, None, 3], pa.uint8()),
-        pa.chunked_array([[1.0], [None, 3.0]]),
-        pa.array([Decimal(1), None, Decimal(3)]),
-    ):
-        numbers = as_numbers(values)
-        assert np.array_equal(numbers, [1.0, np.nan, 3.0], equal_nan=True)
-        numbers[0] = 5.0
-    assert as_numbers(pa.array([2**60 + 1])) == 2.0**60
-    assert np.isnan(as_numbers(pa.nulls(2))).all()
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pa.array([1.0, np.nan, None, 4.0]),
-        pa.array([1.0, np.nan, None, 4.0], pa.float32()),
-        pa.array([1.0, np.nan, None, 4.0], pa.float16()),
-        pa.array([1, None, None, 4]),
-        pa.array(["a", None, None, ""]),
-        pa.array(["a", None, None, "b"]).dictionary_encode(),
-        pa.array([1, None, None, 4], pa.timestamp("us", "UTC")),
-    ],
-    ids=lambda values: str(values.type),
-)
-def test_nulls_and_nans_are_missing(values: pa.Array) -> None:
-    found = missing_values(pa.chunked_array([values]))
-    assert found.to_pylist() == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def evaluate_table(
         with closing(prefetched(rows)) as targeted:
             for chunk in targeted:
                 n_left_out += chunk.n_left_out
-                for piece in chunk.pieces(len(schema.feature_names)):
+                for piece in chunk.pieces(rows_per_chunk(len(schema.feature_names))):
                     with naming_infinite(piece.numbers, piece.table, piece.file):
                         inputs = schema.encode(piece.table)
                     measure = regressor._reader.impute(inputs)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 
 from sswim.base.validation import require_level
 from sswim.distributed.processes import ALONE, Processes, run_with_heartbeat
@@ -23,8 +23,8 @@ from sswim.files.output_files import require_folder, resolve_link
 from sswim.rows.source import prefetched
 from sswim.tables import (
     AS_FOUND,
+    ChunkedTable,
     CsvOptions,
-    FileTable,
     Schema,
     TableChunk,
     TableError,
@@ -39,7 +39,6 @@ from sswim.tables import (
     require_copy,
     require_new_names,
     rows_per_chunk,
-    split_by_file,
     split_rows,
     table_suffix,
 )
@@ -78,7 +77,7 @@ def predicted_columns(
 SUFFIX = ".parquet"
 """Suffix of the files that are written."""
 
-Job = tuple[FileTable, Path]
+Job = tuple[ChunkedTable, Path]
 """A file to predict, and the file to write."""
 
 
@@ -125,13 +124,13 @@ class TablePrediction:
         require_level(self.level)
         jobs: list[Job] = []
         processes.run_everywhere(lambda: jobs.extend(self._jobs(source, out)))
-        sizes = [file.table.n_rows for file, _ in jobs]
-        paths = [file.path for file, _ in jobs]
+        sizes = [file.n_rows for file, _ in jobs]
+        paths = [file.name for file, _ in jobs]
         processes.require_same("files", dict(zip(paths, sizes, strict=True)))
         if source.is_dir():
             processes.run_everywhere(lambda: _make_folder(out) if processes.is_first else None)
         mine = assign_by_size(sizes, processes.size)[processes.rank]
-        notes = dict.fromkeys(note for file, _ in jobs for note in file.table.notes)
+        notes = dict.fromkeys(note for file, _ in jobs for note in file.notes)
         for note in notes if processes.is_first else ():
             warnings.warn(note, TableNote, stacklevel=2)
         advance = prediction_progress(
@@ -141,11 +140,7 @@ class TablePrediction:
 
         def predict() -> Generator[None, None, None]:
             for number in mine:
-                for kept in self._write_file(*jobs[number]):
-                    rows["predicted"] += int(kept.sum())
-                    rows["left out"] += int((~kept).sum())
-                    advance(len(kept))
-                    yield
+                yield from self._write_file(*jobs[number], rows, advance)
 
         run_with_heartbeat(processes, predict())
         rows = sum(processes.all_gather(rows), Counter())
@@ -162,28 +157,37 @@ class TablePrediction:
         table = open_table(source, csv=self.csv.for_model(self.schema.text_names))
         require_columns(table.schema, self.schema.used)
         require_new_names(table.schema.names, [self.prefix + name for name in NAMES])
-        files = split_by_file(table)
+        files = table.split()
         jobs = [(file, _output_file(file, source, out) if in_folder else out) for file in files]
         counts = Counter(written for _, written in jobs)
-        if same := [file.path for file, written in jobs if counts[written] > 1]:
+        if same := [file.name for file, written in jobs if counts[written] > 1]:
             raise TableError(
                 f"Files must differ in more than their suffix, because all become {SUFFIX} files. "
                 f"Got {quote_names(same)}; rename some of them."
             )
         return jobs
 
-    def _write_file(self, file: FileTable, out: Path) -> Iterator[Bool[np.ndarray, " N"]]:
-        """Write one file, a chunk at a time; yield which rows of each chunk are predicted."""
+    def _write_file(
+        self,
+        file: ChunkedTable,
+        out: Path,
+        rows: Counter[str],
+        advance: Callable[[int], None],
+    ) -> Generator[None, None, None]:
+        """Write one file, a chunk at a time, and count predicted and left-out rows."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        names = [self.prefix + name for name in NAMES]
-        with (
-            copy_file(file, out, names, no_formulas=self.no_formulas) as copy,
-            closing(prefetched(file.table.chunks(self.schema.used))) as chunks,
-        ):
-            for chunk in chunks:
-                kept, columns = self._predict(chunk)
-                copy.append(kept, columns)
-                yield kept
+        with closing(prefetched(file.chunks(self.schema.used))) as chunks:
+
+            def predicted() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+                for chunk in chunks:
+                    kept, columns = self._predict(chunk)
+                    yield kept, columns
+                    rows["predicted"] += int(kept.sum())
+                    rows["left out"] += int((~kept).sum())
+                    advance(len(kept))
+
+            names = [self.prefix + name for name in NAMES]
+            yield from copy_file(file, out, names, predicted(), no_formulas=self.no_formulas)
 
     def _predict(self, chunk: TableChunk) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Return which rows of a chunk are predicted, and their new columns."""
@@ -216,9 +220,9 @@ def assign_by_size(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
     return assigned
 
 
-def _output_file(file: FileTable, source: Path, out: Path) -> Path:
+def _output_file(file: ChunkedTable, source: Path, out: Path) -> Path:
     """Return the file to write for a file of a folder."""
-    path = out / Path(file.path).relative_to(source)
+    path = out / Path(file.name).relative_to(source)
     suffix = table_suffix(path)
     return path if suffix == SUFFIX else path.with_name(path.name[: -len(suffix)] + SUFFIX)
 

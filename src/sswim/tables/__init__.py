@@ -27,45 +27,47 @@ from sswim.tables.frames import (
 from sswim.tables.input_columns import input_columns
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.schema import Schema, schema_from_dict, schema_to_dict
-from sswim.tables.schema_learning import LearntSchema, learn_schema
+from sswim.tables.schema_learning import LearntSchema, TargetedRows, learn_schema
 from sswim.tables.table import (
-    ChunkedTable,
     MemoryTable,
     TableChunk,
     TableError,
+    has_table_suffix,
     quote_names,
     require_columns,
     require_new_names,
     rows_per_chunk,
     split_rows,
+    table_suffix,
 )
-from sswim.tables.table_copy import FileTable, copy_file, plain_table, require_copy, split_by_file
+from sswim.tables.table_copy import copy_file, plain_table, require_copy
 from sswim.tables.table_description import ColumnDescription, TableDescription, describe_table
 from sswim.tables.table_io import (
+    ChunkedTable,
     append_columns,
-    has_table_suffix,
     open_table,
     read_columns,
     read_small_table,
     read_table,
     require_writable_suffix,
-    table_suffix,
     write_table,
 )
-from sswim.tables.table_rows import (
+from sswim.tables.table_source import (
     KEEP_ALL,
+    FrameSource,
     LeftOut,
+    TableNote,
     TableSample,
-    TargetedRows,
+    TableSource,
     complete_rows,
     input_names,
     keep_rows,
     naming_infinite,
+    open_source,
     read_rows,
     sample_table,
     target_numbers,
 )
-from sswim.tables.table_source import FrameSource, TableNote, TableSource, open_source
 from sswim.tables.values import as_levels
 
 __all__ = [
@@ -79,7 +81,6 @@ __all__ = [
     "ColumnDescription",
     "CsvOptions",
     "CsvTable",
-    "FileTable",
     "FrameSource",
     "IgnoredColumn",
     "LearntSchema",
@@ -131,7 +132,6 @@ __all__ = [
     "sample_table",
     "schema_from_dict",
     "schema_to_dict",
-    "split_by_file",
     "split_geometry",
     "split_rows",
     "table_suffix",

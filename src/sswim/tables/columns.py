@@ -8,9 +8,10 @@ which says whether the value is missing.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from sswim.tables.values import (
     TimeFormat,
     as_levels,
     as_numbers,
+    finite_numbers,
     is_text,
     require_kind,
 )
@@ -44,34 +46,43 @@ class UnknownCategoryWarning(UserWarning):
     """A level that the model has not learnt."""
 
 
-@runtime_checkable
-class Column(Protocol):
+@dataclass(frozen=True)
+class Column(ABC):
     """A column of a table that becomes inputs."""
 
     kind: ClassVar[str]
-
-    @property
-    def name(self) -> str:
-        """Name of the column."""
+    name: str
 
     @property
     def has_missing(self) -> bool:
         """Whether the last input says that the value is missing."""
+        return False
 
     @property
+    @abstractmethod
     def inputs(self) -> list[str]:
         """Names of its inputs."""
 
+    @abstractmethod
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
         """Return the inputs of values, NaN where they are missing."""
 
+    def _with_missing(self, names: list[str]) -> list[str]:
+        """Add the name of the input that says that a value is missing, if there is one."""
+        return [*names, f"{self.name} is missing"] if self.has_missing else names
+
+    def _with_indicator(
+        self, inputs: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"]
+    ) -> Float64[np.ndarray, "N e"]:
+        """Add the input that says that a value is missing, if there is one."""
+        return np.column_stack((inputs, missing.astype(float))) if self.has_missing else inputs
+
 
 @dataclass(frozen=True)
-class NumberColumn:
+class NumberColumn(Column):
     """A number, which stays as it is. Booleans are 0 and 1, durations are seconds."""
 
     kind: ClassVar[str] = "number"
-    name: str
     has_missing: bool = False
     text_format: str = ""
     """Marks of the number format if the column was text in ``fit``."""
@@ -81,7 +92,7 @@ class NumberColumn:
     @property
     def inputs(self) -> list[str]:
         """Name of the number, and of the input that says that it is missing."""
-        return _with_missing([self.name], self)
+        return self._with_missing([self.name])
 
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
         """Return the numbers."""
@@ -91,17 +102,12 @@ class NumberColumn:
         require_kind(self.name, values.type, "number")
         if pa.types.is_duration(values.type):
             values = pa.chunked_array([pa.array(_in_seconds(values))])
-        numbers = as_numbers(values)
-        if n_infinite := int(np.isinf(numbers).sum()):
-            raise TableError(
-                f"Numbers must be finite. Got {n_infinite} infinite values in column "
-                f"{self.name!r}; correct or remove these rows first."
-            )
-        return _with_indicator(numbers[:, None], np.isnan(numbers), self)
+        numbers = finite_numbers(self.name, values)
+        return self._with_indicator(numbers[:, None], np.isnan(numbers))
 
 
 @dataclass(frozen=True)
-class TimeColumn:
+class TimeColumn(Column):
     """A date or time, which becomes seconds since 1970-01-01 UTC and the phase of its cycles.
 
     Each cycle becomes a cosine and a sine, so that midnight, Sunday and New Year are nothing
@@ -109,7 +115,6 @@ class TimeColumn:
     """
 
     kind: ClassVar[str] = "time"
-    name: str
     has_missing: bool = False
     cycles: tuple[str, ...] = ()
     """Cycles whose phases are inputs, by their names in ``CYCLES``."""
@@ -126,7 +131,7 @@ class TimeColumn:
     def inputs(self) -> list[str]:
         """Names of the seconds and of the phases."""
         waves = [f"{self.name} {wave} {cycle}" for cycle in self.cycles for wave in ("cos", "sin")]
-        return _with_missing(waves if self.is_time_of_day else [self.name, *waves], self)
+        return self._with_missing(waves if self.is_time_of_day else [self.name, *waves])
 
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
         """Return the seconds, and cosine and sine of each phase."""
@@ -146,7 +151,7 @@ class TimeColumn:
             for wave in (np.cos, np.sin)
         ]
         inputs = np.stack(waves if self.is_time_of_day else [seconds, *waves], axis=1)
-        return _with_indicator(inputs, np.isnan(seconds), self)
+        return self._with_indicator(inputs, np.isnan(seconds))
 
     def _require_same_sort(self, dtype: pa.DataType) -> None:
         """Raise unless values have a date, and a time zone, where those of ``fit`` had one."""
@@ -163,7 +168,7 @@ class TimeColumn:
 
 
 @dataclass(frozen=True)
-class CategoryColumn:
+class CategoryColumn(Column):
     """A category, which becomes one indicator, 0 or 1, per level.
 
     Of two levels without others, the second has the only indicator. A missing value is a level
@@ -171,7 +176,6 @@ class CategoryColumn:
     """
 
     kind: ClassVar[str] = "category"
-    name: str
     has_missing: bool = False
     levels: tuple[str, ...] = ()
     has_other: bool = False
@@ -182,7 +186,7 @@ class CategoryColumn:
         """Names of the indicators."""
         shown = self.levels[1:] if self._is_binary else self.levels
         names = [f"{self.name}={level}" for level in shown]
-        return _with_missing([*names, f"{self.name} {OTHER}"] if self.has_other else names, self)
+        return self._with_missing([*names, f"{self.name} {OTHER}"] if self.has_other else names)
 
     @property
     def _is_binary(self) -> bool:
@@ -202,11 +206,11 @@ class CategoryColumn:
             matrix[unknown] = np.nan
         if not self.has_missing:
             matrix[missing] = np.nan
-        return _with_indicator(matrix[:, 1:] if self._is_binary else matrix, missing, self)
+        return self._with_indicator(matrix[:, 1:] if self._is_binary else matrix, missing)
 
 
 @dataclass(frozen=True)
-class LevelMeansColumn:
+class LevelMeansColumn(Column):
     """A category, which becomes the mean target of its level and indicators of common levels.
 
     The mean tells levels apart that are too rare for an indicator, and which levels are alike. A
@@ -215,7 +219,6 @@ class LevelMeansColumn:
     """
 
     kind: ClassVar[str] = "levels"
-    name: str
     levels: tuple[str, ...]
     means: tuple[tuple[float, ...], ...]
     """Mean targets of each level."""
@@ -257,28 +260,19 @@ class LevelMeansColumn:
                 unknown ones, for rows of training.
             folds: The fold of each row of training.
         """
-        rows = self._rows_of(values)
-        if fold_means is None or folds is None:
-            means = self._table[rows]
-        else:
-            means = fold_means[rows, folds]
-        return means if self.shown is None else np.hstack((means, self.shown.encode(values)))
-
-    def _rows_of(self, values: pa.ChunkedArray) -> Int64[np.ndarray, " N"]:
-        """Return the number of each value's level; missing and unknown ones follow the levels."""
         codes, missing = level_codes(self.name, values, self.levels, warn=False)
-        n_levels = len(self.levels)
-        return np.where(codes >= 0, codes, np.where(missing, n_levels, n_levels + 1))
+        n_levels = len(self.levels)  # missing and unknown ones follow the levels
+        rows = np.where(codes >= 0, codes, np.where(missing, n_levels, n_levels + 1))
+        means = self._table[rows] if fold_means is None else fold_means[rows, folds]
+        return means if self.shown is None else np.hstack((means, self.shown.encode(values)))
 
 
 @dataclass(frozen=True)
-class IgnoredColumn:
+class IgnoredColumn(Column):
     """A column that is not used, because it cannot tell anything."""
 
     kind: ClassVar[str] = "ignored"
-    name: str
     reason: str = ""
-    has_missing: ClassVar[bool] = False
 
     @property
     def inputs(self) -> list[str]:
@@ -362,18 +356,6 @@ def centre_of(
     if np.hypot(np.hypot(x, y), z) < 0.05:
         return 0.0, 0.0
     return float(np.degrees(np.arctan2(y, x))), float(np.degrees(np.arctan2(z, np.hypot(x, y))))
-
-
-def _with_missing(names: list[str], column: Column) -> list[str]:
-    """Add the name of the input that says that a value is missing, if there is one."""
-    return [*names, f"{column.name} is missing"] if column.has_missing else names
-
-
-def _with_indicator(
-    inputs: Float64[np.ndarray, "N d"], missing: Bool[np.ndarray, " N"], column: Column
-) -> Float64[np.ndarray, "N e"]:
-    """Add the input that says that a value is missing, if there is one."""
-    return np.column_stack((inputs, missing.astype(float))) if column.has_missing else inputs
 
 
 def _parsed(

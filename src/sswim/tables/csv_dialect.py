@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
@@ -17,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sswim.base.validation import UserError
+from sswim.tables.table import CSV_SUFFIXES, table_suffix
 
 BLANKS = " "
 """Separator that stands for one or more blanks or tabs."""
@@ -53,48 +55,28 @@ class CsvOptions:
         return replace(self, has_model=True, text=(*self.text, *text))
 
     def __post_init__(self) -> None:
-        if self.separator is not None:
-            _require_separator(self.separator)
+        mark = self.separator
+        if mark is not None and (
+            len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in '"\r\n'
+        ):
+            raise UserError(
+                "A separator must be one character, and no letter, digit or quote. "
+                f"Got {mark!r}; for example ',', ';' or a tab."
+            )
         if self.decimal not in (None, ".", ","):
             raise UserError(f"The decimal mark must be '.' or ','. Got {self.decimal!r}.")
-        if self.encoding is not None:
-            _require_encoding(self.encoding)
+        try:
+            "a".encode(self.encoding or "utf-8")
+        except LookupError as error:
+            raise UserError(
+                "An encoding must be the name of one that Python knows. "
+                f"Got {self.encoding!r}; for example 'utf-8', 'cp1252' or 'utf-16'."
+            ) from error
 
 
 AS_FOUND = CsvOptions()
 """Options that leave everything to what the first rows show."""
 
-
-def separator_words(separator: str) -> str:
-    """Return a separator as it is called in messages."""
-    return SEPARATORS.get(separator, repr(separator))
-
-
-def _require_separator(separator: str) -> None:
-    if (
-        len(separator) != 1
-        or not separator.isascii()
-        or separator.isalnum()
-        or separator in '"\r\n'
-    ):
-        raise UserError(
-            "A separator must be one character, and no letter, digit or quote. "
-            f"Got {separator!r}; for example ',', ';' or a tab."
-        )
-
-
-def _require_encoding(encoding: str) -> None:
-    try:
-        codecs.lookup(encoding)
-        "a".encode(encoding)
-    except LookupError as error:
-        raise UserError(
-            "An encoding must be the name of one that Python knows. "
-            f"Got {encoding!r}; for example 'utf-8', 'cp1252' or 'utf-16'."
-        ) from error
-
-
-CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 
 GZIP_RATIO = 6
 """Approximate size of a decompressed file relative to the compressed one."""
@@ -113,11 +95,6 @@ BOMS = {
 def is_csv(path: str | Path) -> bool:
     """Return whether a file name has a suffix of a CSV file."""
     return Path(path).name.lower().endswith(CSV_SUFFIXES)
-
-
-def csv_suffix(path: str | Path) -> str:
-    """Return the suffix of a CSV file, in lower case."""
-    return next(suffix for suffix in CSV_SUFFIXES if Path(path).name.lower().endswith(suffix))
 
 
 def is_gzip(path: str | Path) -> bool:
@@ -186,12 +163,9 @@ def find_encoding(path: str | Path) -> str:
 
 def _decodes(path: str | Path, encoding: str) -> bool:
     """Return whether a file is valid in an encoding."""
-    decoder = codecs.getincrementaldecoder(encoding)()
     try:
         with open_bytes(path) as stream:
-            for block in blocks(stream):
-                decoder.decode(block)
-        decoder.decode(b"", final=True)
+            deque(codecs.iterdecode(blocks(stream), encoding), maxlen=0)
     except UnicodeDecodeError:
         return False
     return True
@@ -290,16 +264,9 @@ def is_empty(record: bytes, separator: str) -> bool:
     return not (record.strip() if separator == BLANKS else without_line_end(record))
 
 
-def line_end(record: bytes) -> bytes:
-    """Return the line end of a record, which is empty if the file ends without one."""
-    if record.endswith(b"\n"):
-        return b"\r\n" if record.endswith(b"\r\n") else b"\n"
-    return b"\r" if record.endswith(b"\r") else b""
-
-
 def without_line_end(record: bytes) -> bytes:
-    """Return a record without its line end."""
-    return record[: len(record) - len(line_end(record))]
+    """Return a record without its line end; a file may end without one."""
+    return re.sub(rb"(\r\n|\n|\r)\Z", b"", record)
 
 
 def _unquoted(cell: bytes) -> bytes:
@@ -362,45 +329,36 @@ class CsvDialect:
     def describe(self) -> str:
         """Return the dialect in words."""
         decimal = "comma" if self.decimal == "," else "point"
-        separator = separator_words(self.separator)
+        separator = SEPARATORS.get(self.separator, repr(self.separator))
         return f"separator {separator}, decimal {decimal}, encoding {self.encoding}"
 
 
-@dataclass(frozen=True)
-class Sniffed:
-    """What the first rows of a file show."""
-
-    dialect: CsvDialect
-    records: tuple[tuple[str, ...], ...]
-    """Cells of the first records, of which the first may be a header."""
-    n_empty: int
-    """Number of empty lines before the first record."""
-    is_whole: bool
-    """Whether all of the file was read."""
-    notes: tuple[str, ...]
-    """What the user should know, one line each."""
-
-
-def sniff(path: str | Path, options: CsvOptions) -> Sniffed:
+def sniff(
+    path: str | Path, options: CsvOptions
+) -> tuple[CsvDialect, list[tuple[str, ...]], int, bool, list[str]]:
     """Find the dialect of a file as far as the options do not say it.
 
     A comma and a decimal point are kept unless the first rows speak against them.
+
+    Returns:
+        The dialect, the cells of the first records, the number of empty lines before them, whether
+        these are all records, and what the user should know, one line each.
     """
     given = options.encoding
     encoding = find_encoding(path) if given is None else exact_encoding(path, given)
     head, whole = _head(path, encoding)
-    usual = "\t" if csv_suffix(path).startswith(".tsv") else ","
+    usual = "\t" if table_suffix(path).startswith(".tsv") else ","
     n_names = 0 if options.header is False else 1
     separator = options.separator or _find_separator(head, whole, usual, n_names)
     records = _records(head, whole, separator)
     decimal, doubt = _find_decimal(records[n_names:])
     dialect = CsvDialect(separator, options.decimal or decimal, encoding)
-    notes = [*_notes(dialect, options, usual)]
+    notes = _notes(dialect, options, usual)
     if doubt and options.decimal is None:
         notes.append(doubt)
     lines = split_records([head], separator)
     n_empty = sum(1 for _ in takewhile(lambda line: is_empty(line, separator), lines))
-    return Sniffed(dialect, tuple(records), n_empty, whole, tuple(notes))
+    return dialect, records, n_empty, whole, notes
 
 
 def _head(path: str | Path, encoding: str) -> tuple[bytes, bool]:
@@ -416,7 +374,11 @@ def _head(path: str | Path, encoding: str) -> tuple[bytes, bool]:
 
 def _records(head: bytes, whole: bool, separator: str) -> list[tuple[str, ...]]:
     """Return the cells of the first records, without empty lines and without one that is cut."""
-    complete = (record for record in split_records([head], separator) if whole or line_end(record))
+    complete = (
+        record
+        for record in split_records([head], separator)
+        if whole or record.endswith((b"\n", b"\r"))
+    )
     filled = (record for record in complete if not is_empty(record, separator))
     return [tuple(split_cells(record, separator)) for record in islice(filled, HEAD_RECORDS)]
 
@@ -490,19 +452,20 @@ def _find_decimal(records: Sequence[Sequence[str]]) -> tuple[str, str]:
     return ("," if comma else "."), ""
 
 
-def _notes(dialect: CsvDialect, options: CsvOptions, usual: str) -> Iterator[str]:
+def _notes(dialect: CsvDialect, options: CsvOptions, usual: str) -> list[str]:
     """Say what was found and is not usual."""
-    unusual = []
+    unusual = {}
     if options.separator is None and dialect.separator != usual:
-        unusual.append(("separator", separator_words(dialect.separator)))
+        unusual["separator"] = SEPARATORS[dialect.separator]
     if options.decimal is None and dialect.decimal != ".":
-        unusual.append(("decimal", "comma"))
+        unusual["decimal"] = "comma"
     if options.encoding is None and not is_utf8(dialect.encoding):
-        unusual.append(("encoding", dialect.encoding))
-    if unusual:
-        words = _join([f"{name} {value}" for name, value in unusual], "and")
-        names = _join([f"--{name}" for name, _ in unusual], "or")
-        yield f"Read with {words}; give {names} if this is wrong."
+        unusual["encoding"] = dialect.encoding
+    if not unusual:
+        return []
+    words = _join([f"{name} {value}" for name, value in unusual.items()], "and")
+    names = _join([f"--{name}" for name in unusual], "or")
+    return [f"Read with {words}; give {names} if this is wrong."]
 
 
 def _join(words: Sequence[str], last: str) -> str:

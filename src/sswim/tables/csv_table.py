@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from sswim.tables.csv_dialect import (
     CsvDialect,
     CsvOptions,
     blocks,
-    csv_suffix,
     has_short_header,
     open_text,
     record_blocks,
@@ -43,53 +42,44 @@ from sswim.tables.table import (
     require_shape,
     rows_per_chunk,
     table_files,
+    table_suffix,
 )
 
 PANDAS_INDEX = "Unnamed: 0"
 """Name that pandas gives to an unnamed first column when it reads one."""
 
 
-@dataclass(frozen=True)
-class CsvNames:
-    """Names of the columns, in the order of the file."""
-
-    names: tuple[str, ...]
-    unnamed: tuple[str, ...] = ()
-    """New names of columns that have none in the file."""
-    index: str | None = None
-    """First column if its name lets one expect that it counts the rows."""
-    notes: tuple[str, ...] = ()
-    """What the user should know, one line each."""
-
-
-def read_names(header: Sequence[str], path: str | Path, is_header: bool | None) -> CsvNames:
-    """Return the names of columns.
+def read_names(
+    header: Sequence[str], path: str | Path, is_header: bool | None
+) -> tuple[dict[str, str], list[str]]:
+    """Return what each column is called in the file, and what the user should know.
 
     Args:
         header: Cells of the first record.
         path: The file, for messages.
         is_header: Whether the first record has the names; None if nobody said so. Numbers that do
             not increase are then an error, because they look like a row.
+
+    Returns:
+        The names in the file by those of the columns, which are unique; and notes, one line each.
     """
     if is_header is False:
-        return CsvNames(tuple(f"column {number}" for number in range(1, len(header) + 1)))
+        return {(name := f"column {number}"): name for number in range(1, len(header) + 1)}, []
     notes = [] if is_header else _doubts(header, path)
     given = [name.strip() for name in header]
     if padded := [name for name, short in zip(header, given, strict=True) if name != short != ""]:
         notes.append(f"Blanks around the names {quote_names(padded)} are left out.")
-    names: dict[str, str] = {}  # by their new names
+    names: dict[str, str] = {}
     taken = {*given}
     for number, name in enumerate(given, start=1):
         new = _unique(name, names, taken) if name else _unique(f"column {number}", taken, names)
         names[new] = name
         if name and new != name:
             notes.append(f"Column {number} is {name!r} too, as another one: it is called {new!r}.")
-    unnamed = [new for new, name in names.items() if not name]
-    index = next(iter(names)) if given[0] in ("", PANDAS_INDEX) else None
-    return CsvNames(tuple(names), tuple(unnamed), index, tuple(notes))
+    return names, notes
 
 
-def _unique(name: str, names: Collection[str], others: Collection[str] = ()) -> str:
+def _unique(name: str, names: Collection[str], others: Collection[str]) -> str:
     """Return a name that is not among ``names``; if it must change, not among others either."""
     if name not in names:
         return name
@@ -124,7 +114,8 @@ class CsvFile:
 
     path: str
     dialect: CsvDialect
-    columns: CsvNames
+    given: Mapping[str, str]
+    """What each column is called in the file, in its order; empty if it has no name there."""
     n_skipped: int
     """Number of lines up to the first row, among them empty ones."""
     has_rows: bool
@@ -138,28 +129,46 @@ class CsvFile:
     def open(cls, path: str | Path, options: CsvOptions) -> CsvFile:
         """Find the dialect and the names of a file."""
         with _csv_errors(path):
-            sniffed = sniff(path, options)
-            if not sniffed.records:
+            dialect, records, n_empty, is_whole, notes = sniff(path, options)
+            if not records:
                 raise ValueError("Empty CSV file")
-        has_header = options.header is not False
-        names = sniffed.records[0]
-        if has_header and has_short_header(sniffed.records):
-            names = ("", *names)
-        columns = read_names(names, path, options.header)
+        n_names = int(options.header is not False)
+        header = ("", *records[0]) if n_names and has_short_header(records) else records[0]
+        given, more = read_names(header, path, options.header)
+        codes: dict[str, str] = {}
+        for record in records[n_names:]:
+            for name, cell in zip(given, record, strict=False):  # a record may be broken
+                if _CODE.fullmatch(cell):
+                    codes.setdefault(name, cell)
         return cls(
             str(path),
-            sniffed.dialect,
-            columns,
-            sniffed.n_empty + 1 if has_header else 0,
-            len(sniffed.records) > has_header or not sniffed.is_whole,
-            _codes(columns.names, sniffed.records[int(has_header) :]),
-            (*sniffed.notes, *columns.notes),
+            dialect,
+            given,
+            n_empty + 1 if n_names else 0,
+            len(records) > n_names or not is_whole,
+            codes,
+            (*notes, *more),
         )
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns, in the order of the file."""
-        return self.columns.names
+        return tuple(self.given)
+
+    @property
+    def unnamed(self) -> list[str]:
+        """New names of columns that have none in the file."""
+        return [name for name, given in self.given.items() if not given]
+
+    @property
+    def index(self) -> str | None:
+        """The first column if its name lets one expect that it counts the rows."""
+        first = self.names[0]
+        return first if self.given[first] in ("", PANDAS_INDEX) else None
+
+    def label(self, name: str) -> str:
+        """Return how a column is called in messages, which may have no name in the file."""
+        return f"Column {name!r}" if self.given[name] else f"Column {self.names.index(name) + 1}"
 
     def read(self, types: Mapping[str, pa.DataType]) -> pa.Table:
         """Read the whole file; columns without a given type have the one that suits all rows."""
@@ -197,23 +206,19 @@ class CsvFile:
         """Return the types of the columns that are text by request."""
         return {name: pa.string() for name in options.text if name in self.names}
 
-    @property
-    def _separator(self) -> str:
-        """Separator of the text that Arrow reads."""
-        return "\t" if self.dialect.separator == BLANKS else self.dialect.separator
-
     def _text(self) -> pa.NativeFile:
         return open_text(self.path, self.dialect.encoding, self.dialect.separator)
 
     def _options(
         self, types: Mapping[str, pa.DataType], n_skipped: int, **conversion: Any
     ) -> dict[str, Any]:
+        blanks = self.dialect.separator == BLANKS
         return {
             "read_options": pyarrow.csv.ReadOptions(
                 column_names=list(self.names), skip_rows_after_names=n_skipped
             ),
             "parse_options": pyarrow.csv.ParseOptions(
-                delimiter=self._separator, newlines_in_values=True
+                delimiter="\t" if blanks else self.dialect.separator, newlines_in_values=True
             ),
             "convert_options": pyarrow.csv.ConvertOptions(
                 strings_can_be_null=True,
@@ -234,21 +239,11 @@ class CsvFile:
 @contextmanager
 def _csv_errors(path: str | Path) -> Iterator[None]:
     """Turn errors of the body into a TableError that names the file."""
-    with reading(path, csv_suffix(path)):
+    with reading(path, table_suffix(path)):
         try:
             yield
         except UnicodeDecodeError as error:
             raise ValueError(f"{error}; give another --encoding, or none") from error
-
-
-def _codes(names: Sequence[str], records: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return the columns with numbers that have leading zeros, and the first such number."""
-    codes: dict[str, str] = {}
-    for record in records:
-        for name, cell in zip(names, record, strict=False):  # a record may be broken
-            if _CODE.fullmatch(cell):
-                codes.setdefault(name, cell)
-    return codes
 
 
 @dataclass
@@ -274,39 +269,35 @@ class CsvScan:
             self.n_rows += part.num_rows
         self.counts_rows &= bool(starts)
 
-    def left_out(self, file: CsvFile, options: CsvOptions) -> dict[str, str]:
-        """Return the columns that are not part of the table, and what to say about each of them."""
+    def decide(self, file: CsvFile, options: CsvOptions) -> tuple[list[str], list[str]]:
+        """Return the columns that are left out, and what was decided, one line each."""
         if options.has_model:
-            return {}
-        notes = {
-            name: f"{_number(file, name)} has neither a name nor values: it is left out."
-            for name in file.columns.unnamed
+            return [], []
+        left_out = {
+            name: f"{file.label(name)} has neither a name nor values: it is left out."
+            for name in file.unnamed
             if pa.types.is_null(self.types[name])
         }
-        index = file.columns.index
+        index = file.index
         if index is not None and self.counts_rows and not options.keep_index:
-            unnamed = " has no name and" if index in file.columns.unnamed else ""
-            notes[index] = (
-                f"{_number(file, index)}{unnamed} only counts the rows: it is left out; give "
+            unnamed = " has no name and" if index in file.unnamed else ""
+            left_out[index] = (
+                f"{file.label(index)}{unnamed} only counts the rows: it is left out; give "
                 "--keep-index to use it."
             )
-        return notes if len(notes) < len(file.names) else {}
-
-    def notes(self, file: CsvFile, options: CsvOptions) -> Iterator[str]:
-        """Say what was decided about columns, one line each."""
-        if options.has_model:
-            return
-        left_out = self.left_out(file, options)
-        yield from left_out.values()
-        for name in file.columns.unnamed:
+        if len(left_out) == len(file.names):
+            left_out = {}
+        notes = [*left_out.values()]
+        for name in file.unnamed:
             if name not in left_out:
-                yield f"{_number(file, name)} has no name: it is called {name!r}."
+                notes.append(f"{file.label(name)} has no name: it is called {name!r}.")
         for name, code in file.codes.items():
             if pa.types.is_integer(self.types[name]):
-                yield (
+                notes.append(
                     f"Column {name!r} has leading zeros, such as {code!r}: it is read as a number; "
                     f"give --text {shlex.quote(name)} if these are codes."
                 )
+        return [*left_out], notes
 
 
 def look_through(scan: CsvScan, file: CsvFile, options: CsvOptions) -> CsvScan:
@@ -332,8 +323,7 @@ def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
-    numbers = [pa.types.is_integer(dtype) or pa.types.is_floating(dtype) for dtype in (one, other)]
-    if all(numbers):
+    if _is_number(one) and _is_number(other):
         return pa.float64()
     if all(map(_is_local_time, (one, other))):
         units = [dtype.unit for dtype in (one, other) if pa.types.is_timestamp(dtype)]
@@ -353,19 +343,13 @@ def _starts(file: CsvFile, part: pa.Table | pa.RecordBatch, first: int) -> set[i
         part: Consecutive rows of the file.
         first: Number of the first of them, counted from 0.
     """
-    if file.columns.index is None:
+    if file.index is None:
         return set()
-    values = part.column(file.columns.index)
+    values = part.column(file.index)
     if not pa.types.is_integer(values.type) or values.null_count:
         return set()
     starts = values.to_numpy() - np.arange(first, first + len(values))
     return {int(starts[0])} if (starts == starts[0]).all() else set()
-
-
-def _number(file: CsvFile, name: str) -> str:
-    """Return how a column is called that may have no name in its file."""
-    is_unnamed = name in file.columns.unnamed
-    return f"Column {file.names.index(name) + 1}" if is_unnamed else f"Column {name!r}"
 
 
 def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> MemoryTable:
@@ -375,9 +359,8 @@ def read_csv(path: str | Path, options: CsvOptions = AS_FOUND) -> MemoryTable:
     require_shape(table.num_rows, table.num_columns, path)
     scan = CsvScan()
     scan.add(file, [table])
-    left_out = scan.left_out(file, options)
-    notes = (*file.notes, *scan.notes(file, options))
-    return MemoryTable(table.drop_columns([*left_out]), str(path), notes)
+    left_out, notes = scan.decide(file, options)
+    return MemoryTable(table.drop_columns(left_out), str(path), (*file.notes, *notes))
 
 
 @dataclass(frozen=True)
@@ -396,6 +379,8 @@ class CsvTable:
     """Number of rows of each file."""
     notes: tuple[str, ...] = ()
     """What the user should know about how the files are read, one line each."""
+    whole: CsvTable | None = None
+    """The table that these files are a part of."""
 
     @classmethod
     def open(cls, path: str | Path, options: CsvOptions = AS_FOUND) -> CsvTable:
@@ -407,9 +392,9 @@ class CsvTable:
             scan = look_through(scan, file, options)
             n_rows.append(scan.n_rows)
         require_shape(scan.n_rows, len(files[0].names), path)
-        left_out = scan.left_out(files[0], options)
+        left_out, _ = scan.decide(files[0], options)
         names = [name for name in files[0].names if name not in left_out]
-        notes = [note for file in files for note in (*file.notes, *scan.notes(file, options))]
+        notes = [note for file in files for note in (*file.notes, *scan.decide(file, options)[1])]
         return cls(
             str(path),
             pa.schema([pa.field(name, scan.types[name]) for name in names]),
@@ -424,14 +409,39 @@ class CsvTable:
         """Number of rows in all files."""
         return sum(self.file_rows)
 
+    def split(self) -> list[CsvTable]:
+        """Return a table for each file."""
+        whole = self.whole or self
+        return [
+            replace(self, name=file.path, files=(file,), file_rows=(n_rows,), whole=whole)
+            for file, n_rows in zip(self.files, self.file_rows, strict=True)
+        ]
+
+    def as_written(self) -> CsvTable:
+        """Return the columns of the first file, with types that lose nothing of any file."""
+        types = (self.whole or self)._written_types
+        schema = pa.schema([(name, types[name]) for name in self.files[0].names])
+        return replace(self, schema=schema)
+
     @cached_property
-    def written_types(self) -> dict[str, pa.DataType]:
-        """Types of all columns that keep what is written in the files, such as leading zeros."""
-        types = {field.name: field.type for field in self.schema}
-        by_file = [written_types(file, types) for file in self.files]
-        return {
-            name: reduce(merge_types, (types[name] for types in by_file)) for name in by_file[0]
+    def _written_types(self) -> dict[str, pa.DataType]:
+        """Types of all columns that keep what is written, such as 00001 or a time zone.
+
+        Columns of numbers are looked through once more.
+        """
+        written = {name: pa.string() for name in self.files[0].names}
+        written |= {field.name: field.type for field in self.schema if not _has_zone(field.type)}
+        patterns = {
+            name: _NOT_INTEGER if pa.types.is_integer(dtype) else _NOT_NUMBER
+            for name, dtype in written.items()
+            if _is_number(dtype)
         }
+        for file in self.files if patterns else ():
+            for batch in file.stream(dict.fromkeys(patterns, pa.string()), [*patterns]):
+                for name, pattern in patterns.items():
+                    if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
+                        written[name] = pa.string()
+        return written
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows: every n-th chunk, for n shares."""
@@ -443,27 +453,6 @@ class CsvTable:
                     yield TableChunk(first, table, file.path)
                 number += 1
                 first += table.num_rows
-
-
-def written_types(file: CsvFile, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """Return types of all columns that keep what is written, such as 00001 or a time zone.
-
-    Columns of numbers are looked through once more.
-
-    Args:
-        file: The file.
-        types: Types of some columns as they are read; the others are text.
-    """
-    written = {name: types.get(name, pa.string()) for name in file.names}
-    written = {name: pa.string() if _has_zone(dtype) else dtype for name, dtype in written.items()}
-    numbers = [name for name, dtype in written.items() if _is_number(dtype)]
-    for batch in file.stream(dict.fromkeys(numbers, pa.string()), numbers) if numbers else ():
-        for name in batch.schema.names:
-            is_integer = pa.types.is_integer(types[name])
-            pattern = _NOT_INTEGER if is_integer else _NOT_NUMBER
-            if pc.any(pc.match_substring_regex(batch.column(name), pattern)).as_py():
-                written[name] = pa.string()
-    return written
 
 
 _NOT_INTEGER = r"^\s*(\+|[+-]?0[0-9xX])"

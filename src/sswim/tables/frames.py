@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool
 
 from sswim.base.validation import is_geo_frame, is_missing, is_pandas
-from sswim.tables.table import TableError, quote_names
-from sswim.tables.values import without_string_view
+from sswim.tables.table import TableError, quote_names, require_unique
+from sswim.tables.values import without_string_views
 
 GEOGRAPHIC_NAMES = ("lon", "lat")
 """Names of the coordinates in degrees."""
@@ -59,48 +57,10 @@ def split_geometry(frame: Any, to_crs: str | None = None) -> GeoColumns | None:
                 "was fitted to. Got a GeoDataFrame without one; set it with set_crs."
             )
         points = points.to_crs(to_crs)
-    is_geographic = points.crs is not None and bool(points.crs.is_geographic)
+    crs = points.crs
+    is_geographic = crs is not None and bool(crs.is_geographic)
     names = GEOGRAPHIC_NAMES if is_geographic else PLANE_NAMES
     others = frame.drop(columns=points.name)
-    _require_plain(others, names)
-    for place, (name, values) in enumerate(zip(names, (points.x, points.y), strict=True)):
-        others.insert(place, name, values.to_numpy())
-    return GeoColumns(
-        others, names, is_geographic, None if points.crs is None else points.crs.to_wkt()
-    )
-
-
-def _points(frame: Any) -> Any:
-    """Return the active geometry; raise an error unless it is a point in every row."""
-    if frame.active_geometry_name is None:
-        raise TableError(
-            "A GeoDataFrame must have an active geometry. Got none; choose its column with "
-            "set_geometry."
-        )
-    geometry = frame.geometry
-    _require_none(geometry.isna().to_numpy(), "missing")
-    _require_none(geometry.is_empty.to_numpy(), "empty")
-    kinds = geometry.geom_type
-    if others := sorted(set(kinds) - {"Point"}):
-        n_others = int((kinds != "Point").sum())
-        raise TableError(
-            f"The geometry must be one point in each row. Got {quote_names(others)} in {n_others} "
-            "rows; replace it by points, such as its representative_point()."
-        )
-    return geometry
-
-
-def _require_none(bad: Bool[np.ndarray, " N"], word: str) -> None:
-    """Raise an error if some points are missing or empty."""
-    if n_bad := int(bad.sum()):
-        raise TableError(
-            f"Every row must have a point. Got {n_bad} {word} ones, the first in row "
-            f"{int(np.argmax(bad)) + 1}; remove these rows first."
-        )
-
-
-def _require_plain(others: Any, names: tuple[str, str]) -> None:
-    """Raise an error if the other columns have further geometries, or the new names."""
     geometries = [str(name) for name, dtype in others.dtypes.items() if str(dtype) == "geometry"]
     if geometries:
         raise TableError(
@@ -112,6 +72,33 @@ def _require_plain(others: Any, names: tuple[str, str]) -> None:
             f"The coordinates of the points become the columns {quote_names(names)}. Got "
             f"{quote_names(taken)}, which the frame already has; rename or drop these columns."
         )
+    for place, (name, values) in enumerate(zip(names, (points.x, points.y), strict=True)):
+        others.insert(place, name, values.to_numpy())
+    return GeoColumns(others, names, is_geographic, None if crs is None else crs.to_wkt())
+
+
+def _points(frame: Any) -> Any:
+    """Return the active geometry; raise an error unless it is a point in every row."""
+    if frame.active_geometry_name is None:
+        raise TableError(
+            "A GeoDataFrame must have an active geometry. Got none; choose its column with "
+            "set_geometry."
+        )
+    geometry = frame.geometry
+    for word, bad in (("missing", geometry.isna()), ("empty", geometry.is_empty)):
+        if n_bad := int(bad.sum()):
+            raise TableError(
+                f"Every row must have a point. Got {n_bad} {word} ones, the first in row "
+                f"{int(np.argmax(bad)) + 1}; remove these rows first."
+            )
+    kinds = geometry.geom_type
+    if others := sorted(set(kinds) - {"Point"}):
+        n_others = int((kinds != "Point").sum())
+        raise TableError(
+            f"The geometry must be one point in each row. Got {quote_names(others)} in {n_others} "
+            "rows; replace it by points, such as its representative_point()."
+        )
+    return geometry
 
 
 class MixedColumnWarning(UserWarning):
@@ -124,9 +111,10 @@ def as_table(X: Any) -> pa.Table:
     Anything with Arrow's C stream interface is a data frame.
     """
     if is_pandas(X):
-        table = _from_pandas(X)
-    elif isinstance(X, pa.Table):
-        table = X
+        names = [str(name) for name in X.columns]
+        series = (X.iloc[:, number] for number in range(len(names)))
+        columns = [_from_series(*pair) for pair in zip(series, names, strict=True)]
+        table = pa.table(columns, names=names)
     else:
         try:
             table = pa.table(X)
@@ -134,11 +122,8 @@ def as_table(X: Any) -> pa.Table:
             raise TableError(
                 f"The data frame cannot be read as an Arrow table{_bad_columns(X)}: {error}"
             ) from error
-    names = table.column_names
-    if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise TableError(f"Column names must be unique. Got several {quote_names(repeated)}.")
-    fields = [field.with_type(without_string_view(field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
+    require_unique(table.column_names)
+    return without_string_views(table)
 
 
 def array_table(X: Any, names: Sequence[str]) -> pa.Table:
@@ -152,13 +137,6 @@ def array_table(X: Any, names: Sequence[str]) -> pa.Table:
     convert = _object_array if array.dtype == object else _numeric_array
     columns = zip(array.T, names, strict=True)
     return pa.table([convert(column, name) for column, name in columns], names=list(names))
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    arrays = []
-    for number, name in enumerate(frame.columns):
-        arrays.append(_from_series(frame.iloc[:, number], str(name)))
-    return pa.table(arrays, names=[str(name) for name in frame.columns])
 
 
 def _from_series(series: Any, name: str) -> pa.Array:
@@ -210,11 +188,12 @@ def _object_array(column: np.ndarray, name: str) -> pa.Array:
         values = [None if is_missing(value) else value for value in column]
         if not all(value is None or isinstance(value, _PLAIN) for value in values):
             raise _unusable(name, "object") from error
-    kinds = sorted({type(value).__name__ for value in values if value is not None})
-    if set(kinds) <= {"int", "float", "bool", "Decimal"} | _NUMPY_NUMBERS:
+    kinds = {type(value).__name__ for value in values if value is not None}
+    if kinds <= {"int", "float", "bool", "Decimal"} | _NUMPY_NUMBERS:
         return pa.array([None if value is None else float(value) for value in values])
     warnings.warn(
-        f"Column {name!r} has values of several types ({', '.join(kinds)}): it is read as text.",
+        f"Column {name!r} has values of several types ({', '.join(sorted(kinds))}): it is read as "
+        "text.",
         MixedColumnWarning,
         stacklevel=5,
     )

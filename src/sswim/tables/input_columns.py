@@ -15,7 +15,6 @@ from jaxtyping import Float64, Shaped
 from sswim.insight.effect import (
     InputColumn,
     NumberInput,
-    check_numbers,
     common_levels,
     require_axis,
     spaced_grid,
@@ -43,13 +42,9 @@ class CategoryInput:
     """A category, whose levels become indicators, mean targets or both."""
 
     kind: ClassVar[str] = "category"
-    column: CategoryColumn | LevelMeansColumn
+    name: str
     places: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the column."""
-        return self.column.name
+    column: CategoryColumn | LevelMeansColumn
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -72,7 +67,7 @@ class CategoryInput:
     def put(self, inputs: Float64[np.ndarray, "n D"], value: str) -> Float64[np.ndarray, "n D"]:
         """Return the rows with one level in all of them."""
         changed = inputs.copy()
-        changed[:, list(self.places)] = self._encode([value])[0]
+        changed[:, list(self.places)] = self._encode([value])
         return changed
 
     def check(self, grid: Any) -> Shaped[np.ndarray, " G"]:
@@ -96,49 +91,43 @@ class TimeInput:
     """A date or time, which becomes seconds and the phases of cycles."""
 
     kind: ClassVar[str] = "time"
-    column: TimeColumn
+    name: str
     places: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the column."""
-        return self.column.name
-
-    def values(self, inputs: Float64[np.ndarray, "n D"]) -> Shaped[np.ndarray, " n"]:
-        """Return the times of rows: since 1970 UTC, or since midnight for times of a day."""
-        if self.column.is_time_of_day:
-            cosine, sine = (inputs[:, place] for place in self.places[:2])
-            seconds = np.mod(np.arctan2(sine, cosine) / (2 * np.pi), 1) * CYCLES["day"]
-        else:
-            seconds = inputs[:, self.places[0]]
-        return (seconds * _MICROSECONDS).round().astype(np.int64).astype(self._type)
+    column: TimeColumn
 
     @property
     def _type(self) -> str:
         return "timedelta64[us]" if self.column.is_time_of_day else "datetime64[us]"
 
+    def values(self, inputs: Float64[np.ndarray, "n D"]) -> Shaped[np.ndarray, " n"]:
+        """Return the times of rows: since 1970 UTC, or since midnight for times of a day."""
+        seconds = inputs[:, self.places[0]]
+        if self.column.is_time_of_day:  # whose inputs are cosine and sine
+            sine = inputs[:, self.places[1]]
+            seconds = np.mod(np.arctan2(sine, seconds) / (2 * np.pi), 1) * CYCLES["day"]
+        return (seconds * _MICROSECONDS).round().astype(np.int64).astype(self._type)
+
     def put(self, inputs: Float64[np.ndarray, "n D"], value: Any) -> Float64[np.ndarray, "n D"]:
         """Return the rows with one time in all of them."""
-        number = [int(np.asarray(value).astype(self._type).astype(np.int64))]
+        number = int(np.asarray(value).astype(self._type).astype(np.int64))
+        dtype = pa.timestamp("us", self.column.zone or None)
         if self.column.is_time_of_day:
-            array = pa.array([number[0] % int(CYCLES["day"] * _MICROSECONDS)], pa.time64("us"))
-        else:
-            array = pa.array(number, pa.timestamp("us", self.column.zone or None))
+            number, dtype = number % int(CYCLES["day"] * _MICROSECONDS), pa.time64("us")
         changed = inputs.copy()
-        changed[:, list(self.places)] = self.column.encode(pa.chunked_array([array]))[0]
+        times = pa.chunked_array([pa.array([number], dtype)])
+        changed[:, list(self.places)] = self.column.encode(times)
         return changed
 
     def check(self, grid: Any) -> Shaped[np.ndarray, " G"]:
         """Return the given times; raise unless all of them are known."""
+        rule = f"The grid of column {self.name!r} must hold times"
         try:
             times = np.asarray(grid).astype(self._type)
         except (TypeError, ValueError) as error:
-            raise TableError(
-                f"The grid of column {self.name!r} must hold times: {error}"
-            ) from error
+            raise TableError(f"{rule}: {error}") from error
         require_axis(self.name, times)
         if np.isnat(times).any():
-            raise TableError(f"The grid of column {self.name!r} must hold times. Got NaT.")
+            raise TableError(f"{rule}. Got NaT.")
         return times
 
     def grid(self, values: Shaped[np.ndarray, " n"], size: int) -> Shaped[np.ndarray, " G"]:
@@ -148,59 +137,39 @@ class TimeInput:
 
 
 @dataclass(frozen=True)
-class DegreesInput:
+class DegreesInput(NumberInput):
     """Longitude or latitude of a point on the sphere; the other one stays as it is."""
 
-    kind: ClassVar[str] = "number"
     sphere: SphereColumn
-    is_longitude: bool
-    places: tuple[int, ...] = (0, 1, 2)
-
-    @property
-    def name(self) -> str:
-        """Name of the column."""
-        return self.sphere.longitude if self.is_longitude else self.sphere.latitude
 
     def values(self, inputs: Float64[np.ndarray, "n D"]) -> Float64[np.ndarray, " n"]:
         """Return the degrees of every row."""
-        return self.sphere.decode(inputs[:, list(self.places)])[0 if self.is_longitude else 1]
+        longitude, latitude = self.sphere.decode(inputs[:, list(self.places)])
+        return longitude if self.name == self.sphere.longitude else latitude
 
     def put(self, inputs: Float64[np.ndarray, "n D"], value: float) -> Float64[np.ndarray, "n D"]:
         """Return the rows with one longitude or latitude in all of them."""
         longitude, latitude = self.sphere.decode(inputs[:, list(self.places)])
         new = np.full(len(inputs), float(value))
-        both = (new, latitude) if self.is_longitude else (longitude, new)
+        both = (new, latitude) if self.name == self.sphere.longitude else (longitude, new)
         changed = inputs.copy()
         changed[:, list(self.places)] = self.sphere.encode(*both)
         return changed
 
-    def check(self, grid: Any) -> Float64[np.ndarray, " G"]:
-        """Return the given degrees; raise unless they are finite."""
-        return check_numbers(self.name, grid)
-
-    def grid(self, values: Float64[np.ndarray, " n"], size: int) -> Float64[np.ndarray, " G"]:
-        """Return all degrees that there are, or evenly spaced ones over most of their range."""
-        return spaced_grid(values, size)
-
 
 def input_columns(schema: Schema) -> list[InputColumn]:
     """Return the columns of a schema that became inputs, in the order in which they were given."""
-    by_name: dict[str, InputColumn] = {}
-    if schema.sphere is not None:
-        for is_longitude in (True, False):
-            degrees = DegreesInput(schema.sphere, is_longitude)
-            by_name[degrees.name] = degrees
-    first = 3 if schema.sphere is not None else 0
+    found: list[InputColumn] = []
     for column in schema.columns:
-        if column.name in by_name or not column.inputs:
-            continue
-        places = tuple(range(first, first + len(column.inputs)))
-        first = places[-1] + 1
-        if isinstance(column, NumberColumn):
-            by_name[column.name] = NumberInput(column.name, places)
-        elif isinstance(column, TimeColumn):
-            by_name[column.name] = TimeInput(column, places)
-        else:
-            assert isinstance(column, CategoryColumn | LevelMeansColumn)
-            by_name[column.name] = CategoryInput(column, places)
-    return [by_name[name] for name in schema.names if name in by_name]
+        name = column.name
+        places = tuple(np.flatnonzero(schema.places(name)).tolist())
+        match column:
+            case _ if schema.sphere and name in (schema.sphere.longitude, schema.sphere.latitude):
+                found.append(DegreesInput(name, (0, 1, 2), schema.sphere))
+            case NumberColumn():
+                found.append(NumberInput(name, places))
+            case TimeColumn():
+                found.append(TimeInput(name, places, column))
+            case CategoryColumn() | LevelMeansColumn():
+                found.append(CategoryInput(name, places, column))
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from sswim.tables.table import (
     rows_per_chunk,
     table_files,
 )
-from sswim.tables.values import kind_of, without_string_view, without_string_views
+from sswim.tables.values import kind_of, without_string_views
 
 BUFFER_BYTES = 2**18
 """Maximum read-ahead per column. Without a limit, a column's whole row group is buffered."""
@@ -63,8 +63,7 @@ class ParquetTable:
         for file in paths:
             with _open_file(file) as reader:
                 metadata, schema = reader.metadata, reader.schema_arrow
-                names = schema.names
-            require_unique(names, file)
+            require_unique(schema.names, file)
             fields = _merge_fields(fields, paths[0], schema, file)
             sizes.append(metadata.num_rows)
             groups = range(metadata.num_row_groups)
@@ -84,6 +83,19 @@ class ParquetTable:
     def n_rows(self) -> int:
         """Number of rows in all files."""
         return self.files[-1].first + self.files[-1].n_rows
+
+    def split(self) -> list[ParquetTable]:
+        """Return a table for each file."""
+        return [
+            replace(self, name=file.path, files=(replace(file, first=0),)) for file in self.files
+        ]
+
+    def as_written(self) -> ParquetTable:
+        """Return the columns that the first file itself has, without Hive partition columns."""
+        path = self.files[0].path
+        with _open_file(path) as reader:
+            schema = reader.schema_arrow
+        return replace(self, schema=without_string_views(schema.empty_table()).schema)
 
     def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
         """Read some columns of a share's rows, which are consecutive."""
@@ -105,7 +117,8 @@ def _merge_fields(
 
     A column without any value may have no type in one file and some type in another.
     """
-    more = {field.name: pa.field(field.name, without_string_view(field.type)) for field in schema}
+    plain = without_string_views(schema.empty_table()).schema
+    more = {field.name: pa.field(field.name, field.type) for field in plain}
     if not fields:
         return more
     require_same_names(list(more), file, list(fields), first)
@@ -161,27 +174,21 @@ def _read_batches(
             )
         first = 0
         for group in range(reader.num_row_groups):
-            end = first + reader.metadata.row_group(group).num_rows
-            if max(first, start) < min(end, stop):
-                with reading(file.path, f".parquet, in row group {group} (counted from 0)"):
-                    batches = reader.iter_batches(
-                        rows_per_chunk(len(columns)), row_groups=[group], columns=stored
-                    )
-                    for batch in _slice_batches(batches, start - first, stop - first):
-                        yield _select_columns(batch, columns, file.partition_values)
-            first = end
-
-
-def _slice_batches(
-    batches: Iterator[pa.RecordBatch], start: int, stop: int
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows from ``start`` to before ``stop`` of all batches, and read no further."""
-    for batch in batches:
-        if start < batch.num_rows:
-            yield batch.slice(max(start, 0), stop - max(start, 0))
-        start, stop = start - batch.num_rows, stop - batch.num_rows
-        if stop <= 0:
-            return
+            n_rows = reader.metadata.row_group(group).num_rows
+            if first + n_rows <= start:
+                first += n_rows
+                continue
+            with reading(file.path, f".parquet, in row group {group} (counted from 0)"):
+                for batch in reader.iter_batches(
+                    rows_per_chunk(len(columns)), row_groups=[group], columns=stored
+                ):
+                    begin, first = first, first + batch.num_rows
+                    if start < first:
+                        offset = max(start - begin, 0)
+                        part = batch.slice(offset, stop - begin - offset)
+                        yield _select_columns(part, columns, file.partition_values)
+                    if first >= stop:
+                        return
 
 
 def _select_columns(

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Bool, Float64, Int64
 
 from sswim.files.records import from_json, to_json
@@ -24,7 +23,7 @@ from sswim.tables.columns import (
     TimeColumn,
 )
 from sswim.tables.table import TableError, quote_names, require_columns
-from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS
+from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS, is_known_zone
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,7 @@ class Schema:
     def indicators(self) -> Bool[np.ndarray, " D"]:
         """Whether an input says that a value is missing; such an input is always known."""
         return self._mask(
-            lambda column: (
-                [False] * (len(column.inputs) - column.has_missing) + [True] * column.has_missing
-            )
+            lambda column, place: column.has_missing and place == len(column.inputs) - 1
         )
 
     @property
@@ -93,17 +90,14 @@ class Schema:
 
         The model has then learnt how uncertain such rows are.
         """
-        return self._mask(lambda column: [column.has_missing] * len(column.inputs))
+        return self._mask(lambda column, _: column.has_missing)
 
     @property
     def level_means(self) -> Bool[np.ndarray, " D"]:
         """Whether an input is the mean target of a level: a row of training has another there."""
-
-        def is_mean(column: Column) -> list[bool]:
-            n_means = len(column.other) if isinstance(column, LevelMeansColumn) else 0
-            return [True] * n_means + [False] * (len(column.inputs) - n_means)
-
-        return self._mask(is_mean)
+        return self._mask(
+            lambda column, place: isinstance(column, LevelMeansColumn) and place < len(column.other)
+        )
 
     def inputs_of(self, name: str) -> Bool[np.ndarray, " D"]:
         """Return which inputs a column becomes by itself, without mean targets of levels."""
@@ -112,17 +106,17 @@ class Schema:
                 f"A group must be a column of the fit. Got {name!r}; the columns are "
                 f"{quote_names(self.names)}."
             )
-        return self._places(name) & ~self.level_means
+        return self.places(name) & ~self.level_means
 
-    def _places(self, name: str) -> Bool[np.ndarray, " D"]:
-        return self._mask(lambda column: [column.name == name] * len(column.inputs))
+    def places(self, name: str) -> Bool[np.ndarray, " D"]:
+        """Return which inputs a column becomes by itself."""
+        return self._mask(lambda column, _: column.name == name)
 
-    def _mask(self, flags: Callable[[Column], list[bool]]) -> Bool[np.ndarray, " D"]:
-        """Return flags of all inputs; those on the sphere have none."""
+    def _mask(self, is_so: Callable[[Column, int], bool]) -> Bool[np.ndarray, " D"]:
+        """Ask each input's column, and its place there; those on the sphere are not so."""
         on_sphere = [False] * (len(self.sphere.inputs) if self.sphere else 0)
-        return np.array(
-            on_sphere + [flag for column in self._inputs for flag in flags(column)], dtype=bool
-        )
+        pairs = ((column, place) for column in self._inputs for place in range(len(column.inputs)))
+        return np.array([*on_sphere, *(is_so(*pair) for pair in pairs)], dtype=bool)
 
     @property
     def isotropic(self) -> tuple[tuple[int, ...], ...]:
@@ -153,13 +147,11 @@ class Schema:
         require_columns(table.schema, self.used)
         blocks = [] if self.sphere is None else [self._on_sphere(table, self.sphere)]
         for column in self._inputs:
-            if column.kind == "ignored":
-                continue
-            values = table.column(column.name)
             if fold_means and isinstance(column, LevelMeansColumn):
-                blocks.append(column.encode(values, fold_means[column.name], folds))
-            else:
-                blocks.append(column.encode(values))
+                means = fold_means[column.name]
+                blocks.append(column.encode(table.column(column.name), means, folds))
+            elif column.kind != "ignored":
+                blocks.append(column.encode(table.column(column.name)))
         return np.concatenate([np.empty((table.num_rows, 0)), *blocks], axis=1)
 
     def with_column_in_order(
@@ -183,18 +175,14 @@ class Schema:
             other = table.set_column(place, name, table.column(name).take(order))
             changed[:, : len(self.sphere.inputs)] = self._on_sphere(other, self.sphere)
         else:
-            places = self._places(name)
+            places = self.places(name)
             changed[:, places] = inputs[order][:, places]
         return changed
 
     def _on_sphere(self, table: pa.Table, sphere: SphereColumn) -> Float64[np.ndarray, "N 3"]:
-        degrees = [
-            column.encode(table.column(column.name))[:, 0]
-            for name in (sphere.longitude, sphere.latitude)
-            for column in self.columns
-            if column.name == name
-        ]
-        return sphere.encode(*degrees)
+        columns = dict(zip(self.names, self.columns, strict=True))
+        names = (sphere.longitude, sphere.latitude)
+        return sphere.encode(*(columns[name].encode(table.column(name))[:, 0] for name in names))
 
     def input_variance(self, deviation: Float64[np.ndarray, "N C"]) -> Float64[np.ndarray, "N D"]:
         """Return the variance of the inputs, given the standard deviation of the columns.
@@ -235,8 +223,7 @@ class _StoredSchema:
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """Return a dictionary that JSON can hold and ``schema_from_dict`` reads."""
     columns = [{"kind": column.kind, **to_json(column)} for column in schema.columns]
-    stored = _StoredSchema(schema.target, columns, schema.sphere, schema.crs)
-    return dict(to_json(stored))
+    return {**to_json(schema), "columns": columns}
 
 
 def schema_from_dict(content: Any) -> Schema:
@@ -274,7 +261,7 @@ def _check_column(column: Column) -> None:
     if isinstance(column, TimeColumn):
         formats = TIME_FORMATS
         _require({*column.cycles} <= {*CYCLES}, "Cycles of times must be known", column)
-        _require(_is_zone(column.zone), "A time zone must be known", column)
+        _require(not column.zone or is_known_zone(column.zone), "A time zone must be known", column)
     if isinstance(column, CategoryColumn):
         _require(column.levels, "A category must have levels", column)
     if isinstance(column, LevelMeansColumn):
@@ -285,15 +272,6 @@ def _check_column(column: Column) -> None:
             _check_column(column.shown)
     is_format = getattr(column, "text_format", "") in ("", *formats)
     _require(is_format, "A column of text must have a format of its kind", column)
-
-
-def _is_zone(zone: str) -> bool:
-    try:
-        if zone:
-            pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
-    except (pa.ArrowException, ValueError):
-        return False
-    return True
 
 
 def _require(holds: Any, rule: str, content: Any) -> None:

@@ -1,36 +1,93 @@
-"""Learning a schema from the rows of a table, which need not fit in memory."""
+"""Learning a schema from the rows of a table, which need not fit in memory.
+
+What the texts of a column are, numbers, times or levels, is found chunk by chunk, in each process.
+A category of several levels becomes the mean target of its level, and indicators of the common
+ones. A level's mean is drawn to the mean of all rows by as many rows as the spread between levels
+and the noise within them suggest (the estimate of a random effect). A row's own target must not be
+part of its input: in training each row has the means of the other folds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from jaxtyping import Bool, Float64, Int64
 
 from sswim.distributed.processes import ALONE, Processes
 from sswim.rows.imputer import GaussianImputer, impute, learn_imputer
 from sswim.rows.scaling import Moments, moments
-from sswim.rows.summary import smallest_keys
+from sswim.rows.summary import sample_keys, smallest_keys
 from sswim.tables.columns import (
     CYCLES,
+    CategoryColumn,
     Column,
     IgnoredColumn,
+    LevelMeansColumn,
     NumberColumn,
     SphereColumn,
     TimeColumn,
     centre_of,
 )
-from sswim.tables.levels import N_FOLDS, TextFindings, fold_numbers, is_telling
 from sswim.tables.schema import Schema
 from sswim.tables.table import TableError, quote_names
-from sswim.tables.table_rows import TargetedRows
-from sswim.tables.values import is_text, kind_of, missing_values
+from sswim.tables.values import (
+    NUMBER_FORMATS,
+    TIME_FORMATS,
+    as_levels,
+    is_text,
+    kind_of,
+    missing_values,
+)
 
 SAMPLE_ROWS = 2000
 """Number of rows from which cycles of times and the imputer are learnt."""
+
+
+@dataclass(frozen=True)
+class TargetedRows:
+    """Some rows with their targets."""
+
+    numbers: Int64[np.ndarray, " n"]
+    """Row numbers within the whole table."""
+    table: pa.Table
+    """The input columns."""
+    targets: Float64[np.ndarray, "n T"]
+    weight: Float64[np.ndarray, " n"] | None = None
+    n_left_out: int = 0
+    """Number of rows that were left out of the same chunk."""
+    file: str = ""
+    """File that the rows come from."""
+
+    def pieces(self, size: int) -> Iterator[TargetedRows]:
+        """Cut the rows into pieces of ``size`` rows; the last may have fewer."""
+        for first in range(0, len(self.numbers), size):
+            part = slice(first, first + size)
+            yield replace(
+                self,
+                numbers=self.numbers[part],
+                table=self.table.slice(first, size),
+                targets=self.targets[part],
+                weight=None if self.weight is None else self.weight[part],
+            )
+
+
+def sample_rows(parts: Sequence[TargetedRows], size: int, random_state: int = 0) -> TargetedRows:
+    """Return the rows of a few parts whose numbers have the smallest keys, in order."""
+    numbers = np.concatenate([part.numbers for part in parts])
+    chosen = smallest_keys(numbers, size, random_state)
+    chosen = chosen[np.argsort(numbers[chosen])]  # several processes may have read them
+    table = pa.concat_tables([part.table for part in parts], promote_options="permissive")
+    targets = np.concatenate([part.targets for part in parts])
+    return TargetedRows(numbers[chosen], table.take(chosen), targets[chosen])
 
 
 @dataclass(frozen=True)
@@ -84,7 +141,7 @@ def learn_schema(
     _require_kinds(columns)
     _require_names("text", text, columns)
     _require_names("coordinates", coordinates or (), columns)
-    mine = Findings(
+    findings = Findings(
         {
             column.name: TextFindings(is_text(column.type) and column.name not in text)
             for column in columns
@@ -93,18 +150,385 @@ def learn_schema(
     )
     try:
         for rows in pieces():
-            mine.add(rows)
+            findings.add(rows)
     except TableError as error:
         if processes.size == 1:
             raise
-        mine.error = str(error)  # the other processes wait for the findings
-    findings = processes.all_gather(mine)
-    if errors := [part.error for part in findings if part.error]:
-        raise TableError(errors[0])
-    total = findings[0]
-    for part in findings[1:]:
-        total.merge(part)
-    return _learnt(total, columns, target, coordinates)
+        findings.error = str(error)  # the other processes wait for the findings
+    findings, *others = processes.all_gather(findings)
+    for part in others:
+        findings.merge(part)
+    if findings.error:
+        raise TableError(findings.error)
+    return _learnt(findings, columns, target, coordinates)
+
+
+N_FOLDS = 5
+"""Number of folds of rows that leave each other out when levels are encoded by their targets."""
+
+MAX_DISTINCT = 200_000
+"""Number of distinct texts above which a column is not collected any further."""
+
+
+def fold_numbers(numbers: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
+    """Return the fold of each row, which depends on its number alone."""
+    return (sample_keys(numbers) % np.uint64(N_FOLDS)).astype(np.int64)
+
+
+@dataclass
+class LevelSums:
+    """Rows, weights and sums of targets of the levels of a column, in each fold."""
+
+    index: dict[str | None, int] = field(default_factory=dict)
+    """The number of each level, in the order of their appearance; None is a missing value."""
+    sums: Float64[np.ndarray, "L K S"] = field(default_factory=lambda: np.zeros((0, N_FOLDS, 1)))
+    """Number of rows, sum of weights and sums of weighted targets, for each level and fold."""
+
+    @classmethod
+    def of(
+        cls,
+        levels: pa.ChunkedArray,
+        folds: Int64[np.ndarray, " n"],
+        targets: Float64[np.ndarray, "n T"],
+        weight: Float64[np.ndarray, " n"] | None,
+    ) -> LevelSums:
+        """Return the sums of some rows."""
+        encoded = levels.combine_chunks().dictionary_encode(null_encoding="encode")
+        texts = encoded.dictionary.to_pylist()
+        cells = encoded.indices.to_numpy().astype(np.int64) * N_FOLDS + folds
+        once = np.ones(len(folds))
+        weight = once if weight is None else weight
+        columns = [once, weight, *(weight * column for column in targets.T)]
+        sums = [np.bincount(cells, column, len(texts) * N_FOLDS) for column in columns]
+        index = {text: number for number, text in enumerate(texts)}
+        return cls(index, np.stack(sums, axis=1).reshape(len(texts), N_FOLDS, len(columns)))
+
+    @property
+    def overflows(self) -> bool:
+        """Whether there are too many levels to collect."""
+        return len(self.index) > MAX_DISTINCT
+
+    def merge(self, other: LevelSums) -> None:
+        """Add the sums of other rows, unless there are too many levels."""
+        if self.overflows:
+            return
+        where = [self.index.setdefault(level, len(self.index)) for level in other.index]
+        if len(self.index) > len(self.sums):
+            sums = np.zeros((len(self.index), *other.sums.shape[1:]))
+            sums[: len(self.sums)] = self.sums
+            self.sums = sums
+        self.sums[np.array(where, dtype=np.int64)] += other.sums
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels in order, without the missing value."""
+        return sorted(level for level in self.index if level is not None)
+
+    def count(self, level: str) -> int:
+        """Return the number of rows of a level."""
+        return int(self.sums[self.index[level], :, 0].sum())
+
+    @property
+    def sorted_sums(self) -> Float64[np.ndarray, "l K S"]:
+        """Weights and sums of targets of the levels in order, of missing values and of nothing."""
+        order = [*(self.index[level] for level in self.levels), self.index.get(None, -1), -1]
+        return np.concatenate((self.sums, np.zeros((1, *self.sums.shape[1:]))))[order, :, 1:]
+
+    def fold_means(self, targets: Sequence[Moments]) -> Float64[np.ndarray, "l K T"]:
+        """Return the mean targets of levels without each fold, for rows of training.
+
+        Args:
+            targets: Moments of the targets of each fold.
+        """
+        # Sums of the other folds, and not all sums less those of a fold, so that its targets are
+        # not even in the rounding.
+        others = [[other for other in range(N_FOLDS) if other != fold] for fold in range(N_FOLDS)]
+        sums = self.sorted_sums
+        means = [level_means(sums[:, rest], [targets[fold] for fold in rest]) for rest in others]
+        return np.stack(means, axis=1)
+
+
+TELLING_ROWS = 20
+"""Fewest rows without a value from which the model learns what a missing value means."""
+
+TELLING_SHARE = 0.01
+"""Smallest share of such rows."""
+
+
+def is_telling(n_missing: int, n_rows: int) -> bool:
+    """Return whether a column is so often missing that this becomes an input of its own.
+
+    What few rows say of missing values does more harm than good (docs/tables.md).
+    """
+    return n_missing >= max(TELLING_ROWS, TELLING_SHARE * n_rows)
+
+
+MAX_MARKERS = 5
+"""Number of different texts that may stand among numbers for missing values."""
+
+MAX_MARKED = 0.2
+"""Largest share of such texts among the values of a column of numbers."""
+
+MAX_INDICATORS = 50
+"""Largest number of levels of a column that have an indicator: the most common ones."""
+
+RARE_SHARE = 0.01
+"""A level with a smaller share of the rows is rare, and has no indicator."""
+
+RARE_ROWS = 10
+"""So is a level with fewer rows, or with less than a tenth of all rows if that is less."""
+
+MEAN_ROWS = 200
+"""Number of rows from which a category of more than two levels also has its mean target."""
+
+IDENTIFIER_ROWS = 20
+"""Number of rows above which a text column without any repeated text is an identifier."""
+
+
+@dataclass
+class Misfits:
+    """Texts that are not of a format."""
+
+    n_rows: int = 0
+    texts: set[str] = field(default_factory=set)
+    """Some of the texts."""
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are too many texts to stand for missing values."""
+        return len(self.texts) > MAX_MARKERS
+
+    def add(self, texts: list[str], n_rows: int) -> None:
+        """Add texts that occur in so many rows."""
+        self.n_rows += n_rows
+        for text in texts:
+            if not self.are_many:
+                self.texts.add(text)
+
+
+@dataclass
+class TextFindings:
+    """The levels of a column, and which formats of numbers and times its texts have."""
+
+    is_plain: bool
+    """Whether the texts may be numbers or times; else the user has called it a category."""
+    levels: LevelSums = field(default_factory=LevelSums)
+    n_texts: int = 0
+    """Number of rows with a text."""
+    n_missing: int = 0
+    """Number of rows without one."""
+    misfits: dict[str, Misfits] = field(
+        default_factory=lambda: {name: Misfits() for name in (*NUMBER_FORMATS, *TIME_FORMATS)}
+    )
+    """Misfits of the formats that still are possible, and of the plainest one of numbers."""
+
+    def add(
+        self,
+        values: pa.ChunkedArray,
+        folds: Int64[np.ndarray, " n"],
+        targets: Float64[np.ndarray, "n T"],
+        weight: Float64[np.ndarray, " n"] | None,
+    ) -> None:
+        """Add the rows of a chunk."""
+        texts = as_levels(values)
+        if not self.levels.overflows:
+            self.levels.merge(LevelSums.of(texts, folds, targets, weight))
+        self.n_texts += len(texts) - texts.null_count
+        self.n_missing += texts.null_count
+        if not self.is_plain:
+            return
+        encoded = texts.drop_null().combine_chunks().dictionary_encode()
+        distinct = encoded.dictionary
+        counts = np.bincount(encoded.indices.to_numpy(), minlength=len(distinct))
+        for name, misfits in self.misfits.items():
+            parsed = (NUMBER_FORMATS | TIME_FORMATS)[name].parse(distinct)
+            bad = parsed.is_null().to_numpy(zero_copy_only=False)
+            some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
+            misfits.add(some, int(counts[bad].sum()))
+        self._drop_formats()
+
+    def merge(self, other: TextFindings) -> None:
+        """Add what was found in other rows."""
+        self.levels.merge(other.levels)
+        self.n_texts += other.n_texts
+        self.n_missing += other.n_missing
+        self.misfits = {name: self.misfits[name] for name in self.misfits if name in other.misfits}
+        for name, misfits in self.misfits.items():
+            misfits.add(sorted(other.misfits[name].texts), other.misfits[name].n_rows)
+        self._drop_formats()
+
+    def _drop_formats(self) -> None:
+        """Forget the formats that are not possible, except the plainest one of numbers."""
+        possible = self.misfits.items()
+        self.misfits = {name: some for name, some in possible if name == "." or not some.are_many}
+
+    def learn(self, name: str, targets: Sequence[Moments]) -> tuple[Column, list[str]]:
+        """Return the column that the texts make, and notes for the user.
+
+        Args:
+            name: Name of the column.
+            targets: Moments of the targets of each fold.
+        """
+        if not self.n_texts:
+            return IgnoredColumn(name, "it has no values"), []
+        if self.is_plain and (best := self._best_formats(NUMBER_FORMATS)):
+            return self._as_numbers(name, best[0])
+        if self.is_plain and (best := self._best_formats(TIME_FORMATS)):
+            return self._as_times(name, best)
+        return self._as_levels(name, targets)
+
+    def _best_formats(self, formats: Collection[str]) -> list[str]:
+        """Return the formats that most texts have, if few enough texts have another."""
+        possible = {
+            name: misfits.n_rows
+            for name, misfits in self.misfits.items()
+            if name in formats
+            and not misfits.are_many
+            and misfits.n_rows <= MAX_MARKED * self.n_texts
+        }
+        return [name for name, n_rows in possible.items() if n_rows == min(possible.values())]
+
+    def _as_numbers(self, name: str, marks: str) -> tuple[Column, list[str]]:
+        how = ""
+        if marks != ".":
+            thousands = f" and {marks[1]!r} between thousands" if marks[1:] else ""
+            how = f", with {marks[0]!r} before fractions{thousands}"
+        notes = self._note_markers(name, marks, "numbers", how) or [
+            f"Column {name!r} is text, and all of it numbers: read as numbers{how}; "
+            + _how_to_keep(name)
+        ]
+        others = self.misfits[marks]
+        has_missing = self._is_telling(others.n_rows)
+        return NumberColumn(name, has_missing, marks, tuple(sorted(others.texts))), notes
+
+    def _as_times(self, name: str, best: Sequence[str]) -> tuple[Column, list[str]]:
+        pattern, others = best[0], self.misfits[best[0]]
+        notes = self._note_markers(name, pattern, "dates or times")
+        if len(best) > 1:  # all days are below 13
+            notes.append(
+                f"Column {name!r} has dates in which day and month cannot be told apart: read as "
+                f"{pattern}; write them as YYYY-MM-DD if that is wrong."
+            )
+        column = TimeColumn(
+            name,
+            self._is_telling(others.n_rows),
+            zone="UTC" if pattern == "ISO 8601 with offset" else "",
+            text_format=pattern,
+            markers=tuple(sorted(others.texts)),
+        )
+        return column, notes
+
+    def _note_markers(self, name: str, format_: str, words: str, how: str = "") -> list[str]:
+        """Tell which texts stand for missing values, if there are any."""
+        others = self.misfits[format_]
+        if not others.n_rows:
+            return []
+        values = "1 other value" if others.n_rows == 1 else f"{others.n_rows} other values"
+        return [
+            f"Column {name!r} has {self.n_texts - others.n_rows} {words} and {values}, "
+            f"{quote_names(sorted(others.texts))}: read as {words}{how}, with {others.n_rows} "
+            f"missing; {_how_to_keep(name)}"
+        ]
+
+    def _as_levels(self, name: str, targets: Sequence[Moments]) -> tuple[Column, list[str]]:
+        levels = self.levels.levels
+        if self.levels.overflows:
+            return IgnoredColumn(name, f"it has more than {MAX_DISTINCT:,} different texts"), []
+        if len(levels) == self.n_texts > IDENTIFIER_ROWS:
+            return IgnoredColumn(name, "it has a different text in every row"), []
+        notes = []
+        others = self.misfits["."]
+        n_numbers = self.n_texts - others.n_rows
+        if self.is_plain and n_numbers >= 0.5 * self.n_texts:
+            notes = [
+                f"Column {name!r} has {n_numbers} numbers and {others.n_rows} other values, such "
+                f"as {quote_names(sorted(others.texts))}: used as text of {len(levels)} levels; "
+                "correct these values if it should be numbers."
+            ]
+        shown = self._indicators(name, levels)
+        is_long = len(levels) > 2 and self.n_texts >= MEAN_ROWS
+        if shown is not None and not shown.has_other and not is_long:
+            return shown, notes
+        *means, missing, other = map(tuple, level_means(self.levels.sorted_sums, targets).tolist())
+        return LevelMeansColumn(name, tuple(levels), tuple(means), other, missing, shown), notes
+
+    def _indicators(self, name: str, levels: list[str]) -> CategoryColumn | None:
+        """Return the indicators of the levels that are common enough to have one."""
+        fewest = max(RARE_SHARE * self.n_texts, min(RARE_ROWS, self.n_texts / 10))
+        counts = {level: self.levels.count(level) for level in levels}
+        common = [level for level in levels if counts[level] >= fewest]
+        common = sorted(sorted(common, key=counts.__getitem__, reverse=True)[:MAX_INDICATORS])
+        if len(levels) - len(common) == 1 and len(levels) <= MAX_INDICATORS:
+            common = levels  # a word for others would stand for one level
+        if not common:
+            return None
+        has_other = len(common) < len(levels)
+        return CategoryColumn(name, self._is_telling(), tuple(common), has_other)
+
+    def _is_telling(self, n_others: int = 0) -> bool:
+        """Return whether rows without a text, or with one of others, have an input of their own."""
+        return is_telling(self.n_missing + n_others, self.n_missing + self.n_texts)
+
+
+def _how_to_keep(name: str) -> str:
+    return f"--text {shlex.quote(name)}, or the type category, keeps it as text."
+
+
+MOST_ROWS = 1e6
+"""Largest number of rows that the mean of all rows counts for."""
+
+_ROUNDING = 1e-14
+"""Part of the size of targets below which their differences are rounding."""
+
+
+def level_means(
+    sums: Float64[np.ndarray, "L k S"], targets: Sequence[Moments]
+) -> Float64[np.ndarray, "L T"]:
+    """Return the mean targets of levels in some folds.
+
+    Args:
+        sums: Weight and sums of weighted targets of each level and fold.
+        targets: Moments of the targets of each fold.
+    """
+    total = sums.sum(1)
+    together = reduce(add, targets)
+    spread = together.spread.numpy()
+    # A power of two, so that squares are finite for targets of any unit and rounding is the same.
+    # Means of targets that are all but constant differ by the rounding of their size.
+    width = np.maximum(spread, _ROUNDING * together.unit.numpy())
+    unit = np.exp2(np.rint(np.log2(np.where(width > 0, width, 1.0))))
+    standard = np.concatenate((total[:, :1], total[:, 1:] / unit), axis=1)
+    rows = shrinkage_rows(standard, np.square(spread / unit))
+    weight, *sums = total.sum(0)
+    overall = np.array(sums) / max(weight, 1e-300)
+    return (total[:, 1:] + rows * overall) / (total[:, :1] + rows)
+
+
+def shrinkage_rows(
+    sums: Float64[np.ndarray, "L S"], variance: Float64[np.ndarray, " T"]
+) -> Float64[np.ndarray, " T"]:
+    """Return how many rows the mean of all rows counts for in the mean of a level.
+
+    It is σ²/τ², the noise within levels over the variance between them, by the method of moments.
+
+    Args:
+        sums: Weight and sums of weighted targets of each level.
+        variance: Variance of each target over all rows.
+    """
+    weight = sums[:, 0]
+    used = weight > 0
+    if not used.any():
+        return np.full(variance.shape, MOST_ROWS)
+    weight, n_levels, total = weight[used], int(used.sum()), weight.sum()
+    means = sums[used, 1:] / weight[:, None]
+    overall = sums[:, 1:].sum(0) / total
+    between = (weight[:, None] * np.square(means - overall)).sum(0)
+    within = np.maximum(total * variance - between, 0.0) / max(total - n_levels, 1.0)
+    typical = (total - np.square(weight).sum() / total) / max(n_levels - 1, 1)
+    spread = (between / max(n_levels - 1, 1) - within) / max(typical, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = np.where(spread > 0, within / spread, MOST_ROWS)
+    return np.clip(rows, 1.0, MOST_ROWS)
 
 
 @dataclass
@@ -114,55 +538,39 @@ class Findings:
     texts: dict[str, TextFindings]
     """Findings of the columns of text."""
     n_rows: int = 0
-    n_missing: dict[str, int] = field(default_factory=dict)
+    n_missing: Counter[str] = field(default_factory=Counter)
     """Number of missing values of each column."""
     targets: tuple[Moments, ...] = ()
     """Moments of the targets of each fold; none before rows are added."""
-    numbers: Int64[np.ndarray, " m"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Row numbers of the sample."""
-    sample: pa.Table | None = None
-    """A random sample of the rows."""
+    sample: tuple[TargetedRows, ...] = ()
+    """A random sample of the rows; none before rows are added."""
     error: str = ""
     """Message of the error that stopped the search, or an empty text."""
 
     def add(self, rows: TargetedRows) -> None:
         """Add some rows."""
+        if not len(rows.numbers):
+            return
         folds = fold_numbers(rows.numbers)
-        self.n_rows += len(rows.numbers)
-        for name in rows.table.column_names:
-            values = rows.table.column(name)
-            n_missing = int(missing_values(values).to_numpy().sum())
-            self.n_missing[name] = self.n_missing.get(name, 0) + n_missing
-            if name in self.texts:
-                self.texts[name].add(values, folds, rows.targets, rows.weight)
-        self._add_targets(tuple(_moments(rows, folds == fold) for fold in range(N_FOLDS)))
-        self._add_sample(rows.numbers, rows.table)
+        columns = dict(zip(rows.table.column_names, rows.table.columns, strict=True))
+        missing = {name: pc.sum(missing_values(values)).as_py() for name, values in columns.items()}
+        for name, texts in self.texts.items():
+            texts.add(columns[name], folds, rows.targets, rows.weight)
+        targets = tuple(_moments(rows, folds == fold) for fold in range(N_FOLDS))
+        self.merge(Findings({}, len(folds), Counter(missing), targets, (rows,)))
 
     def merge(self, other: Findings) -> None:
-        """Add what another process has found."""
-        self.n_rows += other.n_rows
-        for name, count in other.n_missing.items():
-            self.n_missing[name] = self.n_missing.get(name, 0) + count
+        """Add what was found in other rows."""
         for name, texts in other.texts.items():
             self.texts[name].merge(texts)
-        if other.targets:
-            self._add_targets(other.targets)
-        if other.sample is not None:
-            self._add_sample(other.numbers, other.sample)
-
-    def _add_targets(self, targets: tuple[Moments, ...]) -> None:
-        pairs = zip(self.targets, targets, strict=True) if self.targets else ()
-        self.targets = tuple(one + other for one, other in pairs) or targets
-
-    def _add_sample(self, numbers: Int64[np.ndarray, " n"], table: pa.Table) -> None:
-        chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        numbers, table = numbers[chosen], table.take(pa.array(chosen))
-        if self.sample is not None:
-            numbers = np.concatenate((self.numbers, numbers))
-            table = pa.concat_tables((self.sample, table), promote_options="permissive")
-        chosen = smallest_keys(numbers, SAMPLE_ROWS)
-        order = chosen[np.argsort(numbers[chosen])]
-        self.numbers, self.sample = numbers[order], table.take(pa.array(order))
+        self.error = self.error or other.error
+        if not other.targets:
+            return
+        self.n_rows += other.n_rows
+        self.n_missing.update(other.n_missing)
+        pairs = zip(self.targets, other.targets, strict=True) if self.targets else ()
+        self.targets = tuple(one + more for one, more in pairs) or other.targets
+        self.sample = (sample_rows([*self.sample, *other.sample], SAMPLE_ROWS),)
 
 
 def _moments(rows: TargetedRows, which: Bool[np.ndarray, " n"]) -> Moments:
@@ -175,33 +583,35 @@ def _learnt(
     findings: Findings, columns: pa.Schema, target: str, coordinates: tuple[str, str] | None
 ) -> LearntSchema:
     """Return the schema of what was found."""
-    if findings.sample is None or not findings.targets:
+    if not findings.targets:
         raise TableError("A table must have at least one row that can be used. Got none.")
+    sample = findings.sample[0].table
     made: list[Column] = []
     notes: list[str] = []
     fold_means: dict[str, Float64[np.ndarray, "L K T"]] = {}
     for arrow_field in columns:
-        name, column = arrow_field.name, None
+        name = arrow_field.name
         if name in findings.texts:
-            column, means, more = findings.texts[name].learn(name, findings.targets)
+            texts = findings.texts[name]
+            column, more = texts.learn(name, findings.targets)
             notes += more
-            if means is not None:
-                fold_means[name] = means
+            if isinstance(column, LevelMeansColumn):
+                fold_means[name] = texts.levels.fold_means(findings.targets)
         else:
             column = _column_without_text(arrow_field, findings.n_missing[name], findings.n_rows)
-            if isinstance(column, IgnoredColumn):
-                notes.append(f"Column {name!r} is not used: {column.reason}.")
-        made.append(
-            _with_cycles(column, findings.sample) if isinstance(column, TimeColumn) else column
-        )
-    sphere = None if coordinates is None else _sphere(coordinates, made, findings.sample)
+        if isinstance(column, IgnoredColumn):
+            notes.append(f"Column {name!r} is not used: {column.reason}.")
+        if isinstance(column, TimeColumn):
+            column = replace(column, cycles=_cycles(column, sample))
+        made.append(column)
+    sphere = None if coordinates is None else _sphere(coordinates, made, sample)
     schema = Schema(target, tuple(made), sphere)
     if not schema.feature_names:
         raise TableError(
             "At least one column must be of use. Got none: " + " ".join(notes or ["no columns."])
         )
-    sample = schema.encode(findings.sample)[:, ~schema.indicators]
-    return LearntSchema(schema, learn_imputer(sample), fold_means, tuple(notes))
+    imputer = learn_imputer(schema.encode(sample)[:, ~schema.indicators])
+    return LearntSchema(schema, imputer, fold_means, tuple(notes))
 
 
 def _column_without_text(arrow_field: pa.Field, n_missing: int, n_rows: int) -> Column:
@@ -219,24 +629,23 @@ def _column_without_text(arrow_field: pa.Field, n_missing: int, n_rows: int) -> 
     )
 
 
-def _with_cycles(column: TimeColumn, sample: pa.Table) -> TimeColumn:
-    """Return a column of times with the cycles over which they vary.
+def _cycles(column: TimeColumn, sample: pa.Table) -> tuple[str, ...]:
+    """Return the cycles over which times vary.
 
     These are the cycles of which the rows see at least half, in steps of at most half.
     """
     if column.is_time_of_day:
-        return replace(column, cycles=("day",))
+        return ("day",)
     seconds = column.encode(sample.column(column.name))[:, 0]
     distinct = np.unique(seconds[np.isfinite(seconds)])
     if len(distinct) < 3:
-        return column
+        return ()
     span, step = distinct[-1] - distinct[0], np.diff(distinct).min()
-    cycles = [
+    return tuple(
         name
         for name, length in CYCLES.items()
         if span >= length / 2 >= step and len(np.unique(np.mod(distinct, length))) > 1
-    ]
-    return replace(column, cycles=tuple(cycles))
+    )
 
 
 def _sphere(coordinates: tuple[str, str], columns: list[Column], sample: pa.Table) -> SphereColumn:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyarrow.fs import FileSelector, LocalFileSystem
@@ -64,34 +63,6 @@ class TableChunk:
     """File that the rows come from, or the name of a table in memory."""
 
 
-@runtime_checkable
-class ChunkedTable(Protocol):
-    """A table of which one chunk at a time is in memory."""
-
-    @property
-    def name(self) -> str:
-        """Name of the table in messages."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """All columns. A chunk may have another type of the same kind."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def nbytes(self) -> int:
-        """Approximate size of the whole table in memory."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user may want to know about how the table is read."""
-
-    def chunks(self, columns: Sequence[str], share: Share = ALL_ROWS) -> Iterator[TableChunk]:
-        """Read some columns of a share's rows, in order and from the start at every call."""
-
-
 @dataclass(frozen=True)
 class MemoryTable:
     """A table in memory."""
@@ -124,6 +95,14 @@ class MemoryTable:
             yield TableChunk(first, table, self.name)
             first += table.num_rows
 
+    def split(self) -> list[MemoryTable]:
+        """Return the table, which is one."""
+        return [self]
+
+    def as_written(self) -> MemoryTable:
+        """Return the table, which is as it was written."""
+        return self
+
 
 def rows_per_chunk(n_columns: int) -> int:
     """Return how many rows a chunk has if every row holds ``n_columns`` numbers."""
@@ -153,12 +132,25 @@ def rechunk(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(pending)
 
 
-FORMATS = (
-    (".parquet",),
-    (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
-    (".txt", ".txt.gz"),  # among other files a text is rather about them
-)
-"""Suffixes that may be mixed in one folder."""
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+
+SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
+
+FOLDERS = (".parquet", CSV_SUFFIXES[:4], CSV_SUFFIXES[4:])
+"""Suffixes that may be mixed in one folder: among other files a text is rather about them."""
+
+
+def has_table_suffix(path: str | Path) -> bool:
+    """Return whether a file name is that of a table."""
+    return Path(path).name.lower().endswith(SUFFIXES)
+
+
+def table_suffix(path: str | Path) -> str:
+    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
+    for suffix in SUFFIXES:
+        if Path(path).name.lower().endswith(suffix):
+            return suffix
+    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
 
 
 def table_files(path: str | Path) -> list[str]:
@@ -172,8 +164,16 @@ def table_files(path: str | Path) -> list[str]:
         return [str(path)]
     # Path gives every file the same spelling everywhere.
     entries = LocalFileSystem().get_file_info(FileSelector(str(Path(path)), recursive=True))
-    files = sorted(entry.path for entry in entries if entry.is_file and _visible(entry.path, path))
-    if not any(_all_end_in(files, suffixes) for suffixes in FORMATS):
+    files = sorted(
+        entry.path
+        for entry in entries
+        if entry.is_file
+        and not any(
+            part.startswith((".", "_")) for part in PurePath(entry.path).relative_to(path).parts
+        )
+    )
+    fits = (all(file.lower().endswith(suffixes) for file in files) for suffixes in FOLDERS)
+    if not files or not any(fits):
         names = [os.path.relpath(file, path) for file in files]
         raise TableError(
             "A folder that is a table must have files that end in .parquet, or in .csv or .tsv, or "
@@ -182,14 +182,6 @@ def table_files(path: str | Path) -> list[str]:
             "files with an underscore."
         )
     return files
-
-
-def _visible(file: str, folder: str | Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in PurePath(file).relative_to(folder).parts)
-
-
-def _all_end_in(files: Sequence[str], suffixes: tuple[str, ...]) -> bool:
-    return bool(files) and all(file.lower().endswith(suffixes) for file in files)
 
 
 def require_file(path: str | Path) -> None:
@@ -223,11 +215,12 @@ def require_columns(schema: pa.Schema, names: Collection[str]) -> None:
         )
 
 
-def require_unique(names: Sequence[str], path: str | Path) -> None:
+def require_unique(names: Sequence[str], path: str | Path = "") -> None:
     """Raise an error if two columns have the same name."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        where = f" in {str(path)!r}" if path else ""
         raise TableError(
-            f"Column names must be unique. Got several {quote_names(repeated)} in {str(path)!r}."
+            f"Column names must be unique. Got several {quote_names(repeated)}{where}."
         )
 
 
@@ -235,15 +228,18 @@ def require_same_names(
     names: Sequence[str], file: str, first_names: Sequence[str], first: str
 ) -> None:
     """Raise unless a file has the same columns as the table's first file, in any order."""
-    for have, lack, has, lacks in (
-        (names, first_names, file, first),
-        (first_names, names, first, file),
-    ):
-        if more := [name for name in have if name not in lack]:
-            raise TableError(
-                "All files of a table must have the same columns. "
-                f"Got {quote_names(more)} in {has!r} and not in {lacks!r}."
-            )
+    have, first_have = ({*names}, {*first_names})
+    if have == first_have:
+        return
+    if more := [name for name in names if name not in first_have]:
+        more_file, other = file, first
+    else:
+        more = [name for name in first_names if name not in have]
+        more_file, other = first, file
+    raise TableError(
+        "All files of a table must have the same columns. "
+        f"Got {quote_names(more)} in {more_file!r} and not in {other!r}."
+    )
 
 
 def require_new_names(names: Collection[str], new: Sequence[str]) -> None:

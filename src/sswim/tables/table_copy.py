@@ -10,11 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +27,19 @@ from sswim.tables.csv_dialect import (
     is_csv,
     is_empty,
     is_gzip,
-    line_end,
     open_bytes,
+    open_text,
     split_records,
+    without_line_end,
 )
 from sswim.tables.csv_table import CsvFile, CsvTable
-from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.table import ChunkedTable, TableError, reading
-from sswim.tables.table_io import append_columns, table_suffix, writing
-from sswim.tables.table_rows import keep_rows
-from sswim.tables.values import is_text, without_string_view
+from sswim.tables.table import TableError, table_suffix
+from sswim.tables.table_io import ChunkedTable, append_columns, writing
+from sswim.tables.table_source import keep_rows
+from sswim.tables.values import is_text
+
+NewCells = tuple[Bool[np.ndarray, " _"], Mapping[str, Float64[np.ndarray, " _"]]]
+"""Which rows are kept, and the values of new columns in these."""
 
 _NUMBER = r"[+-]?(?:[0-9][0-9.,_ ]*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?"
 """A number as CSV files write it, which is no formula though it may begin with a sign."""
@@ -95,93 +95,99 @@ def plain_table(table: pa.Table) -> pa.Table:
     return table
 
 
-class CsvCopy:
-    """A copy of a CSV file that is being written.
+def copy_file(
+    table: ChunkedTable,
+    out: str | Path,
+    names: Sequence[str],
+    rows: Iterable[NewCells],
+    *,
+    no_formulas: bool = False,
+) -> Iterator[None]:
+    """Write a copy of a file; an older file is replaced when the copy is complete.
 
     Args:
-        file: The file to copy.
-        text: Its text in bytes, in which ASCII characters are single bytes.
-        out: Where the copy is written.
+        table: The file to copy.
+        out: The file to write. If both are CSV files, the bytes of the first are kept.
         names: Names of the new columns.
-        no_formulas: Whether cells that a spreadsheet would run become plain text.
+        rows: For rows of the file, in order: which of them are kept, and the new cells of these.
+        no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
+
+    Yields:
+        Nothing, after each run of rows.
     """
+    with writing(out) as temporary:
+        if isinstance(table, CsvTable) and is_csv(out):
+            compression = "gzip" if is_gzip(out) else None
+            with pa.output_stream(temporary, compression=compression) as stream:
+                for text in _csv_copy(table.files[0], names, rows, no_formulas):
+                    stream.write(text)
+                    yield
+            return
+        table = table.as_written()
+        empty = append_columns(table.schema.empty_table(), {name: np.empty(0) for name in names})
+        open_writer = pq.ParquetWriter if table_suffix(out) == ".parquet" else pa.ipc.new_file
+        chunks = table.chunks(table.schema.names)
+        rest = table.schema.empty_table()
+        with pa.OSFile(temporary, "wb") as stream, open_writer(stream, empty.schema) as writer:
+            for kept, columns in rows:
+                while rest.num_rows < len(kept):  # chunks of all columns may be smaller
+                    rest = pa.concat_tables([rest, next(chunks).table.cast(table.schema)])
+                more = append_columns(keep_rows(rest.slice(0, len(kept)), kept), columns)
+                rest = rest.slice(len(kept))
+                if more.num_rows:
+                    writer.write_table(more.cast(empty.schema))
+                yield
 
-    def __init__(
-        self,
-        file: CsvFile,
-        text: Iterator[bytes],
-        out: pa.NativeFile,
-        names: Sequence[str],
-        no_formulas: bool = False,
-    ) -> None:
-        self._no_formulas = no_formulas
-        self._file = file
-        self._out = out
-        self._names = names
-        start = next(text, b"")
-        mark = codecs.BOM_UTF8 if start.startswith(codecs.BOM_UTF8) else b""
-        text = chain([start.removeprefix(mark)], text)
-        self._records = split_records(text, file.dialect.separator)
-        self._write([mark])
-        if file.n_skipped:
-            shown = [plain_name(name) for name in names] if no_formulas else names
-            self._write(self._with_cells([_header_cells(shown, file.dialect)]))
 
-    def append(
-        self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
-    ) -> None:
-        """Copy the next rows.
+def _csv_copy(
+    file: CsvFile, names: Sequence[str], rows: Iterable[NewCells], no_formulas: bool
+) -> Iterator[bytes]:
+    """Return the text of a CSV file, with new cells at the end of its records."""
+    dialect, separator = file.dialect, file.dialect.separator
+    encoding = "utf-8" if (keeps_ascii := _keeps_ascii(dialect.encoding)) else dialect.encoding
 
-        Args:
-            kept: Whether each row becomes part of the copy.
-            columns: Values of the new columns in the rows that do.
-        """
-        cells = _number_cells([columns[name] for name in self._names], self._file.dialect)
-        more = [next(cells) if is_kept else None for is_kept in kept.tolist()]
-        self._write(self._with_cells(more))
-
-    def finish(self) -> None:
-        """Copy what follows the last row: nothing but empty lines."""
-        rest = list(self._records)
-        if not all(is_empty(record, self._file.dialect.separator) for record in rest):
-            raise self._changed("more")
-        self._write(rest)
-
-    def _with_cells(self, cells: Iterable[bytes | None]) -> Iterator[bytes]:
+    def with_cells(cells: Iterable[bytes | None]) -> Iterator[bytes]:
         """Return the next records with new cells; those whose cells are None are left out."""
-        separator = self._file.dialect.separator
         for more in cells:
-            for record in self._records:
-                end = line_end(record)
-                body = record[: len(record) - len(end)]
-                if body.strip() if separator == BLANKS else body:
+            for record in records:
+                if not is_empty(record, separator):
                     break
                 yield record
             else:
-                raise self._changed("fewer")
+                raise _changed(file, "fewer")
             if more is not None:
-                yield (plain_record(body, separator) if self._no_formulas else body) + more + end
+                body = without_line_end(record)
+                end = record[len(body) :]
+                yield (plain_record(body, separator) if no_formulas else body) + more + end
 
-    def _changed(self, how: str) -> TableError:
-        return TableError(
-            "A file must not change while its rows are copied. "
-            f"Got {how} rows than before in {self._file.path!r}; try again."
-        )
-
-    def _write(self, records: Iterable[bytes]) -> None:
+    def joined(records: Iterable[bytes]) -> bytes:
         text = b"".join(records)
-        encoding = self._file.dialect.encoding
-        self._out.write(text if _keeps_ascii(encoding) else text.decode().encode(encoding))
+        return text if keeps_ascii else text.decode().encode(encoding)
+
+    with open_bytes(file.path) if keeps_ascii else open_text(file.path, encoding) as source:
+        text = blocks(source)
+        start = next(text, b"")
+        mark = codecs.BOM_UTF8 if start.startswith(codecs.BOM_UTF8) else b""
+        records = split_records(chain([start.removeprefix(mark)], text), separator)
+        head = [mark]
+        if file.n_skipped:
+            shown = [plain_name(name) for name in names] if no_formulas else names
+            head += with_cells([_header_cells(shown, dialect)])
+        yield joined(head)
+        for kept, columns in rows:
+            cells = _number_cells([columns[name] for name in names], dialect)
+            yield joined(with_cells(next(cells) if is_kept else None for is_kept in kept.tolist()))
+        rest = list(records)
+        if not all(is_empty(record, separator) for record in rest):
+            raise _changed(file, "more")
+        yield joined(rest)
 
 
-def _raw_text(source: pa.NativeFile, dialect: CsvDialect) -> Iterator[bytes]:
-    """Return the bytes of a file if its ASCII characters are single bytes; otherwise UTF-8."""
-    if _keeps_ascii(dialect.encoding):
-        yield from blocks(source)
-        return
-    decoder = codecs.getincrementaldecoder(dialect.encoding)()
-    for block in blocks(source):
-        yield decoder.decode(block).encode()
+def _changed(file: CsvFile, how: str) -> TableError:
+    return TableError(
+        "A file must not change while its rows are copied. "
+        f"Got {how} rows than before in {file.path!r}; try again."
+    )
 
 
 def _keeps_ascii(encoding: str) -> bool:
@@ -223,50 +229,6 @@ def _quoted(cell: str, dialect: CsvDialect) -> str:
     return '"' + cell.replace('"', '""') + '"'
 
 
-@dataclass(frozen=True)
-class FileTable:
-    """One file of a table."""
-
-    path: str
-    table: ChunkedTable
-    """Rows of the file."""
-    whole: ChunkedTable
-    """The table that the file is a part of."""
-
-    def as_written(self) -> ChunkedTable:
-        """Return the columns that the file itself has, with types that lose nothing of them.
-
-        Hive partition columns, which are in the names of folders, are not among them.
-        """
-        if isinstance(self.table, CsvTable) and isinstance(self.whole, CsvTable):
-            (file,) = self.table.files
-            types = self.whole.written_types  # the same for all files
-            return replace(
-                self.table, schema=pa.schema([(name, types[name]) for name in file.names])
-            )
-        if isinstance(self.table, ParquetTable):
-            with reading(self.path, table_suffix(self.path)):
-                schema = pq.read_schema(self.path)
-            fields = [field.with_type(without_string_view(field.type)) for field in schema]
-            return replace(self.table, schema=pa.schema(fields, schema.metadata))
-        return self.table
-
-
-def split_by_file(table: ChunkedTable) -> list[FileTable]:
-    """Return all files of a table, in order."""
-    if isinstance(table, ParquetTable):
-        return [
-            FileTable(file.path, replace(table, files=(replace(file, first=0),)), table)
-            for file in table.files
-        ]
-    if isinstance(table, CsvTable):
-        return [
-            FileTable(file.path, replace(table, files=(file,), file_rows=(n_rows,)), table)
-            for file, n_rows in zip(table.files, table.file_rows, strict=True)
-        ]
-    return [FileTable(table.name, table, table)]
-
-
 def require_copy(source: str | Path, out: str | Path) -> None:
     """Raise unless a file can be copied in chunks: CSV to any format, others to Parquet."""
     if table_suffix(out) != ".parquet" and not is_csv(source):
@@ -274,67 +236,3 @@ def require_copy(source: str | Path, out: str | Path) -> None:
             "Predictions of a table that is read in chunks must be written to a .parquet file, "
             f"unless it is a CSV file. Got {str(out)!r}."
         )
-
-
-@contextmanager
-def copy_file(
-    file: FileTable, out: str | Path, names: Sequence[str], *, no_formulas: bool = False
-) -> Iterator[CsvCopy | TypedCopy]:
-    """Write a copy of a file; an older file is replaced when the copy is complete.
-
-    Args:
-        file: The file to copy.
-        out: The file to write. If both are CSV files, the bytes of the first are kept.
-        names: Names of the new columns.
-        no_formulas: Whether cells of a CSV file that a spreadsheet would run become plain text.
-    """
-    with writing(out) as temporary, ExitStack() as stack:
-        if isinstance(file.table, CsvTable) and is_csv(out):
-            (source,) = file.table.files
-            text = stack.enter_context(open_bytes(source.path))
-            compression = "gzip" if is_gzip(out) else None
-            target = stack.enter_context(pa.output_stream(temporary, compression=compression))
-            copy = CsvCopy(source, _raw_text(text, source.dialect), target, names, no_formulas)
-            yield copy
-            copy.finish()
-            return
-        table = file.as_written()
-        empty = append_columns(table.schema.empty_table(), {name: np.empty(0) for name in names})
-        stream = stack.enter_context(pa.OSFile(temporary, "wb"))
-        open_writer = pq.ParquetWriter if table_suffix(out) == ".parquet" else pa.ipc.new_file
-        yield TypedCopy(table, empty.schema, stack.enter_context(open_writer(stream, empty.schema)))
-
-
-class TypedCopy:
-    """A copy in a file whose columns have types.
-
-    Args:
-        table: The table to copy.
-        schema: Columns of the copy.
-        writer: Writer of a Parquet or Arrow file.
-    """
-
-    def __init__(self, table: ChunkedTable, schema: pa.Schema, writer: Any) -> None:
-        self._chunks = (chunk.table for chunk in table.chunks(table.schema.names))
-        self._rest: pa.Table | None = None
-        self._schema = schema
-        self._writer = writer
-
-    def append(
-        self, kept: Bool[np.ndarray, " N"], columns: Mapping[str, Float64[np.ndarray, " n"]]
-    ) -> None:
-        """Copy the next rows."""
-        table = append_columns(keep_rows(self._take(len(kept)), kept), columns)
-        if table.num_rows:
-            self._writer.write_table(table.cast(self._schema))
-
-    def _take(self, n_rows: int) -> pa.Table:
-        """Return the next rows, whose chunks may have other sizes."""
-        parts: list[pa.Table] = []
-        while n_rows > 0:
-            rest = next(self._chunks) if self._rest is None else self._rest
-            parts.append(rest.slice(0, n_rows))
-            n_rows -= parts[-1].num_rows
-            rest = rest.slice(parts[-1].num_rows)
-            self._rest = rest if rest.num_rows else None
-        return pa.concat_tables(parts)

@@ -10,14 +10,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sswim.tables.columns import CategoryColumn, Column, IgnoredColumn, LevelMeansColumn, TimeColumn
+from sswim.tables.columns import (
+    CategoryColumn,
+    Column,
+    IgnoredColumn,
+    LevelMeansColumn,
+    NumberColumn,
+    TimeColumn,
+)
 from sswim.tables.csv_dialect import AS_FOUND, CsvOptions
 from sswim.tables.csv_table import CsvTable
 from sswim.tables.parquet_table import ParquetTable
-from sswim.tables.schema_learning import learn_schema
-from sswim.tables.table import ChunkedTable
-from sswim.tables.table_io import open_table
-from sswim.tables.table_rows import TargetedRows
+from sswim.tables.schema_learning import TargetedRows, learn_schema
+from sswim.tables.table_io import ChunkedTable, open_table
 from sswim.tables.values import as_levels, kind_of
 
 N_EXAMPLES = 3
@@ -72,13 +77,11 @@ def describe_table(
 
     learnt = learn_schema(pieces, usable, text=text)
     columns = {column.name: column for column in learnt.schema.columns}
-    columns_seen = {name: _Seen() for name in table.schema.names}
+    seen = {field.name: _Seen(columns.get(field.name), field.type) for field in table.schema}
     for chunk in table.chunks(table.schema.names):
-        for name, seen in columns_seen.items():
-            seen.add(columns.get(name), chunk.table.column(name))
-    described = tuple(
-        columns_seen[field.name].describe(field, columns.get(field.name)) for field in table.schema
-    )
+        for name, values in zip(chunk.table.column_names, chunk.table.columns, strict=True):
+            seen[name].add(values)
+    described = tuple(column.describe(name) for name, column in seen.items())
     return TableDescription(_form(table), table.n_rows, described, (*table.notes, *learnt.notes))
 
 
@@ -86,50 +89,48 @@ def describe_table(
 class _Seen:
     """What was seen of a column so far."""
 
+    column: Column | None
+    dtype: pa.DataType
     low: float = np.inf
     high: float = -np.inf
     n_missing: int = 0
     examples: dict[str, None] = field(default_factory=dict)
 
-    def add(self, column: Column | None, values: pa.ChunkedArray) -> None:
+    def add(self, values: pa.ChunkedArray) -> None:
         """Add the values of a chunk."""
         if len(self.examples) < N_EXAMPLES:
             some = values.drop_null()[:1000]
             texts = as_levels(some) if kind_of(values.type) else some
             self.examples |= dict.fromkeys(map(str, texts.to_pylist()))
-        if column is None or isinstance(column, CategoryColumn | LevelMeansColumn | IgnoredColumn):
+        if not isinstance(self.column, NumberColumn | TimeColumn):
             self.n_missing += values.null_count
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a model would say of rows to predict
-            numbers = column.encode(values)[:, 0]
+            numbers = self.column.encode(values)[:, 0]
         known = numbers[np.isfinite(numbers)]
         self.n_missing += len(numbers) - len(known)
         self.low, self.high = known.min(initial=self.low), known.max(initial=self.high)
 
-    def describe(self, field: pa.Field, column: Column | None) -> ColumnDescription:
+    def describe(self, name: str) -> ColumnDescription:
         """Return the description of the column."""
-        examples = tuple(list(self.examples)[:N_EXAMPLES])
-        kind, values = self._kind(field, column)
-        return ColumnDescription(field.name, kind, values, self.n_missing, examples)
-
-    def _kind(self, field: pa.Field, column: Column | None) -> tuple[str, str]:
-        match column:
+        kind, values = "category", ""
+        match self.column:
             case None:
-                return f"cannot be used: type {field.type}", ""
-            case IgnoredColumn():
-                return f"not used: {column.reason}", ""
-            case CategoryColumn():
-                others = " and others" if column.has_other else ""
-                return "category", f"{len(column.levels)} levels{others}"
-            case LevelMeansColumn():
-                return "category", f"{len(column.levels)} levels"
-            case TimeColumn():
-                return (
-                    "time",
-                    "" if column.is_time_of_day else f"{_date(self.low)} to {_date(self.high)}",
-                )
-        return column.kind, f"{self.low:.6g} to {self.high:.6g}"
+                kind = f"cannot be used: type {self.dtype}"
+            case IgnoredColumn(reason=reason):
+                kind = f"not used: {reason}"
+            case CategoryColumn(levels=levels, has_other=has_other):
+                values = f"{len(levels)} levels{' and others' if has_other else ''}"
+            case LevelMeansColumn(levels=levels):
+                values = f"{len(levels)} levels"
+            case NumberColumn():
+                kind, values = "number", f"{self.low:.6g} to {self.high:.6g}"
+            case TimeColumn(is_time_of_day=is_time_of_day):
+                span = "" if is_time_of_day else f"{_date(self.low)} to {_date(self.high)}"
+                kind, values = "time", span
+        examples = tuple(list(self.examples)[:N_EXAMPLES])
+        return ColumnDescription(name, kind, values, self.n_missing, examples)
 
 
 def _date(seconds: float) -> str:
@@ -141,13 +142,11 @@ def _date(seconds: float) -> str:
 
 def _form(table: ChunkedTable) -> str:
     """Return the format of the files of a table, in words."""
-    if isinstance(table, CsvTable):
-        dialects = " or ".join(dict.fromkeys(file.dialect.describe() for file in table.files))
-        return f"{_count(len(table.files), 'CSV file')}: {dialects}"
+    if not isinstance(table, CsvTable | ParquetTable):
+        return "1 Arrow file"
+    what = "CSV file" if isinstance(table, CsvTable) else "Parquet file"
+    count = f"{len(table.files)} {what}" + ("" if len(table.files) == 1 else "s")
     if isinstance(table, ParquetTable):
-        return _count(len(table.files), "Parquet file")
-    return "1 Arrow file"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        return count
+    dialects = " or ".join(dict.fromkeys(file.dialect.describe() for file in table.files))
+    return f"{count}: {dialects}"

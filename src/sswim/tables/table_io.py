@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from jaxtyping import Num
 
 from sswim.files.output_files import atomic_write
-from sswim.tables.csv_dialect import AS_FOUND, CSV_SUFFIXES, CsvOptions, is_csv, text_size
+from sswim.tables.csv_dialect import AS_FOUND, CsvOptions, is_csv, text_size
 from sswim.tables.csv_table import CsvTable, read_csv
 from sswim.tables.parquet_table import ParquetTable
 from sswim.tables.table import (
-    ChunkedTable,
+    CSV_SUFFIXES,
     MemoryTable,
     TableError,
     reading,
@@ -28,23 +28,12 @@ from sswim.tables.table import (
     require_shape,
     require_unique,
     table_files,
+    table_suffix,
 )
 from sswim.tables.values import without_string_views
 
-SUFFIXES = (".parquet", *CSV_SUFFIXES, ".arrow", ".feather")
-
-
-def has_table_suffix(path: str | Path) -> bool:
-    """Return whether a file name is that of a table."""
-    return Path(path).name.lower().endswith(SUFFIXES)
-
-
-def table_suffix(path: str | Path) -> str:
-    """Return the suffix of a file name, in lower case; raise an error if it is not supported."""
-    for suffix in SUFFIXES:
-        if Path(path).name.lower().endswith(suffix):
-            return suffix
-    raise TableError(f"A table's file name must end in {', '.join(SUFFIXES)}. Got {str(path)!r}.")
+ChunkedTable = MemoryTable | ParquetTable | CsvTable
+"""A table of which one chunk at a time is in memory."""
 
 
 def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
@@ -60,24 +49,19 @@ def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
     suffix = table_suffix(path)
     if suffix in CSV_SUFFIXES:
         return read_csv(path, csv).table
-    with reading(path, suffix):
-        table = _read(str(path), suffix)
-        table.validate(full=True)  # Arrow does not check content by itself, and may crash.
-        table = without_string_views(table)
-        names = table.column_names
-    require_shape(table.num_rows, table.num_columns, path)
-    require_unique(names, path)
-    return table
-
-
-def _read(file: str, suffix: str) -> pa.Table:
-    with pa.OSFile(file) as stream:
+    with reading(path, suffix), pa.OSFile(str(path)) as stream:
         if suffix == ".parquet":
             # Unlike pq.read_table, this does not turn folder names into columns.
-            return pq.ParquetFile(stream).read()
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
+            table = pq.ParquetFile(stream).read()
+        else:
+            is_file = stream.read(6) == b"ARROW1"
+            stream.seek(0)
+            table = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(stream).read_all()
+        table.validate(full=True)  # Arrow does not check content by itself, and may crash.
+        table = without_string_views(table)
+    require_shape(table.num_rows, table.num_columns, path)
+    require_unique(table.column_names, path)
+    return table
 
 
 def open_table(
@@ -114,11 +98,9 @@ def read_small_table(
     """
     if memory is None or os.path.isdir(path):
         return None
+    require_file(path)
     if is_csv(path):
-        require_file(path)
-        if text_size(path) > memory:
-            return None
-        return read_csv(path, csv)
+        return read_csv(path, csv) if text_size(path) <= memory else None
     table = _open_chunked(path, csv)
     if table.nbytes > memory:
         return None
@@ -127,18 +109,29 @@ def read_small_table(
 
 def _open_chunked(path: str | Path, csv: CsvOptions) -> ChunkedTable:
     first = table_files(path)[0]
-    if table_suffix(first) == ".parquet":
-        return ParquetTable.open(path)
     if is_csv(first):
         return CsvTable.open(path, csv)
+    if table_suffix(first) == ".parquet":
+        return ParquetTable.open(path)
     return MemoryTable(read_table(path), str(path))
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
     """Write a table in the format that its suffix names; on failure an older file is kept."""
     require_writable_suffix(path)
-    with writing(path) as temporary:
-        _write(table, temporary, table_suffix(path))
+    suffix = table_suffix(path)
+    compression = "gzip" if suffix.endswith(".gz") else None
+    with writing(path) as file, pa.output_stream(file, compression=compression) as stream:
+        if suffix == ".parquet":
+            pq.write_table(table, stream)
+        elif suffix in CSV_SUFFIXES:
+            options = pyarrow.csv.WriteOptions(delimiter="\t" if ".tsv" in suffix else ",")
+            pyarrow.csv.write_csv(without_string_views(table), stream, options)
+        else:
+            # The format allows one dictionary per column, but each chunk may have its own.
+            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
+            with pa.ipc.new_file(stream, table.schema, options=options) as writer:
+                writer.write_table(table)
 
 
 @contextmanager
@@ -149,21 +142,6 @@ def writing(path: str | Path) -> Iterator[str]:
             yield str(temporary)
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"The table cannot be written to {str(path)!r}: {error}") from error
-
-
-def _write(table: pa.Table, file: str, suffix: str) -> None:
-    with pa.output_stream(file, compression="gzip" if suffix.endswith(".gz") else None) as stream:
-        if suffix == ".parquet":
-            pq.write_table(table, stream)
-        elif suffix in CSV_SUFFIXES:
-            separator = "\t" if suffix.startswith(".tsv") else ","
-            options = pyarrow.csv.WriteOptions(delimiter=separator)
-            pyarrow.csv.write_csv(without_string_views(table), stream, options)
-        else:
-            # The format allows one dictionary per column, but each chunk may have its own.
-            options = pa.ipc.IpcWriteOptions(unify_dictionaries=True)
-            with pa.ipc.new_file(stream, table.schema, options=options) as writer:
-                writer.write_table(table)
 
 
 def require_writable_suffix(path: str | Path) -> None:

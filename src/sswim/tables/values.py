@@ -39,30 +39,28 @@ def kind_of(dtype: pa.DataType) -> Kind | None:
 def require_kind(name: str, dtype: pa.DataType, kind: Kind) -> None:
     """Raise unless a type is of a kind; any kind with an order of values can be a category."""
     actual = kind_of(dtype)
-    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
-        _require_known_zone(name, dtype)
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None and not is_known_zone(dtype.tz):
+        raise TableError(
+            f"The time zone of column {name!r} must be known. Got {dtype.tz!r}; convert the column "
+            "to another zone, or to UTC."
+        )
     if pa.types.is_null(dtype) or actual == kind or (kind == "category" and actual is not None):
         return
     raise TableError(f"Column {name!r} must hold {KIND_WORDS[kind]}. Got type {dtype}.")
 
 
-def _require_known_zone(name: str, dtype: pa.DataType) -> None:
+def is_known_zone(zone: str) -> bool:
+    """Return whether Arrow knows a time zone."""
     try:
-        pc.local_timestamp(pa.array([0], dtype))
-    except pa.ArrowInvalid as error:
-        raise TableError(
-            f"The time zone of column {name!r} must be known. Got {dtype.tz!r}; convert the column "
-            "to another zone, or to UTC."
-        ) from error
+        pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
 
 
 def is_text(dtype: pa.DataType) -> bool:
     """Return whether a column holds plain text, which may turn out to be numbers or times."""
-    return (
-        pa.types.is_string(dtype)
-        or pa.types.is_large_string(dtype)
-        or pa.types.is_string_view(dtype)
-    )
+    return dtype in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def without_string_view(dtype: pa.DataType) -> pa.DataType:
@@ -87,6 +85,17 @@ def as_numbers(values: pa.Array | pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
     """Return Arrow numbers as floats, NaN where they are null."""
     # safe=False rounds integers beyond 2**53. The copy is writable; Arrow's memory is not.
     return np.array(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def finite_numbers(name: str, values: pa.Array | pa.ChunkedArray) -> Float64[np.ndarray, " N"]:
+    """Return the numbers of a column, NaN where they are null; raise if some are infinite."""
+    numbers = as_numbers(values)
+    if n_infinite := int(np.isinf(numbers).sum()):
+        raise TableError(
+            f"Numbers must be finite. Got {n_infinite} infinite values in column {name!r}; "
+            "correct or remove these rows first."
+        )
+    return numbers
 
 
 def as_levels(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -150,9 +159,9 @@ class TimeFormat:
         """
         texts = pc.utf8_trim_whitespace(texts)
         if self.pattern == "ISO 8601":
-            return _parse_iso(texts, "us")
+            return _parse_iso(texts, pa.timestamp("us"))
         if self.pattern == "ISO 8601 with offset":
-            return _parse_iso(texts, "us", "UTC")
+            return _parse_iso(texts, pa.timestamp("us", "UTC"))
         times = pc.strptime(texts, format=self.pattern, unit="us", error_is_null=True)
         # strptime takes 1.2.3 for a day of the year 3, and 31.02.2020 for one in March.
         day = pc.struct_field(pc.extract_regex(texts, self._regex), "day").cast(pa.int64())
@@ -166,22 +175,13 @@ class TimeFormat:
 
 
 NUMBER_FORMATS = {
-    format_.decimal + format_.thousands: format_
-    for format_ in (
-        NumberFormat(),
-        NumberFormat(".", ","),
-        NumberFormat(",", ""),
-        NumberFormat(",", "."),
-        NumberFormat(",", " "),
-        NumberFormat(".", " "),
-        NumberFormat(".", "'"),
-        NumberFormat(",", "\u00a0"),
-        NumberFormat(".", "\u00a0"),
-        NumberFormat(",", "\u202f"),
-        NumberFormat(".", "\u2019"),
+    marks: NumberFormat(marks[0], marks[1:])
+    for marks in (
+        *(".", ".,", ",", ",.", ", ", ". ", ".'"),
+        *(",\u00a0", ".\u00a0", ",\u202f", ".\u2019"),
     )
 }
-"""Formats by their marks, the likeliest first."""
+"""Formats by their marks, before fractions and between thousands, the likeliest first."""
 
 TIME_FORMATS = {
     pattern: TimeFormat(pattern)
@@ -208,23 +208,20 @@ _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9
 _OFFSET = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 
 
-def _parse_iso(texts: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
+def _parse_iso(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Return the times of texts by ISO 8601, null where a text is none."""
-    fits = pc.match_substring_regex(texts, _ISO + (_OFFSET if zone else "") + "$")
+    fits = pc.match_substring_regex(texts, _ISO + (_OFFSET if dtype.tz else "") + "$")
     some = pc.if_else(fits, texts, pa.scalar(None, pa.large_string()))
     # More digits than microseconds are cut off.
     some = pc.replace_substring_regex(some, r"(\.[0-9]{6})[0-9]+", r"\1")
     try:
-        return some.cast(pa.timestamp(unit, zone))
+        return some.cast(dtype)
     except pa.ArrowInvalid:  # a date such as 2020-02-31
-        dtype = pa.timestamp(unit, zone)
-        return pa.array([_parse_one(text, dtype) for text in some.to_pylist()], dtype)
+        return pa.array([_parse_one(text, dtype) for text in some], dtype)
 
 
-def _parse_one(text: str | None, dtype: pa.DataType) -> pa.Scalar:
-    if text is None:
-        return pa.scalar(None, dtype)
+def _parse_one(text: pa.Scalar, dtype: pa.DataType) -> pa.Scalar:
     try:
-        return pa.scalar(text, pa.large_string()).cast(dtype)
+        return text.cast(dtype)
     except pa.ArrowInvalid:
         return pa.scalar(None, dtype)
