@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -87,38 +85,6 @@ def test_predictions_of_every_kind(fitted: BaseRegressor, rows: tuple[Array, Arr
     assert (np.diff(fitted.warp_targets(np.sort(y), member=5)) > 0).all()
     with pytest.raises(AttributeError, match="no evidence of all rows"):
         _ = fitted.log_marginal_likelihood_
-
-
-def test_draws_come_from_the_mixture(fitted: BaseRegressor, rows: tuple[Array, Array]) -> None:
-    x, _ = rows
-    draws = fitted.sample_y(x[:20], n_samples=4000, include_noise=True)
-    mean, std = fitted.predict(x[:20], return_std=True)
-    assert np.abs(draws.mean(1) - mean).max() < 5 * std.max() / np.sqrt(4000)
-    assert np.allclose(draws.std(1), std, rtol=0.15)
-
-
-def test_more_rows_in_pieces(single: BaseRegressor, rows: tuple[Array, Array]) -> None:
-    more, targets = make_rows(30, seed=1)
-    pieces, at_once = copy.deepcopy(single), copy.deepcopy(single)
-    pieces.partial_fit(more[:10], targets[:10]).partial_fit(more[10:], targets[10:])
-    at_once.partial_fit(more, targets)
-    assert np.allclose(pieces.predict(rows[0]), at_once.predict(rows[0]), rtol=1e-8)
-    assert pieces.n_samples_seen_ == 120
-
-
-def test_the_model_file_and_pickles_keep_all_but_the_rows_left_out(
-    fitted: BaseRegressor, rows: tuple[Array, Array], tmp_path: Path
-) -> None:
-    x, y = rows
-    fitted.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert np.allclose(loaded.predict(x), fitted.predict(x), rtol=1e-9)
-    assert np.allclose(loaded.log_density(x, y), fitted.log_density(x, y), rtol=1e-8)
-    assert np.array_equal(loaded.weights_, fitted.weights_)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(x), fitted.predict(x))
-    with pytest.raises(ValueError, match="not kept"):
-        again.loo_predict()
 
 
 def test_a_recipe_is_kept_with_the_model(rows: tuple[Array, Array], tmp_path: Path) -> None:

@@ -180,17 +180,6 @@ def test_the_evidence_against_the_dense_density_of_the_targets(
         assert ours == pytest.approx(expected, rel=1e-10)
 
 
-def test_updating_equals_conditioning_on_all_rows(
-    ensemble: Ensemble, models: list[SSWIM], rows: Rows, inputs: Measure
-) -> None:
-    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = conditioned(models, first, rows).update(second)
-    ours, theirs = (e.predict(inputs) for e in (updated, ensemble))
-    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine, expected, rtol=1e-9)
-    assert updated.log_evidence().item() == pytest.approx(ensemble.log_evidence().item(), rel=1e-10)
-
-
 def test_leaving_one_out_equals_conditioning_on_the_others(
     ensemble: Ensemble, models: list[SSWIM], rows: Rows
 ) -> None:

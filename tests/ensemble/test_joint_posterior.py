@@ -11,8 +11,7 @@ from torch import Tensor
 
 from sswim.ensemble import Ensemble, JointPosterior
 from sswim.ensemble import ensemble as ensemble_module
-from sswim.members import FeatureMember, NeighbourMember, pathwise
-from sswim.members.model import row_features
+from sswim.members import NeighbourMember, pathwise
 from sswim.rows import Measure, Rows
 
 NOISE = pytest.mark.parametrize("include_noise", [False, True], ids=["function", "observations"])
@@ -49,6 +48,15 @@ def test_gradients(ensemble: Ensemble, include_noise: bool, generator: torch.Gen
     assert torch.autograd.gradcheck(
         lambda x: moments(ensemble, x, include_noise=include_noise), points, atol=1e-6
     )
+
+
+def test_gradients_of_drawn_functions(ensemble: Ensemble, generator: torch.Generator) -> None:
+    functions = ensemble.sample(3, generator)
+    points = far_points(generator, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: functions(Measure(x)), points, atol=1e-6)
+    plain = functions(Measure(points.detach()))
+    assert not plain.requires_grad
+    assert torch.allclose(plain, functions(Measure(points)), rtol=1e-10, atol=1e-12)
 
 
 def test_gradients_near_uncertain_rows(rows: Rows, generator: torch.Generator) -> None:
@@ -130,27 +138,6 @@ def test_equal_points_and_rows_of_the_fit_have_finite_gradients(
     loss = found.mean.sum() + found.covariance.sum() + found.standard_deviation.sum()
     (gradient,) = torch.autograd.grad(loss, points)
     assert gradient.isfinite().all()
-
-
-def test_depth_zero_is_the_exact_gp_of_its_features(rows: Rows, generator: torch.Generator) -> None:
-    ensemble = small_ensemble(rows, KINDS["depth 0"], generator)
-    [member] = ensemble.members
-    assert isinstance(member, FeatureMember)
-    points = far_points(generator, 4)
-    scaling = ensemble.scaling
-    known = row_features(member.factors, scaling.inputs(rows.inputs))
-    new = row_features(member.factors, scaling.inputs(Measure(points)))
-    targets = scaling.targets(rows.targets)
-    ours = ensemble.posterior(points)
-    for t in range(2):
-        signal, noise = member.signal[t], member.posterior.noise[t]
-        gram = signal * known @ known.mT + noise * torch.eye(len(known), dtype=torch.float64)
-        cross = signal * new @ known.mT
-        mean = cross @ torch.linalg.solve(gram, targets[:, t])
-        joint = signal * new @ new.mT - cross @ torch.linalg.solve(gram, cross.mT)
-        spread = scaling.target_spread[t]
-        assert torch.allclose(ours.mean[:, t], scaling.target_mean[t] + spread * mean, rtol=1e-9)
-        assert torch.allclose(ours.covariance[t], spread.square() * joint, rtol=1e-7, atol=1e-10)
 
 
 def test_a_member_without_weight_changes_nothing(

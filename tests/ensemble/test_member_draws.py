@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sswim.distributed.processes import Processes
 from sswim.ensemble.fit import DrawnMembers, draw_members
-from sswim.members import EVIDENCE, MAP, Adam, Kind, Plan, kinds, outside
+from sswim.members import EVIDENCE, MAP, Kind, Plan, kinds, outside
 from sswim.members.kinds import (
     FEW_ROWS,
     MIN_ROWS,
@@ -26,7 +26,6 @@ from sswim.members.kinds import (
     leave_out,
     start_sample,
 )
-from sswim.members.neighbour_training import MiniBatches
 from sswim.rows import Rows, TrainingRows, as_rows
 
 
@@ -178,20 +177,6 @@ def test_members_are_drawn_in_batches_of_their_kind(
     for ours, theirs in zip(again.batches, drawn.batches, strict=True):
         for name, tensor in theirs.model.state_dict().items():
             assert torch.equal(ours.model.state_dict()[name], tensor), name
-
-
-def test_kinds_by_features_and_by_neighbours_are_drawn_side_by_side(
-    generator: torch.Generator,
-) -> None:
-    rows = small_rows(generator, n=60)
-    plan = Plan((kind_of(SMALL, 2), by_neighbours(1), by_neighbours(2, depth=1)))
-    drawn = draw(plan, training_rows(rows))
-    assert [batch.first for batch in drawn.batches] == [0, 2, 3, 4]
-    assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 0, 1, 1]
-    assert [type(batch.kind.optimiser) for batch in drawn.batches] == [Adam] + [MiniBatches] * 3
-    assert len({batch.seed for batch in drawn.batches}) == 4
-    for targets in targets_of(drawn)[1:]:
-        assert torch.equal(targets, rows.targets)
 
 
 @pytest.mark.parametrize(("n_folds", "n_members"), [(3, 1), (3, 3), (5, 3)])

@@ -156,25 +156,6 @@ def test_a_wrong_latent_variance_is_corrected(factor: float, generator: torch.Ge
     assert correction.noise.item() == pytest.approx(0, abs=0.3)
 
 
-def test_an_overconfident_kind_with_the_better_mean_is_not_lost(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without correction the honest kind has more weight; with it the better one has."""
-    monkeypatch.setattr(stacking_module, "SQUARED_ERROR_ROWS", math.inf)
-    rows = kinds(generator, (0.3, 1.0), (0.01, 1.0))
-    assert learn_stacking(rows, correct=False).weights[0] < 0.5
-    assert learn_stacking(rows).weights[0] > 0.9
-
-
-def test_what_is_learnt_is_better_than_what_is_not(generator: torch.Generator) -> None:
-    rows = kinds(generator, (0.3, 0.5, 1.0), (0.1, 0.5, 2.0))
-    densities = [
-        mixture_log_density(rows, learn_stacking(rows, stack=weigh, correct=correct)).mean()
-        for weigh, correct in ((False, False), (True, False), (True, True))
-    ]
-    assert densities[0] < densities[1] < densities[2]
-
-
 def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5))
     stacking, expected = learn_stacking(rows, stack=False, correct=False), equal_stacking(rows)

@@ -1,4 +1,4 @@
-"""Functions drawn from members by neighbours and from ensembles, and their joint covariances."""
+"""Functions drawn from members by neighbours, and their joint covariances."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders import posteriors
 from builders.models import normal, small_rows
-from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model, row_of
+from builders.neighbours import KERNELS, SCIKIT_LEARN, neighbour_model
 
 from sswim.kernels import Kernel
 from sswim.members import NeighbourMember, condition, pathwise
@@ -57,53 +56,31 @@ def member(
     return on(rows, generator, **changes)
 
 
-def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
-    member: NeighbourMember, inputs: Measure, generator: torch.Generator
-) -> None:
-    functions = member.sample(5, generator)
-    together = functions(inputs)
-    assert together.shape == (5, 11, 2)
-    apart = [functions(row_of(inputs, row)) for row in range(11)]
-    assert torch.allclose(torch.cat(apart, dim=1), together, rtol=1e-9, atol=1e-12)
-    many = functions(inputs.map(lambda t: t.repeat(100, 1)))  # in chunks
-    assert torch.allclose(many[:, -11:], together, rtol=1e-9, atol=1e-12)
-    assert torch.allclose(together[:, 9], together[:, 10], rtol=1e-9)
-    assert not torch.allclose(together[0], together[1], atol=1e-3)
-
-
-def test_drawn_functions_have_the_predicted_moments(
-    member: NeighbourMember, inputs: Measure
-) -> None:
+def test_draws_have_the_predicted_moments(member: NeighbourMember, inputs: Measure) -> None:
     """They have, up to chance and the error of the draws' kernel."""
     n = 1000
-    draws = member.sample(n, torch.Generator().manual_seed(1))(inputs)
     prediction = member.predict(inputs)
-    standard_error = (prediction.latent_variance / n).sqrt()
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
-    assert torch.allclose(draws.var(0), prediction.latent_variance, rtol=0.25)
-    ratio = draws.var(0) / prediction.latent_variance
-    assert abs(ratio.log().mean().item()) < 0.05
-    centred = draws - draws.mean(0)
+    functions, observations = (
+        member.sample(n, torch.Generator().manual_seed(seed), include_noise=seed == 2)
+        for seed in (1, 2)
+    )
+    latent, observed, again = functions(inputs), observations(inputs), observations(inputs)
+    for draws, variance in (
+        (latent, prediction.latent_variance),
+        (observed, prediction.observation_variance),
+    ):
+        assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * (variance / n).sqrt()).all()
+        assert torch.allclose(draws.var(0), variance, rtol=0.25)
+        assert abs((draws.var(0) / variance).log().mean().item()) < 0.05
+    noise = prediction.observation_variance - prediction.latent_variance
+    assert torch.allclose((observed - again).var(0), 2 * noise, rtol=0.25)  # of the same functions
+    centred = latent - latent.mean(0)
     errors = torch.einsum("nit,njt->tij", centred, centred) / (n - 1)
     deviation = prediction.latent_variance.mT.sqrt()
     scale = deviation[:, :, None] * deviation[:, None, :]
     unlike = (errors - member.covariance(inputs)) / scale
     assert unlike.abs().max() < 0.25
     assert unlike.square().mean().sqrt() < 0.08
-
-
-def test_drawn_observations_have_the_predicted_moments(
-    member: NeighbourMember, inputs: Measure
-) -> None:
-    n = 1000
-    functions = member.sample(n, torch.Generator().manual_seed(2), include_noise=True)
-    draws, again = functions(inputs), functions(inputs)
-    prediction = member.predict(inputs)
-    standard_error = (prediction.observation_variance / n).sqrt()
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * standard_error).all()
-    assert torch.allclose(draws.var(0), prediction.observation_variance, rtol=0.25)
-    noise = prediction.observation_variance - prediction.latent_variance
-    assert torch.allclose((draws - again).var(0), 2 * noise, rtol=0.25)  # new noise, same functions
 
 
 def test_draws_have_the_tails_of_a_student_t(rows: Rows, inputs: Measure) -> None:
@@ -172,65 +149,3 @@ def test_the_joint_covariance_is_that_of_the_exact_gp(
         unit = unit + missing[:, None] * missing[None] / inverse.sum()
         expected = unit * model.signal()[target].detach()
         assert torch.allclose(ours[target], expected, rtol=1e-7, atol=1e-9)
-
-
-def test_scales_of_draws_have_the_law_of_an_amplitude(generator: torch.Generator) -> None:
-    draws = pathwise.draw_prior("rbf", 2000, 1, 1, 1, generator)
-    degrees = torch.tensor([[8.0, 30.0], [torch.inf, 8.0]], dtype=torch.float64)
-    scales = draws.scales(degrees)
-    assert scales.shape == (2000, 2, 2)
-    assert (scales[:, 1, 0] == 1).all()
-    assert torch.equal(scales[:, 0, 0], scales[:, 1, 1])
-    expected = degrees / (degrees - 2)
-    assert torch.allclose(scales.square().mean(0)[0], expected[0], rtol=0.05)
-
-
-# Functions drawn from ensembles.
-
-
-@pytest.fixture
-def far_rows(generator: torch.Generator) -> Rows:
-    return posteriors.far_rows(generator)
-
-
-@pytest.mark.parametrize("kind", posteriors.KINDS)
-def test_gradients_of_drawn_functions_are_exact(
-    kind: str, far_rows: Rows, generator: torch.Generator
-) -> None:
-    functions = posteriors.small_ensemble(far_rows, posteriors.KINDS[kind], generator).sample(
-        3, generator
-    )
-    points = posteriors.far_points(generator, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: functions(Measure(x)), points, atol=1e-6)
-
-
-def test_functions_are_the_same_with_and_without_gradients(
-    far_rows: Rows, generator: torch.Generator
-) -> None:
-    functions = posteriors.small_ensemble(far_rows, posteriors.KINDS["mixture"], generator).sample(
-        8, generator
-    )
-    points = posteriors.far_points(generator, 5)
-    plain = functions(Measure(points))
-    assert not plain.requires_grad
-    recorded = functions(Measure(points.requires_grad_()))
-    assert recorded.requires_grad
-    assert torch.allclose(plain, recorded, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["sinh-arcsinh", "warped neighbours", "mixture"])
-def test_many_functions_have_the_moments_of_the_posterior(
-    kind: str, far_rows: Rows, generator: torch.Generator
-) -> None:
-    ensemble = posteriors.small_ensemble(far_rows, posteriors.KINDS[kind], generator)
-    points, n = posteriors.far_points(generator, 3), 4000
-    draws = torch.cat([ensemble.sample(n // 10, generator)(Measure(points)) for _ in range(10)])
-    found = ensemble.posterior(points)
-    assert ((draws.mean(0) - found.mean).abs() < 4 * draws.std(0) / n**0.5).all()
-    centred = (draws - draws.mean(0)).mT  # (n, T, q)
-    products = centred[..., :, None] * centred[..., None, :]
-    errors = (products.mean(0) - found.covariance).abs()
-    # The features of a drawn prior stand for the exact kernel, to about 1/√2048.
-    by_neighbours = any(isinstance(each, NeighbourMember) for each in ensemble.members)
-    rounding = 0.02 * found.variance.max() if by_neighbours else 0.0
-    assert (errors < 4 * products.std(0) / n**0.5 + rounding).all()

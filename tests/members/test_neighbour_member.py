@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -19,17 +17,13 @@ from builders.neighbours import (
     row_of,
     without,
 )
-from torch import Tensor
 
-from sswim.base import record
 from sswim.base.validation import UserError
 from sswim.members import (
     SSWIM,
-    FeatureMember,
     NeighbourMember,
     Prediction,
     condition,
-    neighbour_member,
     neighbourhood,
 )
 from sswim.members.neighbourhood import NeighbourIndex, thinned
@@ -101,15 +95,6 @@ def test_with_all_rows_as_neighbours_it_is_the_exact_gp(
     assert torch.equal(member.predict_mean_chunk(inputs), ours.mean)
 
 
-def test_the_architecture_decides_how_a_model_is_conditioned(generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    member = condition(neighbour_model(rows, generator, 6), rows)
-    assert isinstance(member, NeighbourMember)
-    assert isinstance(condition(neighbour_model(rows, generator, 0), rows), FeatureMember)
-    with pytest.raises(NotImplementedError):
-        member.log_evidence()
-
-
 @pytest.mark.parametrize("depth", [0, 1])
 def test_single_precision_is_that_of_the_inputs_alone(
     depth: int, generator: torch.Generator
@@ -168,31 +153,6 @@ def rescaled(prediction: Prediction, amplitude: Prediction, model: SSWIM) -> Pre
     return Prediction(prediction.mean, latent, latent + noise, amplitude.degrees)
 
 
-@of_both_amplitudes
-def test_a_row_of_weight_two_is_the_row_twice(
-    local: bool, inputs: Measure, generator: torch.Generator
-) -> None:
-    """The amplitude of its own counts rows, however often each counts.
-
-    So means are the same, and variances too under one amplitude for all. With amplitudes of their
-    own νs² + q is the same, and with it the variance times ν + m − 3.
-    """
-    rows = small_rows(generator, 12, n_targets=2)
-    weight = torch.tensor([1.0, 2.0, 3.0] * 4, dtype=torch.float64)
-    twice = rows.take(torch.arange(12).repeat_interleave(weight.long()))
-    model = neighbour_model(rows, generator, n_neighbors=30, local_amplitude=local)
-    ours = on(model, replace(rows, weight=weight)).predict(inputs)
-    theirs = on(model, twice).predict(inputs)
-    if ours.degrees is None or theirs.degrees is None:
-        assert_close(ours, theirs)
-        return
-    assert torch.allclose(ours.mean, theirs.mean, rtol=1e-9)
-    assert torch.allclose(theirs.degrees, ours.degrees + 12)
-    for name in ("latent_variance", "observation_variance"):
-        mine = getattr(ours, name) * (ours.degrees - 2)
-        assert torch.allclose(mine, getattr(theirs, name) * (theirs.degrees - 2), rtol=1e-8)
-
-
 def test_a_row_that_counts_several_times_is_left_out_as_often_as_it_is_given(
     generator: torch.Generator,
 ) -> None:
@@ -246,48 +206,7 @@ def test_a_row_left_without_neighbours_has_a_finite_prediction(
     assert all(tensor.isfinite().all() for tensor in member.leave_one_out(rows).tensors())
 
 
-def test_chunks_change_nothing(
-    rows: Rows, inputs: Measure, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, _ = make(rows, generator, n_neighbors=7, depth=1, noise="input-dependent")
-    uncertain = Measure(inputs.mean, input_variance=0.1 * inputs.mean.square())
-
-    def everything() -> list[Tensor]:
-        member = on(model, rows)
-        draws = member.sample(3, torch.Generator().manual_seed(0))
-        return [
-            *member.predict(inputs).tensors(),
-            *member.predict(uncertain).tensors(),
-            *member.leave_one_out(rows).tensors(),
-            member.covariance(inputs),
-            draws(inputs),
-        ]
-
-    at_once = everything()
-    monkeypatch.setattr(record, "CPU_ROWS", 4)
-    monkeypatch.setattr(neighbour_member, "ENTRIES", {"cpu": 7**2 * 3})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        in_chunks = everything()
-    finally:
-        torch.set_num_threads(threads)
-    for ours, theirs in zip(in_chunks, at_once, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-
-
 # More rows, copies, and no rows.
-
-
-@pytest.mark.parametrize("case", ["matern32", "without weights", "all at once"])
-def test_updating_equals_conditioning_on_all_rows(
-    case: str, rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    model, rows = make(rows, generator, n_neighbors=9, **CASES[case])
-    whole, first = (on(model, each) for each in (rows, rows.map(lambda t: t[:8])))
-    updated = first.update(rows.map(lambda t: t[8:]))
-    assert_close(updated.predict(inputs), whole.predict(inputs))
-    assert torch.allclose(updated.count, whole.count)
 
 
 def test_updating_merges_copies_and_joins_what_only_some_rows_have(
@@ -323,33 +242,6 @@ def test_a_model_without_rows_asks_for_them(inputs: Measure, generator: torch.Ge
         with pytest.raises(UserError, match=r"saved without them.*partial_fit"):
             method(inputs)
     assert_close(empty.update(rows).predict(inputs), on(model, rows).predict(inputs), 1e-12)
-
-
-def test_copies_and_pickles_predict_the_same(
-    rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    """They look neighbours up again."""
-    member = on(neighbour_model(rows, generator, n_neighbors=7, depth=1), rows)
-    expected, known = member.predict(inputs), member.known
-    other_rows = pickle.loads(pickle.dumps(known))
-    for other in (copy.deepcopy(member), pickle.loads(pickle.dumps(member))):
-        assert "known" not in other.__dict__
-        assert_close(other.predict(inputs), expected, 0)
-        assert torch.equal(
-            other.known.neighbours(known.points, 5), other_rows.neighbours(known.points, 5)
-        )
-
-
-def test_a_model_may_change_after_conditioning(
-    rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    model, _ = make(rows, generator, depth=1, output_warp="tanh", noise="input-dependent")
-    member = on(model, rows)
-    before = replace(member).predict(inputs)
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            tensor.add_(1)
-    assert_close(member.predict(inputs), before, 0)
 
 
 # Extremes.
