@@ -168,29 +168,6 @@ def error(regressor: BaseRegressor) -> float:
     return float(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)) / y.std())
 
 
-@pytest.fixture(scope="module")
-def once() -> BaseRegressor:
-    return trained(*CLEAN)
-
-
-@pytest.mark.parametrize("times", [2, pytest.param(7, marks=slow)])
-def test_rows_given_several_times_are_rows_given_once(times: int, once: BaseRegressor) -> None:
-    """Copies are no proof that there is no noise."""
-    x, y = CLEAN
-    copies = trained(np.tile(x, (times, 1)), np.tile(y, times))
-    assert error(copies) == pytest.approx(error(once), rel=0.2)
-    assert error(once) < 0.15
-
-
-@slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_bootstrap_sample_is_as_good_as_its_distinct_rows(seed: int) -> None:
-    x, y = CLEAN
-    drawn = np.random.default_rng(seed).integers(0, len(x), len(x))
-    distinct = np.unique(drawn)
-    assert error(trained(x[drawn], y[drawn])) < 2 * error(trained(x[distinct], y[distinct]))
-
-
 @pytest.mark.parametrize("weight", [1 / 200, 1e5])
 def test_equal_weights_are_no_weights(
     weight: float, single: BaseRegressor, rows: tuple[Array, Array]

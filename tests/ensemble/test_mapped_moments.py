@@ -94,12 +94,8 @@ def test_values_without_variance_have_finite_gradients(generator: torch.Generato
     assert torch.allclose(of_mean[0], mean[0].exp(), rtol=1e-6)
     both = torch.autograd.grad(mapped_moments(torch.exp, mean, covariance)[1].sum(), covariance)
     assert both[0].isfinite().all()
-
-
-def test_no_variance_at_all(generator: torch.Generator) -> None:
-    mean = normal(generator, 3).requires_grad_()
-    covariance = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
-    found, joint = mapped_moments(cubic, mean, covariance)
+    nothing = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
+    found, joint = mapped_moments(cubic, mean, nothing)
     assert (joint == 0).all()
-    for gradient in torch.autograd.grad(found.sum() + joint.sum(), (mean, covariance)):
+    for gradient in torch.autograd.grad(found.sum() + joint.sum(), (mean, nothing)):
         assert gradient.isfinite().all()

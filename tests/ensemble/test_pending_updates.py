@@ -102,11 +102,3 @@ def test_few_rows_wait_until_the_ensemble_is_used(
     assert n_held <= 36
     assert full.n_waiting == 0
     assert full.ensemble.members[0].count == 23 + 18 + 36
-
-
-def test_rows_are_copied_where_they_wait(ensemble: Ensemble, generator: torch.Generator) -> None:
-    piece = small_rows(generator, 9)
-    updates = PendingUpdates(ensemble).add(piece)
-    [waiting] = updates.pieces
-    piece.targets.zero_()
-    assert (waiting.targets != 0).all()

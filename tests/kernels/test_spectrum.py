@@ -57,16 +57,6 @@ def mean_errors(
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_error_of_independent_draws_falls_like_a_root(kernel: Kernel) -> None:
-    sizes = [64, 256, 1024, 4096]
-    errors = [
-        mean_errors(kernel, draw_independent_frequencies, size, 3, repeats=20)[0] for size in sizes
-    ]
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=0.05)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_inputs", [2, 8])
 def test_orthogonal_draws_are_better_at_equal_number(kernel: Kernel, n_inputs: int) -> None:
     orthogonal, independent = (

@@ -23,6 +23,8 @@ SHAPES: list[dict[str, Any]] = [
     {"depth": 2},
     {"depth": 0, "inputs": "normal-scores"},
     {"depth": 1, "n_warp_frequencies": 4, "inputs": "normal-scores"},
+    {"depth": 2, "warp_matrix": "projected", "warp_dim": 2, "warps": "joint"},
+    {"depth": 1, "warp_matrix": "full", "warp_dim": 5},
 ]
 """Depths, priors of the warps and normal scores."""
 

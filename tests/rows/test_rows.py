@@ -16,7 +16,6 @@ from sswim.rows import (
     full_covariance,
     marginal_variance,
     row_keys,
-    sample_keys,
 )
 
 X = np.arange(12.0).reshape(6, 2)
@@ -110,15 +109,6 @@ def test_every_bit_of_the_keys_is_one_half_of_the_time(
     keys = row_keys(torch.arange(4000, dtype=dtype)[:, None])
     bits = (keys[:, None] >> torch.arange(64)) & 1
     assert (bits.double().mean(0) - 0.5).abs().max() < 0.05
-
-
-def test_keys_are_those_of_the_sample_of_rows() -> None:
-    """Both hash integers by SplitMix64, but row numbers are multiplied rather than added."""
-    numbers = np.arange(1, 50)
-    increment = -0x61C8864680B583EB
-    as_bits = torch.from_numpy(numbers * np.int64(increment)) - increment
-    keys = row_keys(as_bits.view(torch.float64)[:, None])
-    assert np.array_equal(keys.numpy().view(np.uint64), sample_keys(numbers))
 
 
 def test_chunks_are_cut_anew_in_every_pass(generator: torch.Generator) -> None:

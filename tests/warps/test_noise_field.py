@@ -7,7 +7,6 @@ import pytest
 import torch
 from builders.models import normal
 from scipy.stats import norm
-from torch import Tensor
 
 from sswim.rows import Measure
 from sswim.warps import NoiseField, log_noise_ratio
@@ -64,22 +63,6 @@ def test_the_noise_has_limits_however_far(points: Measure, generator: torch.Gene
     assert far.abs().max() <= 8
     assert far.abs().min() > 7.9  # where the linear part has taken it
     assert log_noise_ratio(factors, points).abs().max() < 7.9
-
-
-def test_gradients(points: Measure, generator: torch.Generator) -> None:
-    field = random_field(generator)
-
-    def run(x: Tensor) -> tuple[Tensor, ...]:
-        factors, prior = field.factors()
-        return log_noise_ratio(factors, Measure(x)), prior
-
-    def called(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        return torch.func.functional_call(field, dict(zip(names, values, strict=True)), (x,))
-
-    field.forward = run
-    names, parameters = zip(*field.named_parameters(), strict=True)
-    leaves = [leaf.detach().clone().requires_grad_() for leaf in (points.mean[:4], *parameters)]
-    torch.autograd.gradcheck(called, leaves)
 
 
 @torch.no_grad()
