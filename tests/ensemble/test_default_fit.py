@@ -149,36 +149,6 @@ def test_copies_of_one_row_are_fitted(settings: dict[str, int]) -> None:
     assert np.allclose(regressor.predict(np.ones((1, 2))), 3.0)
 
 
-def clean_rows(n: int, seed: int) -> tuple[Array, Array]:
-    """Draw rows of a smooth function without noise."""
-    x = np.random.default_rng(seed).uniform(-2, 2, (n, 3))
-    return x, np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
-
-
-CLEAN, NEW = clean_rows(200, seed=0), clean_rows(1000, seed=1)
-
-
-def trained(x: Array, y: Array) -> BaseRegressor:
-    return small(n_components=32, n_pseudo=8, max_iter=20, n_members=1).fit(x, y)
-
-
-def error(regressor: BaseRegressor) -> float:
-    """Return the RMSE of new rows, in units of their standard deviation."""
-    x, y = NEW
-    return float(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)) / y.std())
-
-
-@pytest.mark.parametrize("weight", [1 / 200, 1e5])
-def test_equal_weights_are_no_weights(
-    weight: float, single: BaseRegressor, rows: tuple[Array, Array]
-) -> None:
-    x, y = rows
-    weighted = small(n_members=1).fit(x, y, sample_weight=np.full(len(x), weight))
-    ours, theirs = (each.predict(x, return_std=True) for each in (weighted, single))
-    assert np.allclose(ours[0], theirs[0], rtol=1e-6, atol=1e-6)
-    assert np.allclose(ours[1], theirs[1], rtol=1e-5)
-
-
 def test_weights_in_any_unit_are_repeated_rows(rows: tuple[Array, Array]) -> None:
     x, y = rows
     targets = np.column_stack((y, np.cos(x[:, 0])))
@@ -187,25 +157,3 @@ def test_weights_in_any_unit_are_repeated_rows(rows: tuple[Array, Array]) -> Non
     for unit in (1, 0.01):
         weighted = small(n_members=1).fit(x, targets, sample_weight=unit * times)
         assert np.allclose(weighted.predict(x), repeated.predict(x), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("value", [1e12, pytest.param(-1e12, marks=slow)])
-def test_one_wild_cell_does_not_spoil_the_model(value: float) -> None:
-    x, y = CLEAN[0].copy(), CLEAN[1]
-    x[17, 1] = value
-    with pytest.warns(UserWarning, match="Column 1 of X has a value"):
-        regressor = trained(x, y)
-    assert error(regressor) < 0.5
-    wild = NEW[0][:5].copy()
-    wild[:, 1] = value
-    assert np.isfinite(regressor.predict(wild)).all()
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=slow) for n in (1, 2, 3))])
-def test_noise_alone_is_predicted_by_its_mean(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    x, y = random.normal(size=(500, 3)), random.normal(size=500)
-    known, new = y[:100], y[100:]
-    mean = trained(x[:100], known).predict(x[100:])
-    expected = np.sqrt(np.mean((known.mean() - new) ** 2))
-    assert np.sqrt(np.mean((mean - new) ** 2)) < 1.1 * expected

@@ -227,18 +227,6 @@ def test_a_precision_is_that_of_all_members(
         assert batch.rows.targets.dtype == torch.float64
 
 
-def test_members_by_features_start_where_screening_says(generator: torch.Generator) -> None:
-    x = torch.rand(500, 1, generator=generator, dtype=torch.float64)
-    y = (60 * x).sin() + 0.1 * normal(generator, 500, 1)
-    x = (x - x.mean()) / x.std()
-    plan = Plan((kind_of(replace(SMALL, depth=0)), by_neighbours(1)), screening=True)
-    drawn = draw(plan, training_rows(as_rows(x, y)))
-    features, neighbours = (batch.model for batch in drawn.batches)
-    assert features.spectrum.length_scales().item() < 0.3
-    assert features.noise().item() < 0.05
-    assert neighbours.spectrum.length_scales().item() == pytest.approx(1, rel=0.01)
-
-
 @pytest.mark.parametrize(
     ("size", "cross_fitting", "complete", "dealt"),
     [

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from operator import itemgetter
-
 import pytest
 import torch
 from builders.models import small_model, small_rows
@@ -47,19 +45,6 @@ def require_close(ours: Ensemble, theirs: Ensemble, points: Rows) -> None:
     ]
     for mine, expected in zip(*found, strict=True):
         assert (mine - expected).abs().max() < 1e-8 * points.targets.std()
-
-
-def test_many_rows_in_many_pieces_equal_all_at_once(
-    ensemble: Ensemble, dtype: torch.dtype, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, 4000, dtype=dtype)
-    places = torch.arange(4000)
-    places[::10] = torch.randint(4000, (400,), generator=generator)  # copies in other pieces
-    rows = rows.take(places)
-    updates = PendingUpdates(ensemble)
-    for begin in range(100):
-        updates = updates.add(rows.map(itemgetter(slice(begin, None, 100))))
-    require_close(updates.ensemble, ensemble.update(rows), small_rows(generator, 20, dtype=dtype))
 
 
 def test_pieces_of_any_kind_in_any_order_with_predictions_between(

@@ -22,16 +22,6 @@ def rows(generator: torch.Generator) -> Rows:
     return small_rows(generator, n_targets=2, weighted=True, uncertain=True)
 
 
-@pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
-def density(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return dict(request.param)
-
-
-@pytest.fixture
-def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> FeatureMember:
-    return condition(small_model(rows, generator, **{"depth": 2, **density}), rows)
-
-
 @pytest.fixture
 def inputs(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 11, 3), 0.1 * normal(generator, 11, 3).square())
@@ -42,6 +32,7 @@ def assert_close(ours: Record, theirs: Record, rtol: float, atol: float = 1e-12)
         assert torch.allclose(mine, expected, rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 @torch.no_grad()
 def test_predictions_are_those_of_the_regression_on_expected_features(
     rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
@@ -66,44 +57,18 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     assert [measure.mean.shape for measure in predictor.warp(inputs)] == [(11, 3)] * 3
 
 
-def test_updating_equals_conditioning_on_all_rows(
-    predictor: FeatureMember, rows: Rows, inputs: Measure
-) -> None:
-    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = condition(predictor.model, first).update(second)
-    assert_close(updated.predict(inputs), predictor.predict(inputs), 1e-10)
-    again = updated.on_held_rows(rows)
-    for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
-
-
 def test_statistics_are_stored_unless_they_follow_from_the_rows(
-    predictor: FeatureMember, rows: Rows, inputs: Measure
+    rows: Rows, inputs: Measure, generator: torch.Generator
 ) -> None:
-    assert predictor.stored(rows) == {}
+    model = small_model(rows, generator, depth=2, **DENSITIES["tanh"])
+    predictor = condition(model, rows)
     assert predictor.bytes_spared_by(rows) > 0
     fewer = rows.map(lambda tensor: tensor[:-1])
     many = rows.map(lambda tensor: tensor.repeat(99, *(1,) * (tensor.ndim - 1)))
-    for member, held in (
-        (predictor, rows),
-        (predictor, fewer),
-        (condition(predictor.model, many), many),
-    ):
-        restored = FeatureMember.restore(member.model, member.stored(held), held)
+    for member, held in ((predictor, rows), (predictor, fewer), (condition(model, many), many)):
+        restored = FeatureMember.restore(model, member.stored(held), held)
         assert_close(restored.predict(inputs), member.predict(inputs), 1e-12)
         assert (held is rows) == (member.stored(held) == {})
-
-
-@pytest.mark.parametrize("include_noise", [False, True], ids=["functions", "observations"])
-def test_draws_have_the_predicted_moments(
-    include_noise: bool, predictor: FeatureMember, inputs: Measure, generator: torch.Generator
-) -> None:
-    n = 50_000
-    draws = predictor.sample(n, generator, include_noise=include_noise)(inputs)
-    prediction = predictor.predict(inputs)
-    variance = prediction.observation_variance if include_noise else prediction.latent_variance
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * (variance / n).sqrt()).all()
-    assert torch.allclose(draws.var(0), variance, rtol=0.05)
 
 
 @pytest.mark.parametrize(("depth", "spread"), [(0, 0.5), (1, 0.02), (2, 0.02)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -66,19 +65,6 @@ def test_what_is_killed_is_resumed(n: int, table: Path, tmp_path: Path) -> None:
     assert "resumed" in (tmp_path / "log").read_text()
     assert model.read_bytes() == expected.read_bytes()
     assert not kept.exists()
-
-
-def test_torchrun_ends_with_a_worker_that_was_killed(table: Path, tmp_path: Path) -> None:
-    model, kept = tmp_path / "model", tmp_path / "kept"
-    command = [*torchrun_command(2, "--standalone"), *fit_arguments(table, model, *keeping(kept))]
-    with launch(command, tmp_path / "log") as process:
-        wait_for_a_checkpoint(kept)
-        kill([workers(process.pid)[0]])
-        began = time.perf_counter()
-        assert process.wait(PATIENCE) == 1
-    assert time.perf_counter() - began < 20
-    assert not model.exists()
-    assert any(kept.glob("*.safetensors"))
 
 
 Launched = tuple[subprocess.Popen[bytes], Path]

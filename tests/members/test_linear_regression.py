@@ -23,7 +23,6 @@ from torch import Tensor
 
 from sswim.base import record
 from sswim.base.record import chunks
-from sswim.members import linear_regression
 from sswim.members.linear_regression import (
     Posterior,
     Statistics,
@@ -37,8 +36,7 @@ from sswim.members.linear_regression import (
     unpack_gram,
     weighted_sums,
 )
-from sswim.members.model import Factors, Observations, observe
-from sswim.rows import Rows
+from sswim.members.model import Observations, observe
 
 own_noise = pytest.mark.parametrize("own", [False, True], ids=["one noise", "noise of each row"])
 
@@ -186,18 +184,10 @@ def test_statistics_of_members_are_those_of_all_chunks(
     rows = small_rows(generator, weighted=True)
     members = [small_model(rows, generator, depth=depth).factors()[0] for depth in (0, 1)]
     expected = [statistics(observe(factors, rows)) for factors in members]
-    sizes: list[int] = []
-
-    def recording(factors: Factors, chunk: Rows) -> Observations:
-        sizes.append(len(chunk))
-        return observe(factors, chunk)
-
     monkeypatch.setattr(record, "CPU_ROWS", 7)
-    monkeypatch.setattr(linear_regression, "observe", recording)
     for given in (rows, list(chunks(rows, 10))):
         for ours, theirs in zip(member_statistics(members, given), expected, strict=True):
             assert_same(ours, theirs)
-    assert sizes == [7] * 6 + [2] * 2 + [7, 7, 3, 3] * 2 + [3, 3]
     assert_same(total_statistics(members[1], rows), expected[1])
     for call in (lambda: sum_statistics([]), lambda: total_statistics(members[0], [])):
         with pytest.raises(ValueError, match=r"at least one chunk of rows\. Got none\."):

@@ -225,21 +225,6 @@ def test_some_rows_of_a_map_have_far_neighbours_among_a_limited_number_of_rows(
 # Steps.
 
 
-def test_training_makes_predictions_of_other_rows_better(generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=200)
-    known, other = rows.map(lambda t: t[:150]), rows.map(lambda t: t[150:])
-    model = neighbour_model(known, generator, n_neighbors=16, depth=1, perturb=0.0)
-    scores = []
-    for _ in range(2):
-        prediction = condition(model, known).predict(other.inputs)
-        scores.append(prediction.log_density(other.targets).mean().item())
-        result = train(model, known, MiniBatches(steps=40, batch_rows=32))
-    assert scores[1] > scores[0] + 0.2
-    assert [step.index for step in result.history] == list(range(41))
-    assert result.ended == "steps"
-    assert all(parameter.grad is None for parameter in model.parameters())
-
-
 @pytest.mark.parametrize("steps", [0, 1, 4, 5])
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 60])
 def test_any_number_of_steps_is_taken_on_any_number_of_rows(

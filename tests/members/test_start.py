@@ -284,17 +284,6 @@ def test_directions_along_which_targets_change_come_first(generator: torch.Gener
     assert sizes[1] > sizes[2]
 
 
-def test_the_order_of_rows_and_their_copies_change_no_direction(generator: torch.Generator) -> None:
-    rows, _ = ridge_rows(generator, 60)
-    order = torch.randperm(60, generator=generator)
-    assert torch.equal(directions_of(rows, 2), directions_of(rows.take(order), 2))
-    twice = directions_of(rows.take(torch.cat((order, order[:20]))), 2)
-    weight = torch.ones(60, dtype=torch.float64)
-    weight[:20] = 2
-    weighted = Rows(rows.inputs.map(lambda x: x[order]), rows.targets[order], weight)
-    assert torch.allclose(twice, directions_of(weighted, 2), rtol=1e-9)
-
-
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_few_rows_and_constant_columns_have_finite_directions(
     n: int, generator: torch.Generator

@@ -20,7 +20,6 @@ from sswim.members import (
     Objective,
     Step,
     Training,
-    condition,
     start,
     train,
     training,
@@ -75,18 +74,6 @@ def test_training_lowers_the_objective_and_keeps_the_best(
     assert [step.index for step in result.history] == list(range(9))
     assert result.ended == "steps"
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_same_seed_same_result_bit_for_bit(dtype: torch.dtype, generator: torch.Generator) -> None:
-    rows = small_rows(generator, n=60, dtype=dtype)
-
-    def run() -> list[torch.Tensor]:
-        [model] = members(rows, 1)
-        train(model, rows, MAP, ADAM, device="cpu", chunk_rows=16)
-        return [*state(model), condition(model, rows).predict(rows.inputs).mean]
-
-    assert all(map(torch.equal, run(), run()))
 
 
 def test_the_noise_has_a_rate_of_its_own(model: SSWIM, rows: Rows) -> None:

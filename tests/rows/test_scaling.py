@@ -3,7 +3,6 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from sswim.rows import (
     column_width,
     learn_scaling,
     moments,
-    no_scaling,
     share_spreads,
     tame,
     weight_unit,
@@ -57,26 +55,6 @@ def test_scaling_is_undone(generator: torch.Generator) -> None:
     assert torch.allclose(original.mean, rows.targets)
     latent = original.without_noise().observation_variance
     assert torch.allclose(latent.sqrt(), variance.sqrt() * scaling.target_spread)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_weights_are_divided_by_their_unit(weighted: bool, generator: torch.Generator) -> None:
-    rows = small_rows(generator, weighted=weighted)
-    scaling = learn_scaling(rows)
-    assert (scaling.rows(rows).weight is None) == (not weighted)
-    half = replace(scaling, weight_unit=torch.tensor(2.0, dtype=torch.float64)).rows(rows).weight
-    assert half is not None
-    weight = torch.ones(len(rows), dtype=torch.float64) if rows.weight is None else rows.weight
-    assert torch.equal(half, weight / 2)
-
-
-def test_inputs_beyond_the_limits_are_taken_as_these() -> None:
-    x = torch.tensor([[-5.0, -5.0], [0.5, 0.5], [7.0, 7.0]], dtype=torch.float64)
-    rows = as_rows(x, x[:, :1])
-    low, high = (torch.tensor(ends, dtype=torch.float64) for ends in ([-1, -9], [1, 9]))
-    limited = replace(no_scaling(rows), input_low=low, input_high=high)
-    expected = torch.tensor([[-1.0, -5.0], [0.5, 0.5], [1.0, 7.0]], dtype=torch.float64)
-    assert torch.equal(limited.inputs(Measure(x)).mean, expected)
 
 
 def test_inputs_that_share_a_unit_share_a_spread(generator: torch.Generator) -> None:

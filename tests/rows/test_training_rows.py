@@ -85,15 +85,6 @@ def test_many_rows_are_held_if_they_fit_and_are_read_more_than_once(
     assert_close(everything, learn_scaling(rows).rows(rows))
 
 
-def test_rows_in_memory_are_always_held(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
-    for keep_rows in (False, True):
-        found = read(MemorySource(rows), memory=0, one_pass=True, keep_rows=keep_rows)
-        held = found.kept if keep_rows else found.everything
-        assert isinstance(held, Rows)
-        assert_close(held, learn_scaling(rows).rows(rows))
-
-
 def test_a_model_that_keeps_its_rows_gets_them_all_in_every_process(
     rows: Rows, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,15 +133,17 @@ def test_of_more_rows_than_memory_holds_a_sample_is_kept(
     assert len(least) == 15
 
 
-def test_weights_and_input_variances_are_kept(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("keep_rows", [False, True])
+def test_rows_in_memory_are_always_held_with_weights_and_input_variances(
+    keep_rows: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
     rows = small_rows(generator, N_ROWS, weighted=True, uncertain=True)
     source = MemorySource(rows)
-    found = read(source, keep_rows=True)
-    assert found.kept is not None
-    assert_close(found.kept, summarise(source).scaling.rows(merge_copies(rows)))  # in their order
+    found = read(source, memory=0, one_pass=True, keep_rows=keep_rows)
+    held = found.kept if keep_rows else found.everything
+    assert isinstance(held, Rows)
+    assert_close(held, summarise(source).scaling.rows(merge_copies(rows)))  # in their order
 
 
 @pytest.mark.parametrize("sample_rows", [60_000, 15])

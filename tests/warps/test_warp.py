@@ -148,18 +148,6 @@ def test_slopes_are_the_derivatives_of_the_mean(matrix: Matrix, generator: torch
         assert torch.allclose(ours, theirs, atol=1e-10)
 
 
-@torch.no_grad()
-def test_without_variance_a_measure_is_a_point(generator: torch.Generator) -> None:
-    factors = bent_layer(generator, "diagonal").factors()[0]
-    x = normal(generator, N, D)
-    certain, zero = warp(factors, Measure(x)).tensors(), torch.zeros_like(x)
-    for measure in (Measure(x, zero), Measure(x, input_variance=zero)):
-        warped = warp(factors, measure)
-        for ours, theirs in zip(warped.tensors(), certain, strict=False):
-            assert torch.allclose(ours, theirs, rtol=1e-12)
-        assert warped.input_variance is None or not warped.input_variance.any()
-
-
 @of_all_forms
 @pytest.mark.parametrize("prior", ["whitened", "evidence"])
 @torch.no_grad()

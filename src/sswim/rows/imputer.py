@@ -69,17 +69,16 @@ class GaussianImputer:
         """
         missing = np.isnan(inputs)
         tame = np.clip(inputs, self.low, self.high)  # a wild value says no more than a large one
-        unit = np.where(self.spread > 0, self.spread, 1.0)
-        standard = np.where(missing, 0.0, (tame - self.mean) / unit)
+        scale = np.where(self.spread > 0, self.spread, 1.0)
+        standard = np.where(missing, 0.0, (tame - self.mean) / scale)
         filled, variance = inputs.copy(), np.zeros(inputs.shape)
         for rows, cells, mean, covariance in _conditionals(standard, missing, self._precision):
             spread, at = self.spread[cells], (rows[:, None], cells)
-            filled[at] = np.clip(
-                self.mean[cells] + spread * mean, self.low[cells], self.high[cells]
-            )
             unit = covariance.diagonal(axis1=1, axis2=2)
             with np.errstate(over="ignore"):
+                filled[at] = self.mean[cells] + spread * mean
                 variance[at] = np.minimum(unit * spread * spread, _LARGEST)
+            filled[at] = np.clip(filled[at], self.low[cells], self.high[cells])
         return filled, variance
 
     @cached_property
@@ -231,7 +230,8 @@ def _limits(
         if width is not None:
             low[number] = max(low[number], middle - REACH * width)
             high[number] = min(high[number], middle + REACH * width)
-    return np.maximum(low, -0.5 * _LARGEST), np.minimum(high, 0.5 * _LARGEST)
+    limits = -0.5 * _LARGEST, 0.5 * _LARGEST
+    return np.clip(low, *limits), np.clip(high, *limits)
 
 
 def _rounded(
