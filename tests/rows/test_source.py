@@ -160,13 +160,6 @@ def test_copies_and_weights_become_the_same_distinct_rows(
     assert copies.rows.weight.sum() == times.sum()
 
 
-def test_zeros_of_both_signs_are_the_same_value() -> None:
-    merged = merge_copies(as_rows(np.array([[0.0], [-0.0]]), np.array([-0.0, 0.0])))
-    assert len(merged) == 1
-    rows = as_rows(np.ones((2, 1)), np.array([0.0, 1.0]))
-    assert merge_copies(rows) is rows  # they differ in their target alone
-
-
 def test_a_source_needs_one_method_only() -> None:
     class Squares(Source):
         def chunks(self, share: Share = Share()) -> Iterator[Chunk]:  # noqa: B008
