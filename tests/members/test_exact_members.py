@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -33,6 +33,7 @@ from sswim.members import (
     refit_noise,
 )
 from sswim.surrogate import KINDS as OWN_KINDS
+from sswim.warps.warp import WarpLayer
 
 Moments = tuple[Tensor, Tensor]
 
@@ -255,6 +256,23 @@ def test_chosen_members_have_their_own_factors(generator: torch.Generator) -> No
         assert all(map(torch.equal, some.tensors(), factors.select(indices).tensors()))
         its_prior.sum().backward()
     assert len(models.kinds) == len(prior)  # the others are left as they were
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_every_parameter_but_known_noise_is_trained(
+    known: bool, generator: torch.Generator
+) -> None:
+    inputs = uniform(generator, 6, 2) - 0.5
+    models = ExactModels(OWN_KINDS, inputs, known, generator)
+    assert bool((models.factors()[0].noise <= 1e-10).all()) == known
+    before = {name: value.detach().clone() for name, value in models.named_parameters()}
+    targets = normal(generator, 6).expand(len(OWN_KINDS), -1)
+    variance = torch.full_like(targets, 0.01) if known else None
+    ExactTraining(models, inputs, targets, variance, torch.zeros_like(targets).bool()).run(3)
+    layers = [cast(WarpLayer, layer) for layer in models.layers]
+    assert all(parameter.grad is not None for layer in layers for parameter in layer.parameters())
+    same = {name for name, value in models.named_parameters() if torch.equal(value, before[name])}
+    assert same == ({"log_noise"} if known else set())
 
 
 def in_training(generator: torch.Generator, **options: Any) -> ExactTraining:

@@ -111,8 +111,8 @@ def test_em_recovers_the_gaussian_of_the_rows(rate: float) -> None:
 
 def test_em_corrects_for_cells_missing_by_an_observed_column() -> None:
     random = np.random.default_rng(3)
-    first = random.normal(size=2000)
-    second = 0.9 * first + 0.3 * random.normal(size=2000)
+    first = random.normal(size=2500)  # more than are needed
+    second = 0.9 * first + 0.3 * random.normal(size=2500)
     rows = np.column_stack((first, np.where(first > 0, np.nan, second)))
     assert np.nanmean(rows[:, 1]) < -0.6
     assert abs(learn_imputer(rows).mean[1]) < 0.1

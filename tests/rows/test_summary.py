@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 from builders.models import normal
 from torch import Tensor
 
+from sswim.distributed.processes import Processes
 from sswim.rows import (
     ArraySource,
     Chunk,
@@ -204,6 +207,31 @@ def test_a_sample_depends_neither_on_chunks_nor_on_their_order(size: int, shuffl
     few = RowSampler(N_SAMPLED)
     few.add(rows_of(np.arange(20)))
     assert_equal(few.sample(), rows_of(np.arange(20)))
+
+
+def sample_of_share(processes: Processes) -> Chunk:
+    """Return the sample of all processes, as one of them finds it."""
+    sampler = RowSampler(MOST)
+    begin, end = processes.share.span(N_SAMPLED)
+    for first in range(begin, end, 100):
+        sampler.add(rows_of(np.arange(first, min(first + 100, end))))
+    return sampler.sample(processes)
+
+
+def test_a_sample_does_not_depend_on_the_processes_that_read_it() -> None:
+    gathered, barrier = [None] * 3, Barrier(3)
+
+    class Threads(Processes):
+        def all_gather(self, value: Any) -> Any:
+            gathered[self.rank] = value
+            barrier.wait(60)
+            values = [*gathered]
+            barrier.wait(60)
+            return values
+
+    with ThreadPoolExecutor(3) as pool:
+        for ours in pool.map(sample_of_share, [Threads(rank, 3) for rank in range(3)]):
+            assert_equal(ours, expected())
 
 
 def test_every_row_is_as_likely_as_any_other() -> None:
