@@ -153,27 +153,6 @@ def test_a_pruned_kind_is_left_out(
     assert [training.best.value for training in combined.trainings] == [1, 1, 2]
 
 
-def test_correction_changes_the_variances_alone(
-    kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
-) -> None:
-    data = training_rows(rows)
-    for model in (*kinds[2].models, *kinds[3].models):
-        model.resolution.zero_()  # rounding is not corrected
-    as_learnt = combine_kinds(kinds, data, folds, correct=False).members
-    combined = combine_kinds(kinds, data, folds)
-    for before, after in zip(as_learnt, combined.members, strict=True):
-        model = after.model
-        first, second = before.predict(rows.inputs), after.predict(rows.inputs)
-        assert torch.allclose(first.mean, second.mean)
-        latent = second.latent_variance / first.latent_variance
-        assert torch.allclose(latent, model.latent_correction.exp().expand_as(latent))
-        ratio = (second.observation_variance - second.latent_variance) / (
-            first.observation_variance - first.latent_variance
-        )
-        assert torch.allclose(ratio, model.noise_correction.exp().expand_as(ratio), rtol=1e-4)
-        assert model.noise_correction.abs().min() > 0
-
-
 def test_equal_weights_where_none_are_learnt(
     kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -89,38 +87,6 @@ def test_predictions_of_every_kind(fitted: BaseRegressor, rows: tuple[Array, Arr
         _ = fitted.log_marginal_likelihood_
 
 
-def test_draws_come_from_the_mixture(fitted: BaseRegressor, rows: tuple[Array, Array]) -> None:
-    x, _ = rows
-    draws = fitted.sample_y(x[:20], n_samples=4000, include_noise=True)
-    mean, std = fitted.predict(x[:20], return_std=True)
-    assert np.abs(draws.mean(1) - mean).max() < 5 * std.max() / np.sqrt(4000)
-    assert np.allclose(draws.std(1), std, rtol=0.15)
-
-
-def test_more_rows_in_pieces(single: BaseRegressor, rows: tuple[Array, Array]) -> None:
-    more, targets = make_rows(30, seed=1)
-    pieces, at_once = copy.deepcopy(single), copy.deepcopy(single)
-    pieces.partial_fit(more[:10], targets[:10]).partial_fit(more[10:], targets[10:])
-    at_once.partial_fit(more, targets)
-    assert np.allclose(pieces.predict(rows[0]), at_once.predict(rows[0]), rtol=1e-8)
-    assert pieces.n_samples_seen_ == 120
-
-
-def test_the_model_file_and_pickles_keep_all_but_the_rows_left_out(
-    fitted: BaseRegressor, rows: tuple[Array, Array], tmp_path: Path
-) -> None:
-    x, y = rows
-    fitted.save(tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    assert np.allclose(loaded.predict(x), fitted.predict(x), rtol=1e-9)
-    assert np.allclose(loaded.log_density(x, y), fitted.log_density(x, y), rtol=1e-8)
-    assert np.array_equal(loaded.weights_, fitted.weights_)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(x), fitted.predict(x))
-    with pytest.raises(ValueError, match="not kept"):
-        again.loo_predict()
-
-
 def test_a_recipe_is_kept_with_the_model(rows: tuple[Array, Array], tmp_path: Path) -> None:
     recipe = Recipe(kinds=("neighbours-0-rough",), output_warp="none", pruning=False)
     regressor = small(recipe=recipe, n_members=1).fit(*rows)
@@ -183,59 +149,6 @@ def test_copies_of_one_row_are_fitted(settings: dict[str, int]) -> None:
     assert np.allclose(regressor.predict(np.ones((1, 2))), 3.0)
 
 
-def clean_rows(n: int, seed: int) -> tuple[Array, Array]:
-    """Draw rows of a smooth function without noise."""
-    x = np.random.default_rng(seed).uniform(-2, 2, (n, 3))
-    return x, np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
-
-
-CLEAN, NEW = clean_rows(200, seed=0), clean_rows(1000, seed=1)
-
-
-def trained(x: Array, y: Array) -> BaseRegressor:
-    return small(n_components=32, n_pseudo=8, max_iter=20, n_members=1).fit(x, y)
-
-
-def error(regressor: BaseRegressor) -> float:
-    """Return the RMSE of new rows, in units of their standard deviation."""
-    x, y = NEW
-    return float(np.sqrt(np.mean((regressor.predict(x) - y) ** 2)) / y.std())
-
-
-@pytest.fixture(scope="module")
-def once() -> BaseRegressor:
-    return trained(*CLEAN)
-
-
-@pytest.mark.parametrize("times", [2, pytest.param(7, marks=slow)])
-def test_rows_given_several_times_are_rows_given_once(times: int, once: BaseRegressor) -> None:
-    """Copies are no proof that there is no noise."""
-    x, y = CLEAN
-    copies = trained(np.tile(x, (times, 1)), np.tile(y, times))
-    assert error(copies) == pytest.approx(error(once), rel=0.2)
-    assert error(once) < 0.15
-
-
-@slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_bootstrap_sample_is_as_good_as_its_distinct_rows(seed: int) -> None:
-    x, y = CLEAN
-    drawn = np.random.default_rng(seed).integers(0, len(x), len(x))
-    distinct = np.unique(drawn)
-    assert error(trained(x[drawn], y[drawn])) < 2 * error(trained(x[distinct], y[distinct]))
-
-
-@pytest.mark.parametrize("weight", [1 / 200, 1e5])
-def test_equal_weights_are_no_weights(
-    weight: float, single: BaseRegressor, rows: tuple[Array, Array]
-) -> None:
-    x, y = rows
-    weighted = small(n_members=1).fit(x, y, sample_weight=np.full(len(x), weight))
-    ours, theirs = (each.predict(x, return_std=True) for each in (weighted, single))
-    assert np.allclose(ours[0], theirs[0], rtol=1e-6, atol=1e-6)
-    assert np.allclose(ours[1], theirs[1], rtol=1e-5)
-
-
 def test_weights_in_any_unit_are_repeated_rows(rows: tuple[Array, Array]) -> None:
     x, y = rows
     targets = np.column_stack((y, np.cos(x[:, 0])))
@@ -244,25 +157,3 @@ def test_weights_in_any_unit_are_repeated_rows(rows: tuple[Array, Array]) -> Non
     for unit in (1, 0.01):
         weighted = small(n_members=1).fit(x, targets, sample_weight=unit * times)
         assert np.allclose(weighted.predict(x), repeated.predict(x), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("value", [1e12, pytest.param(-1e12, marks=slow)])
-def test_one_wild_cell_does_not_spoil_the_model(value: float) -> None:
-    x, y = CLEAN[0].copy(), CLEAN[1]
-    x[17, 1] = value
-    with pytest.warns(UserWarning, match="Column 1 of X has a value"):
-        regressor = trained(x, y)
-    assert error(regressor) < 0.5
-    wild = NEW[0][:5].copy()
-    wild[:, 1] = value
-    assert np.isfinite(regressor.predict(wild)).all()
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=slow) for n in (1, 2, 3))])
-def test_noise_alone_is_predicted_by_its_mean(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    x, y = random.normal(size=(500, 3)), random.normal(size=500)
-    known, new = y[:100], y[100:]
-    mean = trained(x[:100], known).predict(x[100:])
-    expected = np.sqrt(np.mean((known.mean() - new) ** 2))
-    assert np.sqrt(np.mean((mean - new) ** 2)) < 1.1 * expected

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,43 +87,8 @@ def test_chunks_of_inputs_change_nothing(
         assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
 
 
-@pytest.mark.parametrize("include_noise", [False, True])
-def test_the_joint_covariance_of_uncertain_inputs_has_the_mixtures_variances(
-    ensemble: Ensemble, inputs: Measure, include_noise: bool
-) -> None:
-    inputs = Measure(inputs.mean, input_variance=torch.ones_like(inputs.mean))
-    covariance = ensemble.covariance(inputs, include_noise=include_noise)
-    mixture = ensemble.predict(inputs)
-    mixture = mixture if include_noise else mixture.without_noise()
-    diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
-    assert torch.allclose(diagonal, mixture.observation_variance)
-    assert torch.linalg.eigvalsh(covariance).min() > -1e-8
-
-
 def _by_features(ensemble: Ensemble) -> list[FeatureMember]:
     return [member for member in ensemble.members if isinstance(member, FeatureMember)]
-
-
-def test_each_function_comes_from_one_member_in_the_order_drawn(
-    ensemble: Ensemble, inputs: Measure
-) -> None:
-    """Members without posterior variance, so that every draw shows its member."""
-    certain = Ensemble(
-        ensemble.scaling,
-        tuple(
-            replace(member, posterior=replace(member.posterior, noise=0 * member.posterior.noise))
-            for member in _by_features(ensemble)
-        ),
-        ensemble.weights,
-    )
-    drawing = torch.Generator().manual_seed(3)
-    chosen = torch.multinomial(ensemble.weights, 50, replacement=True, generator=drawing)
-    medians = torch.stack([member.quantile(0.5) for member in members_of(ensemble.predict(inputs))])
-    for include_noise in (False, True):
-        draws = certain.sample(50, torch.Generator().manual_seed(3), include_noise=include_noise)(
-            inputs
-        )
-        assert torch.allclose(draws, medians[chosen])
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
@@ -178,17 +142,6 @@ def test_the_evidence_against_the_dense_density_of_the_targets(
             expected += float(multivariate_normal.logpdf(z[:, t].numpy(), cov=covariance.numpy()))
         ours = Ensemble(ensemble.scaling, (member,), equal_weights(1)).log_evidence().item()
         assert ours == pytest.approx(expected, rel=1e-10)
-
-
-def test_updating_equals_conditioning_on_all_rows(
-    ensemble: Ensemble, models: list[SSWIM], rows: Rows, inputs: Measure
-) -> None:
-    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = conditioned(models, first, rows).update(second)
-    ours, theirs = (e.predict(inputs) for e in (updated, ensemble))
-    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine, expected, rtol=1e-9)
-    assert updated.log_evidence().item() == pytest.approx(ensemble.log_evidence().item(), rel=1e-10)
 
 
 def test_leaving_one_out_equals_conditioning_on_the_others(

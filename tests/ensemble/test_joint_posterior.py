@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -11,8 +10,7 @@ from torch import Tensor
 
 from sswim.ensemble import Ensemble, JointPosterior
 from sswim.ensemble import ensemble as ensemble_module
-from sswim.members import FeatureMember, NeighbourMember, pathwise
-from sswim.members.model import row_features
+from sswim.members import pathwise
 from sswim.rows import Measure, Rows
 
 NOISE = pytest.mark.parametrize("include_noise", [False, True], ids=["function", "observations"])
@@ -49,6 +47,15 @@ def test_gradients(ensemble: Ensemble, include_noise: bool, generator: torch.Gen
     assert torch.autograd.gradcheck(
         lambda x: moments(ensemble, x, include_noise=include_noise), points, atol=1e-6
     )
+
+
+def test_gradients_of_drawn_functions(ensemble: Ensemble, generator: torch.Generator) -> None:
+    functions = ensemble.sample(3, generator)
+    points = far_points(generator, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: functions(Measure(x)), points, atol=1e-6)
+    plain = functions(Measure(points.detach()))
+    assert not plain.requires_grad
+    assert torch.allclose(plain, functions(Measure(points)), rtol=1e-10, atol=1e-12)
 
 
 def test_gradients_near_uncertain_rows(rows: Rows, generator: torch.Generator) -> None:
@@ -101,7 +108,13 @@ def test_many_sets_are_cut_into_chunks(
     whole = mixture.posterior(points)
     monkeypatch.setattr(ensemble_module, "rows_at_once", lambda _: 9)
     monkeypatch.setattr(pathwise, "PAIRS", 100)
-    parts = mixture.posterior(points)
+    monkeypatch.setattr("sswim.members.neighbour_member.ENTRIES", {"cpu": 1})
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)  # they record gradients
+    try:
+        parts = mixture.posterior(points)
+    finally:
+        torch.set_num_threads(threads)
     assert_same(whole, parts)
     first, second = (
         torch.autograd.grad(each.mean.sum() + each.covariance.sum(), points)[0]
@@ -132,37 +145,6 @@ def test_equal_points_and_rows_of_the_fit_have_finite_gradients(
     assert gradient.isfinite().all()
 
 
-def test_depth_zero_is_the_exact_gp_of_its_features(rows: Rows, generator: torch.Generator) -> None:
-    ensemble = small_ensemble(rows, KINDS["depth 0"], generator)
-    [member] = ensemble.members
-    assert isinstance(member, FeatureMember)
-    points = far_points(generator, 4)
-    scaling = ensemble.scaling
-    known = row_features(member.factors, scaling.inputs(rows.inputs))
-    new = row_features(member.factors, scaling.inputs(Measure(points)))
-    targets = scaling.targets(rows.targets)
-    ours = ensemble.posterior(points)
-    for t in range(2):
-        signal, noise = member.signal[t], member.posterior.noise[t]
-        gram = signal * known @ known.mT + noise * torch.eye(len(known), dtype=torch.float64)
-        cross = signal * new @ known.mT
-        mean = cross @ torch.linalg.solve(gram, targets[:, t])
-        joint = signal * new @ new.mT - cross @ torch.linalg.solve(gram, cross.mT)
-        spread = scaling.target_spread[t]
-        assert torch.allclose(ours.mean[:, t], scaling.target_mean[t] + spread * mean, rtol=1e-9)
-        assert torch.allclose(ours.covariance[t], spread.square() * joint, rtol=1e-7, atol=1e-10)
-
-
-def test_a_member_without_weight_changes_nothing(
-    mixture: Ensemble, rows: Rows, generator: torch.Generator
-) -> None:
-    points = far_points(generator, 4)
-    others = small_ensemble(rows, KINDS["depth 0"], generator).members
-    weights = torch.cat((mixture.weights, torch.zeros(1, dtype=torch.float64)))
-    more = replace(mixture, members=(*mixture.members, *others), weights=weights)
-    assert_same(more.posterior(points), mixture.posterior(points), tolerance=0.0)
-
-
 def test_flat_targets_have_no_axis(mixture: Ensemble, generator: torch.Generator) -> None:
     found = mixture.posterior(far_points(generator, 3, 2))
     flat = found.of_flat_targets()
@@ -189,27 +171,3 @@ def test_single_precision(rows: Rows, generator: torch.Generator) -> None:
             gradients += torch.autograd.grad(loss, leaf)
         assert gradients[1].dtype == torch.float32
         assert torch.allclose(gradients[1].double(), gradients[0], rtol=1e-3, atol=1e-3)
-
-
-def test_threads_record_gradients(
-    rows: Rows, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ensemble = small_ensemble(rows, KINDS["neighbours"], generator)
-    points = far_points(generator, 6, 2).requires_grad_()
-    (whole,) = torch.autograd.grad(ensemble.posterior(points).covariance.sum(), points)
-    monkeypatch.setattr("sswim.members.neighbour_member.ENTRIES", {"cpu": 1})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        found = ensemble.posterior(points)
-    finally:
-        torch.set_num_threads(threads)
-    (parts,) = torch.autograd.grad(found.covariance.sum(), points)
-    assert torch.allclose(whole, parts, rtol=1e-9, atol=1e-12)
-
-
-def test_tensors_of_conditioned_models_have_no_gradients(mixture: Ensemble) -> None:
-    assert not any(tensor.requires_grad for tensor in mixture.tensors())
-    for member in mixture.members:
-        if isinstance(member, NeighbourMember):
-            assert not any(tensor.requires_grad for tensor in member.known.tensors())

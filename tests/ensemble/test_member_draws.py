@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sswim.distributed.processes import Processes
 from sswim.ensemble.fit import DrawnMembers, draw_members
-from sswim.members import EVIDENCE, MAP, Adam, Kind, Plan, kinds, outside
+from sswim.members import EVIDENCE, MAP, Kind, Plan, kinds, outside
 from sswim.members.kinds import (
     FEW_ROWS,
     MIN_ROWS,
@@ -26,7 +26,6 @@ from sswim.members.kinds import (
     leave_out,
     start_sample,
 )
-from sswim.members.neighbour_training import MiniBatches
 from sswim.rows import Rows, TrainingRows, as_rows
 
 
@@ -180,20 +179,6 @@ def test_members_are_drawn_in_batches_of_their_kind(
             assert torch.equal(ours.model.state_dict()[name], tensor), name
 
 
-def test_kinds_by_features_and_by_neighbours_are_drawn_side_by_side(
-    generator: torch.Generator,
-) -> None:
-    rows = small_rows(generator, n=60)
-    plan = Plan((kind_of(SMALL, 2), by_neighbours(1), by_neighbours(2, depth=1)))
-    drawn = draw(plan, training_rows(rows))
-    assert [batch.first for batch in drawn.batches] == [0, 2, 3, 4]
-    assert [batch.model.architecture.depth for batch in drawn.batches] == [1, 0, 1, 1]
-    assert [type(batch.kind.optimiser) for batch in drawn.batches] == [Adam] + [MiniBatches] * 3
-    assert len({batch.seed for batch in drawn.batches}) == 4
-    for targets in targets_of(drawn)[1:]:
-        assert torch.equal(targets, rows.targets)
-
-
 @pytest.mark.parametrize(("n_folds", "n_members"), [(3, 1), (3, 3), (5, 3)])
 @pytest.mark.parametrize("complete", [True, False])
 def test_members_that_are_cross_fitted_leave_their_folds_out(
@@ -240,18 +225,6 @@ def test_a_precision_is_that_of_all_members(
         assert isinstance(batch.rows, Rows)
         assert batch.rows.inputs.mean.dtype == expected
         assert batch.rows.targets.dtype == torch.float64
-
-
-def test_members_by_features_start_where_screening_says(generator: torch.Generator) -> None:
-    x = torch.rand(500, 1, generator=generator, dtype=torch.float64)
-    y = (60 * x).sin() + 0.1 * normal(generator, 500, 1)
-    x = (x - x.mean()) / x.std()
-    plan = Plan((kind_of(replace(SMALL, depth=0)), by_neighbours(1)), screening=True)
-    drawn = draw(plan, training_rows(as_rows(x, y)))
-    features, neighbours = (batch.model for batch in drawn.batches)
-    assert features.spectrum.length_scales().item() < 0.3
-    assert features.noise().item() < 0.05
-    assert neighbours.spectrum.length_scales().item() == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from builders.training import kind_of, training_rows
 
 from sswim.base.validation import draw_generator
 from sswim.ensemble import Combined, FittedKind, fit_members
-from sswim.members import MAP, Adam, Kind, NeighbourMember, Plan, start, train
+from sswim.members import MAP, Adam, Kind, Plan, start, train
 from sswim.members.checkpoints import MemberCallback
 from sswim.members.kinds import draw_folds, start_sample
 from sswim.members.model import NoiseName
@@ -95,29 +95,6 @@ def test_kinds_that_were_not_begun_are_left_out(
     combined, _ = fit(plan, rows, lambda member, step: member == 1)
     assert [member.model.architecture.depth for member in combined.members] == [1, 1]
     assert combined.weights.sum() == pytest.approx(1)
-
-
-def test_kinds_by_features_and_by_neighbours_are_fitted_together(
-    generator: torch.Generator,
-) -> None:
-    rows = small_rows(generator, n=60)
-    planned = (
-        kind_of(replace(SMALL, depth=2), 3, steps=4),
-        kind_of(replace(SMALL, depth=0, n_neighbors=8), steps=6),
-        kind_of(replace(SMALL, n_neighbors=8), 3, steps=6),
-    )
-    plan = Plan(planned, cross_fitting=True, stacking=True, correction=True)
-    combined, kinds = fit(plan, rows)
-    neighbours = [isinstance(each, NeighbourMember) for each in combined.members]
-    assert neighbours == [False] * 3 + [True] * 4
-    assert [len(training.history) for training in combined.trainings] == [5] * 3 + [7] * 4
-    assert combined.weights.sum() == pytest.approx(1)
-    assert [kind.name for kind in kinds] == ["features-2", "neighbours-0", "neighbours-1"]
-    assert [kind.n_members for kind in kinds] == [3, 1, 3]
-    assert [kind.n_steps for kind in kinds] == [4, 6, 6]
-    assert [kind.weight for kind in kinds] == pytest.approx(
-        [part.sum().item() for part in combined.weights.split([3, 1, 3])]
-    )
 
 
 def test_too_few_rows_for_folds_give_members_of_equal_weight(generator: torch.Generator) -> None:

@@ -3,10 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from builders.models import members_of, normal, random_warp, target_scaling
+from builders.models import normal, random_warp, target_scaling
 from torch import Tensor
 
 from sswim.ensemble import Mixture
@@ -75,34 +74,6 @@ def plain(generator: torch.Generator) -> Density:
     return replace(density, scaling=target_scaling([0.0, 0.0], [1.0, 1.0]))
 
 
-def draws(mixture: Mixture, n: int) -> Tensor:
-    """Draw n observations, from the members by their weights."""
-    random = np.random.default_rng(0)
-    values = []
-    for member, weight in zip(members_of(mixture), mixture.weights.tolist(), strict=True):
-        warped = member.warped
-        z = torch.from_numpy(random.standard_normal((round(n * weight), N_ROWS, 2)))
-        if warped.degrees is not None:
-            chi = random.chisquare(warped.degrees.numpy(), size=z.shape)
-            z = z / torch.from_numpy(chi / (warped.degrees.numpy() - 2)).sqrt()
-        values.append(member.unwarp(warped.mean + warped.observation_variance.sqrt() * z))
-    return torch.cat(values)
-
-
-def test_moments_and_quantiles_are_those_of_draws(mixture: Mixture) -> None:
-    values = draws(mixture, 200_000)
-    n = len(values)
-    deviation = mixture.standard_deviation
-    assert ((values.mean(0) - mixture.mean).abs() < 4.5 * deviation / n**0.5).all()
-    squares = (values - values.mean(0)).square()
-    error = (squares.mean(0) - mixture.observation_variance).abs()
-    assert (error < 4.5 * squares.std(0) / n**0.5).all()
-    for probability in (0.05, 0.5, 0.95):
-        below = (values < mixture.quantile(probability)).double().mean(0)
-        slack = 4.5 * (probability * (1 - probability) / n) ** 0.5
-        assert (below - probability).abs().max() < slack
-
-
 def test_it_averages_its_members(
     mixture: Mixture, densities: list[Density], weights: Tensor, generator: torch.Generator
 ) -> None:
@@ -132,17 +103,6 @@ def test_members_of_the_same_form_are_in_one_batch(generator: torch.Generator) -
     assert shapes == [(n_members, N_ROWS, 2) for n_members in (2, 2, 1, 1, 1)]
 
 
-def test_noise_adds_to_the_variance_and_not_to_the_degrees(mixture: Mixture) -> None:
-    function = mixture.without_noise()
-    for ours, theirs in zip(function.densities, mixture.densities, strict=True):
-        assert ours.warped.degrees is theirs.warped.degrees
-        if type(ours.output) is OutputMap and ours.warped.degrees is None:
-            expected = (NOISE * SCALING.target_spread.square()).expand_as(ours.warped.mean)
-            assert torch.allclose(theirs.noise_variance, expected)
-    assert (function.observation_variance < mixture.observation_variance).all()
-    assert (mixture.noise_variance > 0).all()
-
-
 def test_quantiles_invert_the_cumulative_whose_slope_is_the_density(mixture: Mixture) -> None:
     quantiles = mixture.quantiles(PROBABILITIES)
     for value, level in zip(quantiles.unbind(-1), PROBABILITIES, strict=True):
@@ -159,19 +119,6 @@ def test_quantiles_invert_the_cumulative_whose_slope_is_the_density(mixture: Mix
         assert torch.allclose(mixture.quantile(level), value, rtol=1e-12)
     levels = torch.linspace(1e-4, 1 - 1e-4, 500, dtype=torch.float64)
     assert (mixture.quantiles(levels.tolist()).diff(dim=-1) > 0).all()
-
-
-def test_one_member_is_itself(mixture: Mixture) -> None:
-    for member in members_of(mixture):
-        alone = mix((member,), equal_weights(1))
-        y = member.quantile(0.3)
-        assert torch.equal(alone.quantile(0.3), y)
-        assert torch.equal(alone.cdf(y), member.cdf(y))
-        assert torch.allclose(alone.log_density(y), member.log_density(y), rtol=1e-14)
-        for name in ("mean", "observation_variance", "noise_variance"):
-            assert torch.equal(getattr(alone, name), getattr(member, name))
-        ours, theirs = alone.without_noise(), member.without_noise()
-        assert torch.equal(ours.observation_variance, theirs.observation_variance)
 
 
 @pytest.mark.parametrize("n_members", [9, 42, 57])

@@ -154,13 +154,11 @@ def growing_noise(
     return Measure(x), [kind, kind]
 
 
-def share_noise(
-    inputs: Measure, rows: list[OutOfFold], sample: Tensor, weight: Tensor | None = None
-) -> NoiseField:
+def share_noise(inputs: Measure, rows: list[OutOfFold], sample: Tensor) -> NoiseField:
     seeded = torch.Generator().manual_seed(0)
     architecture = replace(SMALL, n_noise_frequencies=16)
     stacking = equal_stacking(rows)
-    return learn_shared_noise(inputs, rows, weight, stacking, architecture, sample, seeded)
+    return learn_shared_noise(inputs, rows, None, stacking, architecture, sample, seeded)
 
 
 @pytest.mark.usefixtures("_usual_steps")
@@ -176,14 +174,3 @@ def test_the_noise_that_members_share_is_found(growth: float, generator: torch.G
     stacking = equal_stacking(rows)
     gain = mixture_log_density(rows, stacking, ratio) - mixture_log_density(rows, stacking)
     assert gain.mean() > (0.2 if growth else -0.01)
-
-
-def test_shared_noise_of_a_row_of_weight_two_is_of_the_row_twice(
-    generator: torch.Generator,
-) -> None:
-    inputs, rows = growing_noise(generator, growth=1.0, n=100)
-    weight = torch.full((100,), 2.0, dtype=torch.float64)
-    repeated = [kind.map(lambda tensor: torch.cat([tensor] * 2)) for kind in rows]
-    twice = inputs.map(lambda tensor: torch.cat([tensor] * 2))
-    ours = share_noise(inputs, rows, inputs.mean, weight)
-    assert_same_state(ours, share_noise(twice, repeated, inputs.mean), tolerance=1e-6)

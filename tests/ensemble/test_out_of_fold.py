@@ -132,20 +132,6 @@ def test_folds_are_predicted_each_by_its_model(rows: Rows, generator: torch.Gene
     assert not torch.equal(shared.residual[11:], own.residual[11:])
 
 
-def test_neighbours_may_be_rows_that_are_kept_but_not_in_the_sample(
-    rows: Rows, fold: Tensor, generator: torch.Generator
-) -> None:
-    model = neighbour_model(rows, generator, 9)
-    inside = rows.take(fold)
-    others = outside(rows, inside).map(lambda tensor: tensor[:5])
-    kept = rows.take(torch.randperm(40, generator=generator))
-    data = replace(training_rows(record.concatenate([inside, others])), kept=kept, n_rows=40)
-    found = NeighbourMember.leave_out([model], data, [torch.arange(11)], []).prediction
-    expected = predict(model, rows, fold)
-    assert torch.allclose(found.residual, expected.residual)
-    assert torch.allclose(found.latent_variance, expected.latent_variance)
-
-
 def test_chunks_of_a_fold_change_nothing(
     rows: Rows, fold: Tensor, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from operator import itemgetter
-
 import pytest
 import torch
 from builders.models import small_model, small_rows
@@ -49,19 +47,6 @@ def require_close(ours: Ensemble, theirs: Ensemble, points: Rows) -> None:
         assert (mine - expected).abs().max() < 1e-8 * points.targets.std()
 
 
-def test_many_rows_in_many_pieces_equal_all_at_once(
-    ensemble: Ensemble, dtype: torch.dtype, generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, 4000, dtype=dtype)
-    places = torch.arange(4000)
-    places[::10] = torch.randint(4000, (400,), generator=generator)  # copies in other pieces
-    rows = rows.take(places)
-    updates = PendingUpdates(ensemble)
-    for begin in range(100):
-        updates = updates.add(rows.map(itemgetter(slice(begin, None, 100))))
-    require_close(updates.ensemble, ensemble.update(rows), small_rows(generator, 20, dtype=dtype))
-
-
 def test_pieces_of_any_kind_in_any_order_with_predictions_between(
     ensemble: Ensemble,
     dtype: torch.dtype,
@@ -102,11 +87,3 @@ def test_few_rows_wait_until_the_ensemble_is_used(
     assert n_held <= 36
     assert full.n_waiting == 0
     assert full.ensemble.members[0].count == 23 + 18 + 36
-
-
-def test_rows_are_copied_where_they_wait(ensemble: Ensemble, generator: torch.Generator) -> None:
-    piece = small_rows(generator, 9)
-    updates = PendingUpdates(ensemble).add(piece)
-    [waiting] = updates.pieces
-    piece.targets.zero_()
-    assert (waiting.targets != 0).all()

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from sswim.ensemble import Recipe, choose_size, make_plan
 from sswim.ensemble.plan import KINDS
-from sswim.files.records import from_json, to_json
 from sswim.members import Adam, Kind
 from sswim.members.kinds import FEW_ROWS
 from sswim.members.neighbour_training import MiniBatches
@@ -91,8 +88,3 @@ def test_steps_after_and_before_training_can_be_left_out() -> None:
     assert {kind.n_more for kind in plan.kinds} == {0}
     assert make_plan(Recipe(), size).precision == "by noise"
     assert make_plan(Recipe(), size).pruning
-
-
-def test_a_recipe_survives_json() -> None:
-    recipe = Recipe(kinds=("features-1", "neighbours-0-rough"), normal_scores=False, pruning=False)
-    assert from_json(Recipe, json.loads(json.dumps(to_json(recipe))), "it") == recipe

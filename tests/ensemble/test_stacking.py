@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from scipy.stats import norm, t
 from torch import Tensor
 
 from sswim.ensemble import stacking as stacking_module
@@ -59,53 +58,22 @@ def merit(densities: Tensor, errors: Tensor, weights: Tensor) -> float:
     return (density - 0.5 * importance * squares.log().sum()).item()
 
 
-@pytest.mark.parametrize("student_t", [False, True])
-@pytest.mark.parametrize("rounded", [False, True])
-@pytest.mark.parametrize("varying", [False, True])
-def test_densities_are_those_of_scipy(
-    student_t: bool, rounded: bool, varying: bool, generator: torch.Generator
-) -> None:
-    def predictions() -> OutOfFold:
-        residual, latent, noise, slope, rounding = normal(generator, 5, 5, 3)
-        return OutOfFold(
-            residual,
-            latent.square(),
-            noise.square(),
-            slope,
-            -residual,
-            rounding.square() if rounded else None,
-            2.5 + normal(generator, 5, 3).square() if student_t else None,
-        )
-
-    rows = [predictions(), predictions()]
-    corrections = tuple(Correction(*normal(generator, 2, 3)) for _ in rows)
-    weights = torch.tensor([0.3, 0.7], dtype=torch.float64)
-    ratio = normal(generator, 5, 3) if varying else None
-    expected = torch.zeros(5, 3, dtype=torch.float64)
-    for kind, correction, weight in zip(rows, corrections, weights, strict=True):
-        noise = kind.noise * correction.noise.exp() * (1 if ratio is None else ratio.exp())
-        variance = kind.latent_variance * correction.latent.exp() + noise
-        if kind.rounding is not None:
-            variance = variance + kind.rounding
-        if kind.degrees is None:
-            density = norm.logpdf(kind.residual, scale=variance.sqrt())
-        else:
-            scale = (variance * (kind.degrees - 2) / kind.degrees).sqrt()
-            density = t.logpdf(kind.residual, kind.degrees, scale=scale)
-        logarithm = torch.from_numpy(density) + kind.log_slope
-        assert torch.allclose(kind.log_density(correction, ratio), logarithm)
-        expected += weight * logarithm.exp()
-    found = mixture_log_density(rows, Stacking(weights, corrections), ratio)
-    assert torch.allclose(found, expected.log())
-
-
-def test_a_kind_without_weight_has_no_part_in_the_mixture(generator: torch.Generator) -> None:
-    rows = kinds(generator, (0.5, 0.5), (0.5, 0.5), n=10)
+def test_the_density_of_a_mixture_is_the_mean_of_its_kinds(generator: torch.Generator) -> None:
+    rows = kinds(generator, (0.5, 0.5), (0.5, 0.7), n=10)
+    corrections = tuple(Correction(*normal(generator, 2, 1)) for _ in rows)
+    weights, ratio = torch.tensor([0.3, 0.7], dtype=torch.float64), normal(generator, 10, 1)
+    densities = [
+        kind.log_density(correction, ratio)
+        for kind, correction in zip(rows, corrections, strict=True)
+    ]
+    expected = (weights[0] * densities[0].exp() + weights[1] * densities[1].exp()).log()
+    assert torch.allclose(
+        mixture_log_density(rows, Stacking(weights, corrections), ratio), expected
+    )
+    # A kind without weight has no part in it.
     broken = rows[1].map(lambda tensor: tensor * torch.nan)
-    corrections = equal_stacking(rows).corrections
-    weights = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    found = mixture_log_density([rows[0], broken], Stacking(weights, corrections))
-    assert torch.equal(found, rows[0].log_density(corrections[0]))
+    stacking = Stacking(torch.tensor([1.0, 0.0], dtype=torch.float64), corrections)
+    assert torch.equal(mixture_log_density([rows[0], broken], stacking, ratio), densities[0])
 
 
 def test_the_better_kind_counts_more_and_a_useless_one_is_pruned(
@@ -156,25 +124,6 @@ def test_a_wrong_latent_variance_is_corrected(factor: float, generator: torch.Ge
     assert correction.noise.item() == pytest.approx(0, abs=0.3)
 
 
-def test_an_overconfident_kind_with_the_better_mean_is_not_lost(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without correction the honest kind has more weight; with it the better one has."""
-    monkeypatch.setattr(stacking_module, "SQUARED_ERROR_ROWS", math.inf)
-    rows = kinds(generator, (0.3, 1.0), (0.01, 1.0))
-    assert learn_stacking(rows, correct=False).weights[0] < 0.5
-    assert learn_stacking(rows).weights[0] > 0.9
-
-
-def test_what_is_learnt_is_better_than_what_is_not(generator: torch.Generator) -> None:
-    rows = kinds(generator, (0.3, 0.5, 1.0), (0.1, 0.5, 2.0))
-    densities = [
-        mixture_log_density(rows, learn_stacking(rows, stack=weigh, correct=correct)).mean()
-        for weigh, correct in ((False, False), (True, False), (True, True))
-    ]
-    assert densities[0] < densities[1] < densities[2]
-
-
 def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5))
     stacking, expected = learn_stacking(rows, stack=False, correct=False), equal_stacking(rows)
@@ -216,16 +165,6 @@ def test_one_of_two_equal_kinds_is_pruned(generator: torch.Generator) -> None:
     weights = learn_stacking([kind, other, kind]).weights
     assert sorted(weights.tolist()) == pytest.approx([0.0, 0.0, 1.0])
     assert weights[1] == 0
-
-
-def test_kinds_that_complete_each_other_are_kept(generator: torch.Generator) -> None:
-    half = (torch.arange(600) % 2 == 0)[:, None]
-    rows = []
-    for good in (half, ~half):
-        deviation = torch.where(good, 0.1, 1.0).double()
-        rows.append(gaussian(deviation * normal(generator, 600, 1), deviation))
-    weights = learn_stacking(rows).weights
-    assert weights.min() > 0.3
 
 
 @pytest.mark.parametrize("n", [PRUNING_ROWS - 1, PRUNING_ROWS])

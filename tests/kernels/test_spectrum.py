@@ -57,16 +57,6 @@ def mean_errors(
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_error_of_independent_draws_falls_like_a_root(kernel: Kernel) -> None:
-    sizes = [64, 256, 1024, 4096]
-    errors = [
-        mean_errors(kernel, draw_independent_frequencies, size, 3, repeats=20)[0] for size in sizes
-    ]
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=0.05)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n_inputs", [2, 8])
 def test_orthogonal_draws_are_better_at_equal_number(kernel: Kernel, n_inputs: int) -> None:
     orthogonal, independent = (
@@ -74,32 +64,6 @@ def test_orthogonal_draws_are_better_at_equal_number(kernel: Kernel, n_inputs: i
     )
     assert orthogonal[0] < 0.95 * independent[0]
     assert orthogonal[1] < 0.8 * independent[1]
-
-
-def rotation_p_value(frequencies: Tensor) -> float:
-    """Return the p-value of "frequencies have the same law along an axis and a diagonal"."""
-    n_inputs = frequencies.shape[1]
-    half = len(frequencies) // 2
-    along_axis = frequencies[:half, 0]
-    along_diagonal = frequencies[half:].sum(1) / math.sqrt(n_inputs)
-    return float(stats.ks_2samp(along_axis.numpy(), along_diagonal.numpy()).pvalue)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@of_all_draws
-def test_rotating_the_inputs_changes_nothing_in_distribution(kernel: Kernel, draw: Draw) -> None:
-    frequencies, again, other = (
-        draw(kernel, 160_000, 4, torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)
-    )
-    assert torch.equal(frequencies, again)
-    assert not torch.equal(frequencies, other)
-    some = torch.randperm(160_000, generator=torch.Generator().manual_seed(0))[:40_000]
-    assert rotation_p_value(frequencies[some]) > 0.01  # seldom of the same block
-
-
-def test_the_rotation_test_rejects_a_product_kernel(generator: torch.Generator) -> None:
-    chi2 = normal(generator, 40_000, 4, 3).square().sum(-1)  # one χ² per coordinate
-    assert rotation_p_value(normal(generator, 40_000, 4) * (3 / chi2).sqrt()) < 1e-6
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

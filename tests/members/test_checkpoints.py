@@ -131,22 +131,16 @@ def test_a_fit_that_was_cut_off_ends_as_if_it_had_not_been(
     assert sorted(steps) == sorted(trained)
 
 
-def test_what_is_left_to_chance_is_kept_as_well(rows: Table, tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, every=2)
-    cut_off(checkpoints, rows, random_state=None)
-    resume = Checkpoints(tmp_path, every=2, resume=True)
-    resumed = small(random_state=None).fit(*rows, checkpoints=resume)
-    seed = json.loads(checkpoints.run_file.read_text())["seed"]
-    assert_equal(resumed, small(random_state=seed).fit(*rows))
-
-
-@pytest.mark.parametrize("n_calls", [0, 8], ids=["nothing to resume", "begun"])
-def test_a_source_is_resumed_too(n_calls: int, rows: Table, tmp_path: Path) -> None:
+def test_what_is_left_to_chance_and_a_source_are_resumed_too(rows: Table, tmp_path: Path) -> None:
     source = (ArraySource(*rows),)
-    if n_calls:
-        cut_off(Checkpoints(tmp_path, every=4), source, n_calls)
-    resume = Checkpoints(tmp_path, every=4, resume=True)
-    assert_equal(small().fit(*source, checkpoints=resume), small().fit(*source))
+    checkpoints = Checkpoints(tmp_path, every=2)
+    cut_off(checkpoints, source, random_state=None)
+    resume = Checkpoints(tmp_path, every=2, resume=True)
+    resumed = small(random_state=None).fit(*source, checkpoints=resume)
+    seed = json.loads(checkpoints.run_file.read_text())["seed"]
+    assert_equal(resumed, small(random_state=seed).fit(*source))
+    nothing = Checkpoints(tmp_path / "nothing", resume=True)
+    assert_equal(small(random_state=seed).fit(*source, checkpoints=nothing), resumed)
 
 
 def test_another_fit_is_refused_by_what_differs(begun: Path, rows: Table) -> None:
@@ -269,7 +263,7 @@ def forgery(
     return Forgery(tmp_path_factory.mktemp("forged") / "kept", few, request.param)
 
 
-def test_no_tensor_of_another_form_is_taken(forgery: Forgery) -> None:
+def test_no_tensor_of_another_form_and_none_more_or_less_is_taken(forgery: Forgery) -> None:
     """Fused Adam reads as many numbers as the parameter has, wherever they are."""
     names = {*[*forgery.tensors][::12], "optimiser.0.exp_avg", "optimiser.1.exp_avg_sq"}
     for name in sorted(names):
@@ -278,9 +272,6 @@ def test_no_tensor_of_another_form_is_taken(forgery: Forgery) -> None:
             is_wrong = forged.shape != tensor.shape or forged.dtype != tensor.dtype
             if is_wrong or (forged.is_floating_point() and forged.isnan().any()):
                 assert forgery.is_refused({**forgery.tensors, name: forged}), name
-
-
-def test_additional_and_missing_tensors_are_refused(forgery: Forgery) -> None:
     for more in ("optimiser.99.step", "optimiser.0.more", "optimiser.x.step", "model.more"):
         assert forgery.is_refused({**forgery.tensors, more: torch.zeros(())}), more
     for name in ("model.log_noise", "optimiser.0.exp_avg"):
@@ -288,14 +279,11 @@ def test_additional_and_missing_tensors_are_refused(forgery: Forgery) -> None:
         assert forgery.is_refused(others), name
 
 
-def test_no_value_of_the_content_ends_in_another_error(forgery: Forgery) -> None:
+def test_no_content_ends_in_another_error(forgery: Forgery) -> None:
     random = np.random.default_rng(0)
     for path in [*leaves(forgery.content)][1::4]:
         value = NONSENSE[int(random.integers(len(NONSENSE)))]
         forgery.is_refused(content=changed(forgery.content, path, value))
-
-
-def test_json_that_is_no_run_is_refused(forgery: Forgery) -> None:
     run = forgery.folder / "run.json"
     facts = json.loads(run.read_text())
     seeds = (-1, 10**30, 0.5, "1", None, [1], float("nan"), True)

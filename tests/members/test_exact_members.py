@@ -22,7 +22,6 @@ from builders.surrogates import (
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from sswim.kernels import Kernel
 from sswim.members import (
     ExactKind,
     ExactMembers,
@@ -74,42 +73,6 @@ def test_moments_are_those_of_dense_gps(known: bool, generator: torch.Generator)
     assert_moments(some.predict_jointly(new[None]), (moments[0][chosen], moments[1][chosen]))
 
 
-@pytest.mark.parametrize("n_own", [1, len(KINDS)])
-@torch.no_grad()
-def test_sets_of_points_equal_a_loop(n_own: int, generator: torch.Generator) -> None:
-    members = small_members(generator)
-    sets = uniform(generator, 2, 3, n_own, 4, 2) - 0.5
-    means, covariances = members.predict_jointly(sets)
-    for i, j, member in np.ndindex(2, 3, len(KINDS)):
-        mean, covariance = members.predict_jointly(sets[i, j, member % n_own, None])
-        own = means[i, j, member], covariances[i, j, member]
-        assert_moments(own, (mean[member], covariance[member]))
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "matern52"])
-@torch.no_grad()
-def test_without_warps_it_is_gpytorchs_gp(kernel: Kernel, generator: torch.Generator) -> None:
-    gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gpytorch")
-    from builders.gpytorch_models import ExactGP  # noqa: PLC0415 (imports GPyTorch)
-
-    members = small_members(generator, (ExactKind(kernel),))
-    factors = members.factors
-    base = {
-        "rbf": gpytorch.kernels.RBFKernel(ard_num_dims=2),
-        "matern52": gpytorch.kernels.MaternKernel(2.5, ard_num_dims=2),
-    }
-    covariance = gpytorch.kernels.ScaleKernel(base[kernel])
-    peer = ExactGP(members.rows.inputs, members.rows.targets, covariance)
-    covariance.base_kernel.lengthscale = factors.length_scales[0]
-    covariance.outputscale = factors.signal[0]
-    peer.mean_module.constant = factors.mean[0]
-    peer.likelihood.noise = factors.noise[0]
-    new = uniform(generator, 5, 2) - 0.5
-    theirs = peer.eval()(new)
-    expected = theirs.mean[None], theirs.covariance_matrix[None]
-    assert_moments(members.predict_jointly(new[None]), expected)
-
-
 @pytest.mark.parametrize("known", [(False, False), (True, True), (False, True), (True, False)])
 @torch.no_grad()
 def test_an_update_conditions_on_all_rows(
@@ -131,16 +94,23 @@ def test_an_update_conditions_on_all_rows(
 
 
 @pytest.mark.parametrize(
-    ("inputs", "targets", "points"),
-    [((3,), (4, 3), (3,)), ((3,), (4, 1), (5, 1, 1)), ((), (3,), ())],
+    ("inputs", "targets", "points", "n_own"),
+    [
+        ((3,), (4, 3), (3,), 1),
+        ((3,), (4, 1), (5, 1, 1), 1),
+        ((), (3,), (), len(KINDS)),
+        ((3,), (), (2, 3), len(KINDS)),
+    ],
 )
 @torch.no_grad()
 def test_updates_of_batches_equal_a_loop(
     inputs: tuple[int, ...],
     targets: tuple[int, ...],
     points: tuple[int, ...],
+    n_own: int,
     generator: torch.Generator,
 ) -> None:
+    """With points that members share and with points of their own."""
     members = small_members(generator)
     variance = 0.1 * uniform(generator, *inputs, 2)
     rows = ExactRows(
@@ -150,7 +120,7 @@ def test_updates_of_batches_equal_a_loop(
     once = members.update(rows)
     twice = once.update(more)
     assert once.batch_shape == twice.batch_shape == torch.broadcast_shapes(inputs, targets)
-    new = uniform(generator, *points, 1, 4, 2) - 0.5
+    new = uniform(generator, *points, n_own, 4, 2) - 0.5
     found = once.predict_jointly(new), twice.predict_jointly(new)
     batch = torch.broadcast_shapes(inputs, targets, points)
     assert found[0][0].shape == (*batch, len(KINDS), 4)
@@ -217,14 +187,6 @@ def test_drawn_functions_have_the_moments_of_the_posterior(
 
 
 @torch.no_grad()
-def test_drawn_functions_pass_through_rows_without_noise(generator: torch.Generator) -> None:
-    members = small_members(generator, n_rows=5, noise=1e-12)
-    members = members.update(small_rows(generator, 2))
-    values = members.sample(9, equal_weights(), generator)(members.rows.inputs[None])
-    assert torch.allclose(values, members.rows.targets.expand(9, -1), atol=1e-4)
-
-
-@torch.no_grad()
 def test_drawn_functions_are_functions(generator: torch.Generator) -> None:
     members = small_members(generator)
     functions = members.sample(6, equal_weights(), generator)
@@ -281,18 +243,6 @@ def test_members_start_without_warps_from_short_or_long_length_scales(
     assert factors.noise[1] > factors.noise[0] == factors.noise[2]
 
 
-def test_priors_are_those_of_each_member(generator: torch.Generator) -> None:
-    models = bent_models(generator)
-    with torch.no_grad():
-        _, prior = models.factors()
-        for member in (0, 3):
-            for name in ("log_length_scales", "log_signal", "log_interaction", "mean", "log_noise"):
-                getattr(models, name)[member] += 1
-            changed = models.factors()[1] != prior
-            assert changed.nonzero()[:, 0].tolist() == [member]
-            _, prior = models.factors()
-
-
 def test_chosen_members_have_their_own_factors(generator: torch.Generator) -> None:
     models = bent_models(generator)
     factors, prior = models.factors()
@@ -336,13 +286,15 @@ def in_training(generator: torch.Generator, **options: Any) -> ExactTraining:
     )
 
 
-@pytest.mark.parametrize("size", [1, 2**16])
+@pytest.mark.parametrize(("size", "threaded"), [(1, False), (1, True), (2**16, False)])
 def test_posteriors_have_the_evidence_of_rows_that_are_not_left_out(
-    size: int, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+    size: int, threaded: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exact_training, "PART_SIZE", size)
     training = in_training(generator)
     assert training.variance is not None
+    if threaded:
+        training.map_parts = ThreadPoolExecutor(3).map
     factors, prior = training.models.factors()
     expected = prior - 3.5 * math.log(2 * math.pi) + math.log(exact_training.LEFT_OUT)
     densities = []
@@ -362,20 +314,6 @@ def test_posteriors_have_the_evidence_of_rows_that_are_not_left_out(
     )
     for slope, other in zip(slopes, expected_slopes, strict=True):
         assert torch.allclose(slope, other, atol=1e-4)
-
-
-def test_threads_change_nothing(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exact_training, "PART_SIZE", 1)
-    training = in_training(generator)
-    results: list[tuple[Tensor, ...]] = []
-    with ThreadPoolExecutor(3) as pool:
-        for map_parts in (map, pool.map):
-            training.map_parts = map_parts
-            value = training.negative_log_posteriors()
-            results.append((value, *torch.autograd.grad(value.sum(), training.models.scalars())))
-    assert all(map(torch.equal, *results))
 
 
 @torch.no_grad()

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 import torch
 from builders.models import DENSITIES, normal, small_model, small_rows
-from builders.neighbours import row_of, without
 
-from sswim.base import record
 from sswim.base.record import Record
-from sswim.members import FeatureMember, feature_member
+from sswim.members import FeatureMember
 from sswim.members.linear_regression import leave_one_out, posterior, statistics
 from sswim.members.model import Observations, log_precision, row_features
 from sswim.rows import Measure, Rows
@@ -24,16 +22,6 @@ def rows(generator: torch.Generator) -> Rows:
     return small_rows(generator, n_targets=2, weighted=True, uncertain=True)
 
 
-@pytest.fixture(params=[*DENSITIES.values()], ids=[*DENSITIES.keys()])
-def density(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return dict(request.param)
-
-
-@pytest.fixture
-def predictor(rows: Rows, density: dict[str, Any], generator: torch.Generator) -> FeatureMember:
-    return condition(small_model(rows, generator, **{"depth": 2, **density}), rows)
-
-
 @pytest.fixture
 def inputs(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 11, 3), 0.1 * normal(generator, 11, 3).square())
@@ -44,6 +32,7 @@ def assert_close(ours: Record, theirs: Record, rtol: float, atol: float = 1e-12)
         assert torch.allclose(mine, expected, rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
 @torch.no_grad()
 def test_predictions_are_those_of_the_regression_on_expected_features(
     rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
@@ -68,114 +57,18 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     assert [measure.mean.shape for measure in predictor.warp(inputs)] == [(11, 3)] * 3
 
 
-@pytest.mark.parametrize(
-    "density",
-    [
-        *DENSITIES.values(),
-        {"inputs": "normal-scores", "n_warp_frequencies": 4},
-        {"depth": 0, "inputs": "normal-scores", "noise": "input-dependent"},
-    ],
-    ids=str,
-)
-def test_chunks_change_nothing(
-    predictor: FeatureMember,
-    rows: Rows,
-    inputs: Measure,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def everything() -> list[torch.Tensor]:
-        draws = predictor.sample(3, torch.Generator().manual_seed(0))
-        return [
-            *predictor.predict(inputs).tensors(),
-            *predictor.predict(Measure(inputs.mean, None, inputs.variance)).tensors(),
-            *predictor.leave_one_out(rows).tensors(),
-            *predictor.update(rows).posterior.tensors(),
-            *(tensor for measure in predictor.warp(inputs) for tensor in measure.tensors()),
-            draws(inputs),
-        ]
-
-    at_once = everything()
-    monkeypatch.setattr(record, "CPU_ROWS", 4)
-    monkeypatch.setattr(feature_member, "PAIRS", 4 * 6**2)
-    for ours, theirs in zip(everything(), at_once, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-13)
-
-
-def test_updating_equals_conditioning_on_all_rows(
-    predictor: FeatureMember, rows: Rows, inputs: Measure
-) -> None:
-    first, second = rows.map(lambda t: t[:8]), rows.map(lambda t: t[8:])
-    updated = condition(predictor.model, first).update(second)
-    assert_close(updated.predict(inputs), predictor.predict(inputs), 1e-10)
-    again = updated.on_held_rows(rows)
-    for ours, theirs in zip(again.tensors(), predictor.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
-
-
 def test_statistics_are_stored_unless_they_follow_from_the_rows(
-    predictor: FeatureMember, rows: Rows, inputs: Measure
+    rows: Rows, inputs: Measure, generator: torch.Generator
 ) -> None:
-    assert predictor.stored(rows) == {}
+    model = small_model(rows, generator, depth=2, **DENSITIES["tanh"])
+    predictor = condition(model, rows)
     assert predictor.bytes_spared_by(rows) > 0
     fewer = rows.map(lambda tensor: tensor[:-1])
     many = rows.map(lambda tensor: tensor.repeat(99, *(1,) * (tensor.ndim - 1)))
-    for member, held in (
-        (predictor, rows),
-        (predictor, fewer),
-        (condition(predictor.model, many), many),
-    ):
-        restored = FeatureMember.restore(member.model, member.stored(held), held)
+    for member, held in ((predictor, rows), (predictor, fewer), (condition(model, many), many)):
+        restored = FeatureMember.restore(model, member.stored(held), held)
         assert_close(restored.predict(inputs), member.predict(inputs), 1e-12)
         assert (held is rows) == (member.stored(held) == {})
-
-
-def test_leaving_one_out_equals_conditioning_on_the_others(
-    rows: Rows, density: dict[str, Any], generator: torch.Generator
-) -> None:
-    model = small_model(rows, generator, **density)
-    once = Rows(rows.inputs, rows.targets)
-    left_out = condition(model, once).leave_one_out(once)
-    for row in (0, 5, 22):
-        refitted, at = condition(model, without(once, row)), row_of(once.inputs, row)
-        precision = log_precision(refitted.factors, at)
-        expected = refitted.posterior.predict(row_features(refitted.factors, at), precision)
-        assert_close(row_of(left_out, row), expected, 1e-8, 1e-8)
-
-
-@pytest.mark.parametrize("include_noise", [False, True], ids=["functions", "observations"])
-def test_draws_have_the_predicted_moments(
-    include_noise: bool, predictor: FeatureMember, inputs: Measure, generator: torch.Generator
-) -> None:
-    n = 50_000
-    draws = predictor.sample(n, generator, include_noise=include_noise)(inputs)
-    prediction = predictor.predict(inputs)
-    variance = prediction.observation_variance if include_noise else prediction.latent_variance
-    assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * (variance / n).sqrt()).all()
-    assert torch.allclose(draws.var(0), variance, rtol=0.05)
-
-
-def test_a_drawn_function_is_the_same_wherever_it_is_evaluated(
-    predictor: FeatureMember, inputs: Measure, generator: torch.Generator
-) -> None:
-    functions = predictor.sample(5, generator)
-    together = functions(inputs)
-    assert together.shape == (5, 11, 2)
-    apart = [functions(row_of(inputs, row)) for row in range(11)]
-    assert torch.allclose(torch.cat(apart, dim=1), together, rtol=1e-12)
-
-
-def test_a_model_may_change_after_conditioning(
-    rows: Rows, inputs: Measure, density: dict[str, Any], generator: torch.Generator
-) -> None:
-    model = small_model(rows, generator, **density)
-    predictor = condition(model, rows)
-    before = predictor.predict(inputs), predictor.factors.output.forward(rows.targets)[0]
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            tensor.add_(1)
-    after = predictor.predict(inputs), predictor.factors.output.forward(rows.targets)[0]
-    assert_close(after[0], before[0], 0, 0)
-    assert torch.equal(after[1], before[1])
 
 
 @pytest.mark.parametrize(("depth", "spread"), [(0, 0.5), (1, 0.02), (2, 0.02)])
@@ -197,14 +90,6 @@ def test_uncertain_inputs_against_perturbed_ones(
         assert (mean_error < slack * draws.mean.std(0)).all()
         total = draws.observation_variance.mean(0) + draws.mean.var(0)
         assert torch.allclose(ours.observation_variance[row], total, rtol=0.02)
-
-
-def test_exact_inputs_with_no_variance_predict_as_points(
-    predictor: FeatureMember, inputs: Measure
-) -> None:
-    zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
-    expected = predictor.predict(Measure(inputs.mean))
-    assert_close(predictor.predict(zero), expected, 1e-6, 1e-9)
 
 
 def test_the_joint_covariance_of_uncertain_inputs_against_perturbed_ones(

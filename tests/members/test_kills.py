@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -45,52 +44,27 @@ def wait_for_a_checkpoint(folder: Path) -> None:
     wait_until(lambda: any(folder.glob("*.safetensors")))
 
 
-def test_one_process_is_killed_and_resumed(table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_is_killed_is_resumed(n: int, table: Path, tmp_path: Path) -> None:
+    """By the same command, or by torchrun."""
     expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
-    run([*python_command(), *fit_arguments(table, expected, *SMALL)], tmp_path / "log")
-    command = [*python_command(), *fit_arguments(table, model, *keeping(kept))]
-    with launch(command, tmp_path / "log") as process:
-        wait_for_a_checkpoint(kept)
-        kill([process.pid])
-        assert process.wait(PATIENCE) == -9
-    assert not model.exists()
-    run(command, tmp_path / "log")
-    assert "resumed" in (tmp_path / "log").read_text()
-    assert model.read_bytes() == expected.read_bytes()
-    assert not kept.exists()
-
-
-@pytest.mark.slow
-def test_torchrun_starts_again_what_was_killed(table: Path, tmp_path: Path) -> None:
-    expected, model, kept = tmp_path / "expected", tmp_path / "model", tmp_path / "kept"
-    run(
-        [*torchrun_command(2, "--standalone"), *fit_arguments(table, expected, *SMALL)],
-        tmp_path / "log",
-    )
-    command = [
-        *torchrun_command(2, "--standalone", "--max-restarts=1"),
-        *fit_arguments(table, model, *keeping(kept)),
-    ]
+    starts = python_command()
+    starts_again = starts
+    if n > 1:
+        starts = torchrun_command(n, "--standalone")
+        starts_again = torchrun_command(n, "--standalone", "--max-restarts=1")
+    run([*starts, *fit_arguments(table, expected, *SMALL)], tmp_path / "log")
+    command = [*starts_again, *fit_arguments(table, model, *keeping(kept))]
     with launch(command, tmp_path / "log", OWN_STORE) as process:
         wait_for_a_checkpoint(kept)
-        kill([workers(process.pid)[1]])
-        assert process.wait(PATIENCE) == 0
+        kill([process.pid if n == 1 else workers(process.pid)[1]])
+        assert process.wait(PATIENCE) == (-9 if n == 1 else 0)
+    if n == 1:
+        assert not model.exists()
+        run(command, tmp_path / "log")
     assert "resumed" in (tmp_path / "log").read_text()
     assert model.read_bytes() == expected.read_bytes()
     assert not kept.exists()
-
-
-def test_torchrun_ends_with_a_worker_that_was_killed(table: Path, tmp_path: Path) -> None:
-    model, kept = tmp_path / "model", tmp_path / "kept"
-    command = [*torchrun_command(2, "--standalone"), *fit_arguments(table, model, *keeping(kept))]
-    with launch(command, tmp_path / "log") as process:
-        wait_for_a_checkpoint(kept)
-        kill([workers(process.pid)[0]])
-        began = time.perf_counter()
-        assert process.wait(PATIENCE) == 1
-    assert time.perf_counter() - began < 20
-    assert not model.exists()
-    assert any(kept.glob("*.safetensors"))
 
 
 Launched = tuple[subprocess.Popen[bytes], Path]
@@ -158,21 +132,3 @@ def test_one_that_nobody_joins_ends_with_a_sentence(table: Path, tmp_path: Path)
     words = log.read_text()
     assert "Error in process 0: All 2 processes must find each other" in words
     assert "Traceback" not in words
-
-
-def test_other_settings_are_named_by_both(table: Path, tmp_path: Path) -> None:
-    one, other = (
-        [
-            *python_command(),
-            *fit_arguments(table, tmp_path / "model", *SMALL, f"--n-components={n}"),
-        ]
-        for n in (16, 32)
-    )
-    with by_hand(one, other, folder=tmp_path) as processes:
-        for process, _ in processes:
-            assert process.wait(PATIENCE) == 1
-    words = [log.read_text() for _, log in processes]
-    assert "Error in process 0: All processes must have the same settings" in words[0]
-    assert "n_components is 32, not 16" in words[0]
-    assert "n_components is 16, not 32" in words[1]
-    assert not any("Traceback" in each for each in words)

@@ -10,16 +10,9 @@ import torch
 from builders.models import DENSITIES, gradients, small_model, small_rows
 from torch import Tensor
 
-from sswim.base.record import Record, stack_records
-from sswim.kernels.features import expected_quadratic
+from sswim.base.record import stack_records
 from sswim.members import LEAVE_ONE_OUT, MAP, SSWIM, Objective
-from sswim.members.linear_regression import (
-    leave_one_out,
-    negative_log_evidence,
-    posterior,
-    statistics,
-)
-from sswim.members.model import observe, stack_models, unstack_models, warped_measures
+from sswim.members.model import stack_models, unstack_models
 from sswim.members.objective import backward
 from sswim.rows import Rows
 
@@ -30,6 +23,8 @@ SHAPES: list[dict[str, Any]] = [
     {"depth": 2},
     {"depth": 0, "inputs": "normal-scores"},
     {"depth": 1, "n_warp_frequencies": 4, "inputs": "normal-scores"},
+    {"depth": 2, "warp_matrix": "projected", "warp_dim": 2, "warps": "joint"},
+    {"depth": 1, "warp_matrix": "full", "warp_dim": 5},
 ]
 """Depths, priors of the warps and normal scores."""
 
@@ -57,28 +52,6 @@ def members(
     return models, each, stack_records(given) if own else given[0]
 
 
-def everything(model: SSWIM, rows: Rows) -> list[Tensor]:
-    """Return all that a model, or a batch of them, computes from rows without training."""
-    factors, prior = model.factors()
-    measures = warped_measures(factors, rows.inputs)
-    seen = observe(factors, rows)
-    total = statistics(seen)
-    fitted = posterior(total, model.noise(), model.signal())
-    prediction = fitted.predict(seen.features, seen.log_precision)
-    left_out = leave_one_out(seen, fitted)
-    records: list[Record] = [factors, prior, *measures, seen, total, fitted, prediction, left_out]
-    numbers = [
-        *(tensor for record in records for tensor in record.tensors()),
-        negative_log_evidence(total, model.noise(), model.signal()),
-        fitted.covariance(seen.features),
-        factors.output.inverse(rows.targets),
-    ]
-    if rows.inputs.input_variance is not None:
-        form, frequencies = total.gram[..., 0, :, :], model.spectrum.frequencies()
-        numbers.append(expected_quadratic(frequencies, measures[-1], form))
-    return numbers
-
-
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:
     assert actual.shape == expected.shape
     finite = expected.isfinite()  # an infinite bound is exactly that
@@ -86,21 +59,6 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> 
     actual, expected = actual[finite], expected[finite]
     scale = torch.cat((expected.abs(), expected.new_tensor([1e-300]))).max()
     assert ((actual - expected).abs() <= tolerance * scale).all()
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@of_all_cases
-@of_all_rows
-@torch.no_grad()
-def test_a_batch_computes_what_its_members_compute(
-    shape: dict[str, Any], density: str, extras: bool, own: bool, generator: torch.Generator
-) -> None:
-    models, each, rows = members(generator, own=own, extras=extras, **shape, **DENSITIES[density])
-    alone = [everything(*pair) for pair in zip(models, each, strict=True)]
-    together = everything(stack_models(models), rows)
-    for ours, *theirs in zip(together, *alone, strict=True):
-        expected = torch.stack(theirs)
-        assert_close(ours.expand_as(expected), expected)  # shared tensors may lack their axis
 
 
 @pytest.mark.parametrize(("shape", "objective"), TRAINED, ids=str)

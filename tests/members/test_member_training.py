@@ -13,7 +13,7 @@ from builders.neighbours import neighbour_model
 from builders.training import kind_of
 
 from sswim.distributed.processes import ALONE
-from sswim.ensemble.fit import MemberTrainer, deepest_first
+from sswim.ensemble.fit import MemberTrainer
 from sswim.members import SSWIM, WAYS, Batch, Step
 from sswim.members.model import stack_models
 from sswim.rows import Rows
@@ -99,17 +99,6 @@ def test_every_batch_has_its_own_optimiser(
         other.member.train(other, lambda member, step: None, ALONE, lambda name: None)
         for name, tensor in other.model.state_dict().items():
             assert torch.allclose(batch.model.state_dict()[name], tensor, rtol=1e-10), name
-
-
-def test_members_that_take_longest_come_first(
-    batches: list[Batch], generator: torch.Generator
-) -> None:
-    assert deepest_first(batches) == [2, 1, 0]
-    rows = batches[0].rows
-    assert isinstance(rows, Rows)
-    model = neighbour_model(rows, generator, 8, depth=1)
-    neighbours = batch_of(4, model, rows)
-    assert deepest_first([*batches, neighbours]) == [2, 3, 1, 0]
 
 
 @pytest.mark.parametrize("shortest_first", [False, True])

@@ -1,9 +1,10 @@
-"""Members by neighbours, against scikit-learn's exact GPs and against draws of their inputs."""
+"""Members by neighbours, against scikit-learn's exact GPs and against draws of their inputs.
+
+Functions drawn from them are those of the posterior.
+"""
 
 from __future__ import annotations
 
-import copy
-import pickle
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -13,24 +14,23 @@ import torch
 from builders.models import normal, small_rows
 from builders.neighbours import (
     KERNELS,
+    SCIKIT_LEARN,
     assert_close,
     exact_prediction,
     neighbour_model,
     row_of,
     without,
 )
-from torch import Tensor
 
-from sswim.base import record
 from sswim.base.validation import UserError
+from sswim.kernels import Kernel
 from sswim.members import (
     SSWIM,
-    FeatureMember,
     NeighbourMember,
     Prediction,
     condition,
-    neighbour_member,
     neighbourhood,
+    pathwise,
 )
 from sswim.members.neighbourhood import NeighbourIndex, thinned
 from sswim.rows import Measure, Rows, as_rows
@@ -62,7 +62,11 @@ def rows(generator: torch.Generator) -> Rows:
 
 @pytest.fixture
 def inputs(generator: torch.Generator) -> Measure:
-    return Measure(normal(generator, 11, 3))
+    """Eleven inputs, of which the first two are near each other, and the last two equal."""
+    x = normal(generator, 11, 3)
+    x[1] = x[0] + 0.05
+    x[10] = x[9]
+    return Measure(x)
 
 
 def on(model: SSWIM, rows: Rows) -> NeighbourMember:
@@ -99,15 +103,6 @@ def test_with_all_rows_as_neighbours_it_is_the_exact_gp(
     assert (ours.degrees is not None) == local
     assert_close(ours, exact_prediction(model, rows, inputs))
     assert torch.equal(member.predict_mean_chunk(inputs), ours.mean)
-
-
-def test_the_architecture_decides_how_a_model_is_conditioned(generator: torch.Generator) -> None:
-    rows = small_rows(generator)
-    member = condition(neighbour_model(rows, generator, 6), rows)
-    assert isinstance(member, NeighbourMember)
-    assert isinstance(condition(neighbour_model(rows, generator, 0), rows), FeatureMember)
-    with pytest.raises(NotImplementedError):
-        member.log_evidence()
 
 
 @pytest.mark.parametrize("depth", [0, 1])
@@ -168,31 +163,6 @@ def rescaled(prediction: Prediction, amplitude: Prediction, model: SSWIM) -> Pre
     return Prediction(prediction.mean, latent, latent + noise, amplitude.degrees)
 
 
-@of_both_amplitudes
-def test_a_row_of_weight_two_is_the_row_twice(
-    local: bool, inputs: Measure, generator: torch.Generator
-) -> None:
-    """The amplitude of its own counts rows, however often each counts.
-
-    So means are the same, and variances too under one amplitude for all. With amplitudes of their
-    own νs² + q is the same, and with it the variance times ν + m − 3.
-    """
-    rows = small_rows(generator, 12, n_targets=2)
-    weight = torch.tensor([1.0, 2.0, 3.0] * 4, dtype=torch.float64)
-    twice = rows.take(torch.arange(12).repeat_interleave(weight.long()))
-    model = neighbour_model(rows, generator, n_neighbors=30, local_amplitude=local)
-    ours = on(model, replace(rows, weight=weight)).predict(inputs)
-    theirs = on(model, twice).predict(inputs)
-    if ours.degrees is None or theirs.degrees is None:
-        assert_close(ours, theirs)
-        return
-    assert torch.allclose(ours.mean, theirs.mean, rtol=1e-9)
-    assert torch.allclose(theirs.degrees, ours.degrees + 12)
-    for name in ("latent_variance", "observation_variance"):
-        mine = getattr(ours, name) * (ours.degrees - 2)
-        assert torch.allclose(mine, getattr(theirs, name) * (theirs.degrees - 2), rtol=1e-8)
-
-
 def test_a_row_that_counts_several_times_is_left_out_as_often_as_it_is_given(
     generator: torch.Generator,
 ) -> None:
@@ -246,48 +216,7 @@ def test_a_row_left_without_neighbours_has_a_finite_prediction(
     assert all(tensor.isfinite().all() for tensor in member.leave_one_out(rows).tensors())
 
 
-def test_chunks_change_nothing(
-    rows: Rows, inputs: Measure, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, _ = make(rows, generator, n_neighbors=7, depth=1, noise="input-dependent")
-    uncertain = Measure(inputs.mean, input_variance=0.1 * inputs.mean.square())
-
-    def everything() -> list[Tensor]:
-        member = on(model, rows)
-        draws = member.sample(3, torch.Generator().manual_seed(0))
-        return [
-            *member.predict(inputs).tensors(),
-            *member.predict(uncertain).tensors(),
-            *member.leave_one_out(rows).tensors(),
-            member.covariance(inputs),
-            draws(inputs),
-        ]
-
-    at_once = everything()
-    monkeypatch.setattr(record, "CPU_ROWS", 4)
-    monkeypatch.setattr(neighbour_member, "ENTRIES", {"cpu": 7**2 * 3})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        in_chunks = everything()
-    finally:
-        torch.set_num_threads(threads)
-    for ours, theirs in zip(in_chunks, at_once, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-
-
 # More rows, copies, and no rows.
-
-
-@pytest.mark.parametrize("case", ["matern32", "without weights", "all at once"])
-def test_updating_equals_conditioning_on_all_rows(
-    case: str, rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    model, rows = make(rows, generator, n_neighbors=9, **CASES[case])
-    whole, first = (on(model, each) for each in (rows, rows.map(lambda t: t[:8])))
-    updated = first.update(rows.map(lambda t: t[8:]))
-    assert_close(updated.predict(inputs), whole.predict(inputs))
-    assert torch.allclose(updated.count, whole.count)
 
 
 def test_updating_merges_copies_and_joins_what_only_some_rows_have(
@@ -323,33 +252,6 @@ def test_a_model_without_rows_asks_for_them(inputs: Measure, generator: torch.Ge
         with pytest.raises(UserError, match=r"saved without them.*partial_fit"):
             method(inputs)
     assert_close(empty.update(rows).predict(inputs), on(model, rows).predict(inputs), 1e-12)
-
-
-def test_copies_and_pickles_predict_the_same(
-    rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    """They look neighbours up again."""
-    member = on(neighbour_model(rows, generator, n_neighbors=7, depth=1), rows)
-    expected, known = member.predict(inputs), member.known
-    other_rows = pickle.loads(pickle.dumps(known))
-    for other in (copy.deepcopy(member), pickle.loads(pickle.dumps(member))):
-        assert "known" not in other.__dict__
-        assert_close(other.predict(inputs), expected, 0)
-        assert torch.equal(
-            other.known.neighbours(known.points, 5), other_rows.neighbours(known.points, 5)
-        )
-
-
-def test_a_model_may_change_after_conditioning(
-    rows: Rows, inputs: Measure, generator: torch.Generator
-) -> None:
-    model, _ = make(rows, generator, depth=1, output_warp="tanh", noise="input-dependent")
-    member = on(model, rows)
-    before = replace(member).predict(inputs)
-    with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):
-            tensor.add_(1)
-    assert_close(member.predict(inputs), before, 0)
 
 
 # Extremes.
@@ -419,8 +321,6 @@ def test_inputs_with_no_variance_are_points(
 ) -> None:
     model, _ = make(rows, generator, depth=1, noise="input-dependent", output_warp="tanh")
     member = on(model, rows)
-    zero = Measure(inputs.mean, input_variance=torch.zeros_like(inputs.mean))
-    assert_close(member.predict(zero), member.predict(inputs))
     known = replace(rows.inputs, input_variance=torch.zeros_like(rows.inputs.mean))
     certain = on(model, replace(rows, inputs=known))
     assert_close(certain.predict(inputs), member.predict(inputs), 1e-6)
@@ -440,3 +340,122 @@ def test_rows_whose_inputs_are_nearly_unknown_say_little(
         assert (prediction.latent_variance > before).all()
         before = prediction.latent_variance
     assert torch.allclose(prediction.mean, rows.targets.mean(0), atol=0.05)
+
+
+# Drawn functions, and joint covariances.
+
+DRAWN: dict[str, dict[str, Any]] = {
+    **{kernel: {"kernel": kernel} for kernel in KERNELS},
+    "one amplitude": {"local_amplitude": False},
+    "few neighbours": {"n_neighbors": 6},
+    "warped": {"depth": 1, "noise": "input-dependent", "output_warp": "tanh"},
+    "uncertain rows": {"uncertain": True},
+}
+
+
+@pytest.fixture(params=[*DRAWN.values()], ids=[*DRAWN.keys()])
+def member(
+    rows: Rows, generator: torch.Generator, request: pytest.FixtureRequest
+) -> NeighbourMember:
+    """A member from rows whose inputs are known, or uncertain, some of them hardly."""
+    changes = dict(request.param)
+    if changes.pop("uncertain", False):
+        variance = 0.3 * normal(generator, *rows.inputs.mean.shape).square()
+        variance[::3] = 0
+        rows = replace(rows, inputs=replace(rows.inputs, input_variance=variance))
+    return on(neighbour_model(rows, generator, **changes), rows)
+
+
+def test_draws_have_the_predicted_moments(member: NeighbourMember, inputs: Measure) -> None:
+    """They have, up to chance and the error of the draws' kernel."""
+    n = 1000
+    prediction = member.predict(inputs)
+    functions, observations = (
+        member.sample(n, torch.Generator().manual_seed(seed), include_noise=seed == 2)
+        for seed in (1, 2)
+    )
+    latent, observed, again = functions(inputs), observations(inputs), observations(inputs)
+    for draws, variance in (
+        (latent, prediction.latent_variance),
+        (observed, prediction.observation_variance),
+    ):
+        assert ((draws.mean(0) - prediction.mean).abs() < 4.5 * (variance / n).sqrt()).all()
+        assert torch.allclose(draws.var(0), variance, rtol=0.25)
+        assert abs((draws.var(0) / variance).log().mean().item()) < 0.05
+    noise = prediction.observation_variance - prediction.latent_variance
+    assert torch.allclose((observed - again).var(0), 2 * noise, rtol=0.25)  # of the same functions
+    centred = latent - latent.mean(0)
+    errors = torch.einsum("nit,njt->tij", centred, centred) / (n - 1)
+    deviation = prediction.latent_variance.mT.sqrt()
+    scale = deviation[:, :, None] * deviation[:, None, :]
+    unlike = (errors - member.covariance(inputs)) / scale
+    assert unlike.abs().max() < 0.25
+    assert unlike.square().mean().sqrt() < 0.08
+
+
+def test_draws_have_the_tails_of_a_student_t(rows: Rows, inputs: Measure) -> None:
+    """Each draw has one amplitude, with as many degrees of freedom as the prediction."""
+    generator = torch.Generator().manual_seed(0)
+    few = rows.map(lambda t: t[:4])
+    member = on(neighbour_model(few, generator), few)
+    prediction = member.predict(inputs)
+    assert prediction.degrees is not None
+    assert prediction.degrees.max() < 10
+    draws = member.sample(4000, generator)(inputs)
+    scale = prediction.latent_variance.sqrt() * prediction.scale_ratio()
+    level = torch.special.ndtri(torch.tensor([0.95], dtype=torch.float64))
+    stretched = prediction.stretch(level)[0] * prediction.latent_variance.sqrt()
+    above = ((draws - prediction.mean) > stretched).double().mean(0)
+    assert (above - 0.05).abs().max() < 0.03
+    assert (above - 0.05).mean().abs() < 0.01
+    assert ((draws - prediction.mean) / scale).abs().max() > 6
+
+
+def test_the_joint_covariance_has_the_latent_variances_and_is_one(
+    member: NeighbourMember, inputs: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    covariance = member.covariance(inputs)
+    assert covariance.shape == (2, 11, 11)
+    diagonal = covariance.diagonal(dim1=-2, dim2=-1).mT
+    assert torch.allclose(diagonal, member.predict(inputs).latent_variance, rtol=1e-12)
+    assert torch.allclose(covariance, covariance.mT, rtol=1e-9, atol=1e-12)
+    values = torch.linalg.eigvalsh(covariance)
+    known = member.rows.inputs.input_variance is None
+    assert (values.amin(-1) > -(1e-8 if known else 1e-3) * values.amax(-1)).all()
+    rtol = 1e-6 if known else 0.03
+    assert torch.allclose(covariance[:, 9, 10], covariance[:, 9, 9], rtol=rtol)
+    monkeypatch.setattr(pathwise, "BLOCK_ROWS", 7)
+    assert torch.allclose(member.covariance(inputs), covariance, rtol=1e-9, atol=1e-12)
+    # Uncertain inputs widen the diagonal alone.
+    blurred = Measure(inputs.mean, input_variance=torch.full_like(inputs.mean, 0.1))
+    wider = member.covariance(blurred)
+    off = ~torch.eye(11, dtype=torch.bool)
+    assert torch.allclose(wider[:, off], covariance[:, off], rtol=1e-9, atol=1e-12)
+    diagonal = wider.diagonal(dim1=-2, dim2=-1).mT
+    assert torch.allclose(diagonal, member.predict(blurred).latent_variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_joint_covariance_is_that_of_the_exact_gp(
+    kernel: Kernel, rows: Rows, inputs: Measure, generator: torch.Generator
+) -> None:
+    """It is, if all rows are neighbours: here from a posterior with an unknown constant."""
+    model = neighbour_model(rows, generator, kernel=kernel, local_amplitude=False)
+    ours = condition(model, rows).covariance(inputs)
+    known, points = (
+        each.mean / model.spectrum.length_scales().detach() for each in (rows.inputs, inputs)
+    )
+    of = SCIKIT_LEARN[kernel](1.0)
+    own, towards, rest = (
+        torch.from_numpy(of(a.numpy(), b.numpy()))
+        for a, b in ((known, known), (known, points), (points, points))
+    )
+    assert rows.weight is not None
+    for target in range(2):
+        ridge = model.noise()[target] / model.signal()[target] / rows.weight
+        inverse = (own + ridge.diag()).inverse().detach()
+        missing = 1 - inverse.sum(0) @ towards  # 1 − 1ᵀK⁻¹k
+        unit = rest - towards.T @ inverse @ towards
+        unit = unit + missing[:, None] * missing[None] / inverse.sum()
+        expected = unit * model.signal()[target].detach()
+        assert torch.allclose(ours[target], expected, rtol=1e-7, atol=1e-9)

@@ -79,16 +79,6 @@ def test_far_rows_are_one_in_n_whatever_the_order_of_rows(generator: torch.Gener
     assert torch.equal(found, neighbours(points, points[:20], 12))
 
 
-def test_far_neighbours_lie_around_a_gap(generator: torch.Generator) -> None:
-    """The nearest rows of a point in a gap lie at its edge; far ones on all sides."""
-    x = normal(generator, 4000, 2)
-    x = x[(x.norm(dim=1) > 1.0)]
-    centre = torch.tensor([[0.5, 0.0]], dtype=torch.float64)
-    [found], [near] = neighbours(x, centre, 64), nearest(x, centre, 64)
-    ours, theirs = (torch.atan2(*x[some].T).std() for some in (found[found >= 0], near))
-    assert ours > 1.2 * theirs
-
-
 @pytest.fixture
 def rows(generator: torch.Generator) -> Neighbourhoods:
     """Four rows of two targets, each with seven neighbours."""
@@ -157,21 +147,6 @@ def test_the_density_integrates_to_one(degrees: Tensor | None, rows: Neighbourho
         assert torch.allclose(total, torch.ones(2, dtype=torch.float64), atol=2e-3)
 
 
-@of_both_amplitudes
-def test_a_row_without_neighbours_has_no_density_and_finite_gradients(
-    degrees: Tensor | None, rows: Neighbourhoods
-) -> None:
-    rows.present[1, :-1] = 0
-    leaves = [leaf.requires_grad_() for leaf in (rows.points, rows.targets, rows.ridge)]
-    density = neighbour_log_density(rows, "matern32", SIGNAL, degrees, NO_ROUNDING)
-    assert (density[1] == 0).all()
-    assert (density[[0, 2, 3]] != 0).all()
-    for gradient in torch.autograd.grad(density.sum(), leaves):
-        assert gradient.isfinite().all()
-        assert (gradient[1] == 0).all()
-        assert gradient[0].abs().max() > 0
-
-
 @pytest.mark.parametrize("signal", [1.0, 1e-6, 1e-12, 0.0])
 def test_rounding_bounds_the_density_of_equal_targets(signal: float, rows: Neighbourhoods) -> None:
     """However small the amplitude, the density is at most that of the rounding alone."""
@@ -187,36 +162,6 @@ def test_rounding_bounds_the_density_of_equal_targets(signal: float, rows: Neigh
         assert (density > highest - 0.1).all()
     (gradient,) = torch.autograd.grad(density.sum(), equal.targets)
     assert gradient.isfinite().all()
-
-
-def test_degrees_bound_the_density_of_equal_targets(rows: Neighbourhoods) -> None:
-    """With ν > 2 an amplitude of its own falls only to νs²/(ν + m − 1), without any rounding."""
-    equal = replace(rows, targets=torch.full_like(rows.targets, 3.0))
-    unrounded = neighbour_log_density(equal, "matern32", SIGNAL, DEGREES, NO_ROUNDING)
-    without = neighbour_log_density(equal, "matern32", SIGNAL, None, NO_ROUNDING)
-    most = 0.5 * ((DEGREES + 6) / DEGREES).log()
-    assert (unrounded <= without + most + 1e-12).all()
-
-
-@of_both_amplitudes
-@pytest.mark.parametrize("uncertain", [False, True], ids=["exact", "uncertain"])
-def test_gradients_are_those_of_differences(
-    degrees: Tensor | None, uncertain: bool, rows: Neighbourhoods, generator: torch.Generator
-) -> None:
-    few = rows.map(lambda tensor: tensor[:2, -4:])
-    variance = normal(generator, 2, 4, 3).square() if uncertain else None
-
-    def density(
-        points: Tensor, targets: Tensor, ridge: Tensor, signal: Tensor, freedom: Tensor
-    ) -> Tensor:
-        moved = Neighbourhoods(points, variance, targets, ridge, few.present)
-        own = None if degrees is None else freedom
-        return neighbour_log_density(moved, "matern32", signal, own, 0.01 + NO_ROUNDING)
-
-    leaves = (few.points, few.targets, few.ridge, SIGNAL, DEGREES)
-    assert torch.autograd.gradcheck(
-        density, tuple(leaf.clone().requires_grad_() for leaf in leaves), atol=1e-6
-    )
 
 
 def test_a_covariance_that_is_not_one_is_refused(rows: Neighbourhoods) -> None:

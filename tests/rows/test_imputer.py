@@ -58,8 +58,13 @@ def fill_one_row(imputer: GaussianImputer, row: Array) -> tuple[Array, Array]:
     return filled, variance
 
 
+@pytest.mark.parametrize("entries", [20, gaussian_imputer._ENTRIES])
 @pytest.mark.parametrize("n_inputs", [1, 2, 5])
-def test_missing_cells_are_conditional_gaussians(n_inputs: int) -> None:
+def test_missing_cells_are_conditional_gaussians(
+    n_inputs: int, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In chunks and at once. Observed cells stay as they are."""
+    monkeypatch.setattr(gaussian_imputer, "_ENTRIES", entries)
     imputer = make_imputer(n_inputs)
     rows = remove(draw(imputer.mean, covariance_of(imputer), 50), 0.5)
     rows[0] = np.nan
@@ -69,25 +74,13 @@ def test_missing_cells_are_conditional_gaussians(n_inputs: int) -> None:
     means, variances = (np.array(parts) for parts in zip(*expected, strict=True))
     np.testing.assert_allclose(filled / spread, means / spread, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(variance / spread**2, variances / spread**2, atol=1e-8)
-    np.testing.assert_allclose(filled[0], imputer.mean)
-    np.testing.assert_allclose(variance[0], imputer.spread**2)
-
-
-def test_observed_cells_stay_and_have_no_variance() -> None:
-    imputer = make_imputer(4, reach=0.1)
-    rows = draw(imputer.mean, covariance_of(imputer), 30)
-    given = rows.copy()
-    filled, variance = imputer.fill(rows)
-    np.testing.assert_array_equal(filled, given)
-    assert filled is not rows
-    assert not variance.any()
-    holes = remove(rows, 0.4)
-    filled, variance = imputer.fill(holes)
-    observed = ~np.isnan(holes)
+    observed = ~np.isnan(rows)
     np.testing.assert_array_equal(filled[observed], rows[observed])
-    assert not variance[observed].any()
-    assert (variance[~observed] > 0).all()
-    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(variance > 0, ~observed)
+    again, nothing = imputer.fill(filled)  # far from the mean or not
+    np.testing.assert_array_equal(again, filled)
+    assert again is not filled
+    assert not nothing.any()
 
 
 def test_filled_cells_stay_within_the_range_whatever_the_others_are() -> None:
@@ -98,16 +91,6 @@ def test_filled_cells_stay_within_the_range_whatever_the_others_are() -> None:
     within = (filled >= imputer.low) & (filled <= imputer.high)
     assert within[gone].all()
     assert np.isfinite(variance).all()
-
-
-def test_rows_in_small_chunks_are_filled_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    imputer = make_imputer(6)
-    rows = remove(draw(imputer.mean, covariance_of(imputer), 40), 0.5)
-    filled, variance = imputer.fill(rows)
-    monkeypatch.setattr(gaussian_imputer, "_ENTRIES", 20)
-    in_chunks, variance_in_chunks = imputer.fill(rows)
-    np.testing.assert_allclose(in_chunks, filled, rtol=1e-10)
-    np.testing.assert_allclose(variance_in_chunks, variance, rtol=1e-10)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
@@ -128,39 +111,11 @@ def test_em_recovers_the_gaussian_of_the_rows(rate: float) -> None:
 
 def test_em_corrects_for_cells_missing_by_an_observed_column() -> None:
     random = np.random.default_rng(3)
-    first = random.normal(size=2000)
-    second = 0.9 * first + 0.3 * random.normal(size=2000)
+    first = random.normal(size=2500)  # more than are needed
+    second = 0.9 * first + 0.3 * random.normal(size=2500)
     rows = np.column_stack((first, np.where(first > 0, np.nan, second)))
     assert np.nanmean(rows[:, 1]) < -0.6
     assert abs(learn_imputer(rows).mean[1]) < 0.1
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.5])
-def test_recovered_cells_are_better_than_the_mean_and_as_uncertain_as_said(rate: float) -> None:
-    truth = make_imputer(8)
-    rows = draw(truth.mean, covariance_of(truth), 2000)
-    train, test = remove(rows[:1000], rate), remove(rows[1000:], rate, seed=1)
-    imputer = learn_imputer(train)
-    filled, variance = imputer.fill(test)
-    gone = np.isnan(test)
-    spread = rows.std(0)
-    error = ((filled - rows[1000:]) / spread)[gone]
-    of_mean = ((np.nanmean(train, 0) - rows[1000:]) / spread)[gone]
-    assert np.mean(error**2) < 0.7 * np.mean(of_mean**2)
-    assert np.mean(error**2) == pytest.approx(np.mean((variance / spread**2)[gone]), rel=0.2)
-
-
-def test_one_wild_cell_does_not_rule() -> None:
-    truth = make_imputer(3)
-    rows = remove(draw(truth.mean, covariance_of(truth), 500), 0.1)
-    usual = learn_imputer(rows)
-    wild = rows.copy()
-    wild[7, 1] = 1e15
-    learnt = learn_imputer(wild)
-    spread = usual.spread
-    difference = (covariance_of(learnt) - covariance_of(usual)) / np.outer(spread, spread)
-    assert np.abs(difference).max() < 0.1
-    assert learnt.high[1] < usual.mean[1] + 20 * spread[1]
 
 
 def test_odd_columns_are_filled() -> None:
@@ -188,18 +143,23 @@ def test_odd_columns_are_filled() -> None:
 
 @pytest.mark.parametrize(("n_rows", "n_inputs"), [(1, 1), (1, 4), (2, 3), (10, 30), (30, 50)])
 def test_few_rows_and_many_columns_are_enough(n_rows: int, n_inputs: int) -> None:
-    rows = np.random.default_rng(5).normal(size=(n_rows, n_inputs))
-    holes = remove(rows, 0.3)
-    holes[:, 0] = rows[:, 0]
-    holes[np.arange(n_rows), 1 + np.arange(n_rows) % max(1, n_inputs - 1) - (n_inputs == 1)] = (
-        np.nan
-    )
-    assert np.isnan(holes).any(1).all()
-    imputer = learn_imputer(holes)
-    filled, variance = imputer.fill(holes)
-    assert np.isfinite(filled).all()
-    assert (variance >= 0).all()
-    assert GaussianImputer.checked(*astuple(imputer)).mean.shape == (n_inputs,)
+    random = np.random.default_rng(5)
+    largest = np.finfo(np.float64).max
+    for rows in (
+        random.normal(size=(n_rows, n_inputs)),
+        random.choice([-largest, largest], size=(n_rows, n_inputs)),
+        np.full((n_rows, n_inputs), np.nan),
+    ):
+        holes = remove(rows, 0.3)
+        holes[0, -1] = np.nan
+        imputer = learn_imputer(holes)
+        filled, variance = imputer.fill(holes)
+        assert np.isfinite(filled).all()
+        assert (variance >= 0).all()
+        assert np.isfinite(variance).all()
+        assert GaussianImputer.checked(*astuple(imputer)).mean.shape == (n_inputs,)
+    assert not filled.any()
+    assert not variance.any()
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
@@ -215,17 +175,6 @@ def test_columns_of_any_unit_are_filled_alike_and_by_the_stored_arrays(unit: flo
     read = GaussianImputer.checked(*astuple(again)).fill(units * rows)
     for ours, theirs in zip(read, (filled, variance), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_the_largest_numbers_and_columns_without_values_are_filled() -> None:
-    largest = np.finfo(np.float64).max
-    rows = remove(np.random.default_rng(6).choice([-largest, largest], size=(50, 2)), 0.2)
-    for given in (rows, np.full((4, 2), np.nan)):
-        filled, variance = learn_imputer(given).fill(given)
-        assert np.isfinite(filled).all()
-        assert np.isfinite(variance).all()
-    assert not filled.any()
-    assert not variance.any()
 
 
 VALID = {

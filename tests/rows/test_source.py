@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from builders.models import small_rows
-from builders.sources import arrays, assert_all_rows_once, read_shares
 
 from sswim.distributed.processes import Share
 from sswim.rows import (
@@ -18,15 +17,29 @@ from sswim.rows import (
     Chunk,
     IterableSource,
     MemorySource,
-    Rows,
     Source,
     as_chunk,
     as_rows,
     merge_copies,
     prefetched,
     source,
-    summary,
 )
+
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs (10, 3) and targets (10,) that are all different."""
+    return np.arange(30, dtype=float).reshape(10, 3), np.arange(10, dtype=float)
+
+
+def read_shares(source: Source, size: int) -> list[np.ndarray]:
+    """Return the numbers, inputs and targets of all shares together, sorted by number."""
+    chunks = [chunk for rank in range(size) for chunk in source.chunks(Share(rank, size))]
+    numbers = np.concatenate([chunk.numbers for chunk in chunks])
+    inputs = np.concatenate([chunk.rows.inputs.mean for chunk in chunks])
+    targets = np.concatenate([chunk.rows.targets for chunk in chunks])
+    order = np.argsort(numbers)
+    return [numbers[order], inputs[order], targets[order, 0]]
+
 
 NUMBERS = np.arange(5)
 COLUMN = NUMBERS[:, None].astype(float)
@@ -68,25 +81,23 @@ def test_rows_of_weight_zero_are_left_out_of_a_chunk() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 11])
-def test_shares_are_all_rows_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_are_all_rows_once_in_every_pass(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y = arrays()
-    monkeypatch.setattr(source, "CHUNK_ROWS", 3)
-    assert_all_rows_once(ArraySource(x, y), size)
-    assert_all_rows_once(IterableSource([(x[:4], y[:4]), (x[4:], y[4:])]), size)
-    assert_all_rows_once(MemorySource(as_rows(x, y)), size)
-
-
-def test_chunks_of_arrays_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "CHUNK_ROWS", 4)
-    assert [len(chunk) for chunk in ArraySource(*arrays()).chunks()] == [4, 4, 2]
-
-
-def test_memory_maps_are_read_a_chunk_at_a_time(tmp_path: Path) -> None:
-    x, y = arrays()
+    assert [len(chunk) for chunk in ArraySource(x, y).chunks()] == [4, 4, 2]
     np.save(tmp_path / "x.npy", x.astype(np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    _, inputs, _ = read_shares(ArraySource(mapped, y.astype(int)), 2)
-    assert np.array_equal(inputs, x)
+    sources = (
+        ArraySource(x, y),
+        ArraySource(mapped, y.astype(int)),
+        IterableSource([(x[:4], y[:4]), (x[4:], y[4:])]),
+        MemorySource(as_rows(x, y)),
+    )
+    for each in sources * 2:
+        for ours, expected in zip(read_shares(each, size), (np.arange(10), x, y), strict=True):
+            assert np.array_equal(ours, expected)
 
 
 def test_weights_and_several_targets() -> None:
@@ -121,20 +132,13 @@ def test_what_is_no_source_is_an_error() -> None:
         list(IterableSource([(x, y[:5])]).chunks())
 
 
-def in_order(chunk: Chunk) -> list[torch.Tensor]:
-    """Return the tensors of a chunk in the order of their first input."""
-    order = chunk.rows.inputs.mean[:, 0].argsort()
-    return [tensor[order] for tensor in chunk.rows.tensors()]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rows_in_memory_are_one_chunk(dtype: torch.dtype, generator: torch.Generator) -> None:
     rows = small_rows(generator, n_targets=2, uncertain=True, dtype=dtype)
     memory = MemorySource(rows, ["a", "b", "c"], flat_targets=False)
     [chunk] = memory.chunks()
-    expected = Chunk(np.arange(len(rows)), rows)
-    assert np.array_equal(chunk.numbers, expected.numbers)
-    assert all(map(torch.equal, in_order(chunk), in_order(expected)))
+    assert chunk.numbers.tolist() == [*range(23)]
+    assert all(map(torch.equal, chunk.rows.tensors(), merge_copies(rows).tensors()))
     assert memory.names == ("a", "b", "c")
     assert memory.in_memory
     assert not memory.flat_targets
@@ -156,33 +160,6 @@ def test_copies_and_weights_become_the_same_distinct_rows(
     assert copies.rows.weight.sum() == times.sum()
 
 
-def test_rows_that_differ_in_their_target_alone_are_no_copies() -> None:
-    rows = as_rows(np.ones((2, 1)), np.array([0.0, 1.0]))
-    assert merge_copies(rows) is rows
-
-
-def test_copies_are_merged_however_many_rows_there_are() -> None:
-    n = summary.SAMPLE_ROWS + 10
-    x = np.arange(2 * n, dtype=float) // 2  # every row twice
-    [chunk] = MemorySource(as_rows(x[:, None], -x)).chunks()
-    assert torch.equal(chunk.rows.inputs.mean.sort(0).values[:, 0], torch.arange(n).double())
-    assert torch.equal(chunk.rows.targets, -chunk.rows.inputs.mean)
-    assert chunk.rows.weight is not None
-    assert (chunk.rows.weight == 2).all()
-
-
-def test_zeros_of_both_signs_are_the_same_value() -> None:
-    merged = merge_copies(as_rows(np.array([[0.0], [-0.0]]), np.array([-0.0, 0.0])))
-    assert len(merged) == 1
-
-
-def test_merged_rows_are_in_an_order_of_their_own(generator: torch.Generator) -> None:
-    rows: Rows = small_rows(generator, weighted=True)
-    shuffled = rows.take(torch.randperm(len(rows), generator=generator))
-    merged = zip(merge_copies(rows).tensors(), merge_copies(shuffled).tensors(), strict=True)
-    assert all(torch.equal(ours, theirs) for ours, theirs in merged)
-
-
 def test_a_source_needs_one_method_only() -> None:
     class Squares(Source):
         def chunks(self, share: Share = Share()) -> Iterator[Chunk]:  # noqa: B008
@@ -190,7 +167,7 @@ def test_a_source_needs_one_method_only() -> None:
             yield as_chunk(numbers, numbers[:, None], numbers**2)
 
     numbers, _, targets = read_shares(Squares(), 3)
-    assert np.array_equal(targets[:, 0], numbers**2)
+    assert np.array_equal(targets, numbers**2)
     assert Squares().facts() == {}
 
 
@@ -232,14 +209,14 @@ class TestPrefetched:
         assert items.closed
         assert threading.get_ident() not in items.threads
         assert len(items.threads) == (n_items > 0)
-
-    def test_items_may_be_nothing_and_need_no_generator(self) -> None:
         assert list(prefetched([None, 0, [], False])) == [None, 0, [], False]
-        assert list(prefetched(iter("ab"))) == ["a", "b"]
 
     def test_items_are_made_ahead_but_not_too_many(self) -> None:
         items = Items(100)
+        before = threading.enumerate()
+        prefetched(items).close()
         iterator = prefetched(items)
+        assert threading.enumerate() == before
         assert items.made == []
         assert next(iterator) == 0
         deadline = time.monotonic() + 10
@@ -260,23 +237,3 @@ class TestPrefetched:
         assert items.closed
         with pytest.raises(OSError, match="none at all"):
             next(prefetched(Items(0, OSError("none at all"))))
-
-    def test_a_consumer_that_fails_ends_the_thread(self) -> None:
-        items = Items(10**9)
-
-        def consume() -> None:
-            for item in prefetched(items):
-                if item == 5:
-                    raise RuntimeError("enough")
-
-        with pytest.raises(RuntimeError, match="enough"):
-            consume()
-        assert items.closed
-        assert len(items.made) <= 10
-
-    def test_what_is_never_begun_starts_no_thread(self) -> None:
-        items = Items(3)
-        before = threading.enumerate()
-        prefetched(items).close()
-        assert threading.enumerate() == before
-        assert items.made == []

@@ -68,34 +68,12 @@ def test_a_source_has_the_same_summary_in_any_chunks(
     assert found.scaling.input_spread[3] == 1  # a constant column keeps its unit
 
 
-def test_moments_are_those_of_numpy() -> None:
-    x, y, _ = arrays(weighted=False)
-    scaling = summarise(ArraySource(x, y)).scaling
-    assert np.allclose(scaling.input_mean[:1], x.mean(0)[:1], rtol=1e-12)
-    assert np.allclose(scaling.target_spread, y.std(0), rtol=1e-12)
-
-
 def test_what_tells_rows_from_others() -> None:
     x, y, _ = arrays(weighted=False)
     facts = describe(summarise(MemorySource(as_rows(x, y))), ["a", "b", "c", "d"])
     assert facts["rows"] == N_ROWS
     assert list(facts["columns"]) == ["a", "b", "c", "d", "target 0", "target 1"]
     assert float(facts["columns"]["target 0"]["mean"]) == pytest.approx(y[:, 0].mean(), rel=1e-8)
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_too_few_rows_are_refused(n: int) -> None:
-    with pytest.raises(ValueError, match=f"at least 2 rows that count. Got {n}"):
-        summarise(ArraySource(np.zeros((n, 2)), np.zeros(n)))
-
-
-def test_the_unit_of_weights_is_part_of_the_scaling() -> None:
-    x, y, _ = arrays(weighted=False)
-    whole = summarise(ArraySource(x, y)).scaling
-    for weight in (2.0, 1 / N_ROWS, 1e5):
-        scaling = summarise(ArraySource(x, y, np.full(N_ROWS, weight))).scaling
-        assert scaling.weight_unit.item() == pytest.approx(weight, rel=1e-12)
-        assert torch.allclose(scaling.target_spread, whole.target_spread, rtol=1e-9)
 
 
 @pytest.mark.parametrize("most", [100, N_ROWS])
@@ -116,18 +94,12 @@ def test_a_wild_value_is_found_outside_the_sample_as_well(
     assert scaling.input_high[1:].isinf().all()
 
 
-def sphere_points(n_far: int) -> np.ndarray:
-    """Return points on the unit sphere, most of them in a small town on top of it."""
+def test_points_on_a_sphere_share_a_spread_and_are_never_wild() -> None:
+    """Most of them are in a small town on top of it."""
     random = np.random.default_rng(0)
-    far = random.normal(size=(n_far, 3))
     near = np.column_stack((1e-4 * random.normal(size=(500, 2)), np.ones(500)))
-    points = np.concatenate((near, far))
-    return points / np.linalg.norm(points, axis=1, keepdims=True)
-
-
-@pytest.mark.parametrize("n_far", [0, 100])
-def test_points_on_a_sphere_share_a_spread_and_are_never_wild(n_far: int) -> None:
-    x = sphere_points(n_far)
+    points = np.concatenate((near, random.normal(size=(100, 3))))
+    x = points / np.linalg.norm(points, axis=1, keepdims=True)
     source = ArraySource(np.column_stack((x, x[:, :1])), x[:, 0])
     source.isotropic = ((0, 1, 2),)
     scaling = summarise(source).scaling  # a warning of wild inputs would be an error
@@ -158,21 +130,18 @@ def test_usual_targets_are_silent(generator: torch.Generator) -> None:
     assert not caught
 
 
-def test_a_value_far_from_all_others_is_told(generator: torch.Generator) -> None:
-    targets = normal(generator, 200, 2)
-    targets[7, 1] = 1e6
-    with pytest.warns(UserWarning, match=r"Column 1 of y has a value .* times as far"):
-        warn_about_targets(target_rows(targets), output_warp=False)
-
-
 @pytest.mark.parametrize(("tied", "share"), [(50, "25%"), (200, "100%")])
-def test_ties_are_told_where_a_density_is_learnt(
+def test_ties_and_a_value_far_from_all_others_are_told(
     generator: torch.Generator, tied: int, share: str
 ) -> None:
     targets = normal(generator, 200, 1)
     targets[:tied] = 0.5
     with pytest.warns(UserWarning, match=f"{share} of y is one and the same value"):
         warn_about_targets(target_rows(targets), output_warp=True)
+    targets = normal(generator, 200, 2)
+    targets[7, 1] = 1e6
+    with pytest.warns(UserWarning, match=r"Column 1 of y has a value .* times as far"):
+        warn_about_targets(target_rows(targets), output_warp=False)
 
 
 def test_ties_are_equal_values_of_rows_that_count(generator: torch.Generator) -> None:
@@ -203,11 +172,8 @@ def test_targets_that_are_not_rounded_have_no_step(generator: torch.Generator) -
     # One value that occurs often, as zero does in rain, is no step.
     rain = torch.where(smooth > 0, smooth, 0.0)
     assert target_resolution(target_rows(rain)).item() == 0
-
-
-def test_values_that_differ_by_rounding_errors_are_equal(generator: torch.Generator) -> None:
-    values = normal(generator, 200, 1).round()
-    blurred = torch.cat((values, values + 1e-13))
+    # Values that differ by rounding errors are equal.
+    blurred = torch.cat((rounded, rounded + 1e-13))
     assert target_resolution(target_rows(blurred)).item() == pytest.approx(1.0)
 
 
@@ -303,3 +269,6 @@ def test_chunks_that_make_no_table_are_refused(chunks: Any, message: str) -> Non
         summarise(IterableSource(chunks))
     with pytest.raises(ValueError, match="at least one row that counts"):
         RowSampler(MOST).sample()
+    for n in (0, 1):
+        with pytest.raises(ValueError, match=f"at least 2 rows that count. Got {n}"):
+            summarise(ArraySource(X[:n], Y[:n]))

@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from builders.models import small_rows
@@ -24,7 +23,6 @@ from sswim.rows import (
     read_training_rows,
     summarise,
     summary,
-    without_equal_weights,
 )
 
 N_ROWS = 40
@@ -63,19 +61,6 @@ def test_few_rows_are_all_in_the_sample(rows: Rows, source: Source) -> None:
     assert torch.allclose(found.highest, expected.targets.amax(0), rtol=1e-12)
 
 
-def test_each_process_gets_its_share_of_a_complete_sample(rows: Rows, source: Source) -> None:
-    options: dict[str, Any] = {"memory": 0, "one_pass": False, "dtype": torch.float64}
-    found, device = summarise(source), torch.device("cpu")
-    parts = []
-    for rank in range(3):
-        processes = Processes(rank, 3)
-        part = read_training_rows(source, found, device=device, processes=processes, **options)
-        assert part.complete
-        assert isinstance(part.everything, Rows)
-        parts.append(part.everything.targets)
-    assert torch.allclose(torch.cat(parts), learn_scaling(rows).targets(rows.targets), rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("changes", "held"),
     [({}, True), ({"memory": 0}, False), ({"one_pass": True}, False)],
@@ -98,15 +83,6 @@ def test_many_rows_are_held_if_they_fit_and_are_read_more_than_once(
     if isinstance(everything, Stream):
         everything = everything.in_memory()
     assert_close(everything, learn_scaling(rows).rows(rows))
-
-
-def test_rows_in_memory_are_always_held(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
-    for keep_rows in (False, True):
-        found = read(MemorySource(rows), memory=0, one_pass=True, keep_rows=keep_rows)
-        held = found.kept if keep_rows else found.everything
-        assert isinstance(held, Rows)
-        assert_close(held, learn_scaling(rows).rows(rows))
 
 
 def test_a_model_that_keeps_its_rows_gets_them_all_in_every_process(
@@ -157,15 +133,17 @@ def test_of_more_rows_than_memory_holds_a_sample_is_kept(
     assert len(least) == 15
 
 
-def test_weights_and_input_variances_are_kept(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("keep_rows", [False, True])
+def test_rows_in_memory_are_always_held_with_weights_and_input_variances(
+    keep_rows: bool, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary, "SAMPLE_ROWS", 15)
     rows = small_rows(generator, N_ROWS, weighted=True, uncertain=True)
     source = MemorySource(rows)
-    found = read(source, keep_rows=True)
-    assert found.kept is not None
-    assert_close(found.kept, summarise(source).scaling.rows(merge_copies(rows)))  # in their order
+    found = read(source, memory=0, one_pass=True, keep_rows=keep_rows)
+    held = found.kept if keep_rows else found.everything
+    assert isinstance(held, Rows)
+    assert_close(held, summarise(source).scaling.rows(merge_copies(rows)))  # in their order
 
 
 @pytest.mark.parametrize("sample_rows", [60_000, 15])
@@ -185,22 +163,12 @@ def test_weights_are_in_their_unit(
             assert part.weight is None or bool((part.weight == 1).all())
 
 
-def test_equal_weights_are_left_out(generator: torch.Generator) -> None:
-    rows = small_rows(generator, weighted=True)
-    assert without_equal_weights(rows) is rows
-    ones = replace(rows, weight=torch.ones_like(rows.targets[:, 0]))
-    assert without_equal_weights(ones).weight is None
-
-
 CPU = torch.device("cpu")
 
 
-def streamed(
-    rows: Rows, weight: np.ndarray | None = None, share: Share = ALL_ROWS, dtype: str = "float64"
-) -> Stream:
+def streamed(rows: Rows, share: Share = ALL_ROWS, dtype: str = "float64") -> Stream:
     """Return a stream of a source with chunks of seven rows."""
-    arrays = [rows.inputs.mean.numpy(), rows.targets.numpy()]
-    arrays += [] if weight is None else [weight]
+    arrays = rows.inputs.mean.numpy(), rows.targets.numpy()
     cuts = [slice(first, first + 7) for first in range(0, len(rows), 7)]
     source = IterableSource([tuple(array[cut] for array in arrays) for cut in cuts])
     return Stream(source, share, learn_scaling(rows), getattr(torch, dtype), CPU)
@@ -217,15 +185,6 @@ def test_rows_are_standardised_in_every_pass(rows: Rows) -> None:
     single = streamed(rows, dtype="float32").in_memory()
     assert torch.equal(single.inputs.mean, expected.inputs.mean.float())
     assert torch.equal(single.targets, expected.targets)
-
-
-def test_rows_of_weight_zero_are_left_out(rows: Rows) -> None:
-    weight = np.arange(N_ROWS) % 3.0
-    found = streamed(rows, weight).in_memory()
-    kept = torch.from_numpy(np.flatnonzero(weight))
-    assert torch.equal(found.targets, learn_scaling(rows).targets(rows.targets[kept]))
-    assert found.weight is not None
-    assert torch.equal(found.weight, torch.from_numpy(weight)[kept])
 
 
 def test_a_share_without_rows_is_one_empty_chunk(rows: Rows) -> None:

@@ -12,7 +12,7 @@ import torch
 from builders.processes import run_processes
 from torch import Tensor
 
-from sswim.distributed.processes import ALONE, Processes
+from sswim.distributed.processes import Processes
 from sswim.search import (
     Method,
     Nearest,
@@ -257,8 +257,3 @@ def test_equal_points_of_two_processes_both_count() -> None:
     own = TreeSearch(points).nearest(queries, 2)
     assert torch.equal(nearest.squared, own.squared.repeat_interleave(2, dim=1))
     assert torch.equal(nearest.indices, 10 + own.indices.repeat_interleave(2, dim=1))
-
-
-def test_one_process_searches_alone() -> None:
-    points, queries = TABLES["normal"]
-    assert_nearest(SharedSearch(TreeSearch(points), 0, ALONE), points, queries, 3)

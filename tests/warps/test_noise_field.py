@@ -7,7 +7,6 @@ import pytest
 import torch
 from builders.models import normal
 from scipy.stats import norm
-from torch import Tensor
 
 from sswim.rows import Measure
 from sswim.warps import NoiseField, log_noise_ratio
@@ -49,37 +48,13 @@ def test_against_the_formula(uncertain: bool, points: Measure, generator: torch.
 
 
 @torch.no_grad()
-def test_zero_is_constant_noise(points: Measure, generator: torch.Generator) -> None:
-    field = NoiseField(3, 4, 2)
-    field.spectrum.start("rbf", torch.ones(3, dtype=torch.float64), generator)
-    ratio = log_noise_ratio(field.factors()[0], points)
-    assert ratio.shape == (12, 2)
-    assert not ratio.any()
-
-
-@torch.no_grad()
 def test_the_noise_has_limits_however_far(points: Measure, generator: torch.Generator) -> None:
     factors = random_field(generator).factors()[0]
     far = log_noise_ratio(factors, Measure(1e12 * points.mean))
     assert far.abs().max() <= 8
     assert far.abs().min() > 7.9  # where the linear part has taken it
     assert log_noise_ratio(factors, points).abs().max() < 7.9
-
-
-def test_gradients(points: Measure, generator: torch.Generator) -> None:
-    field = random_field(generator)
-
-    def run(x: Tensor) -> tuple[Tensor, ...]:
-        factors, prior = field.factors()
-        return log_noise_ratio(factors, Measure(x)), prior
-
-    def called(x: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        return torch.func.functional_call(field, dict(zip(names, values, strict=True)), (x,))
-
-    field.forward = run
-    names, parameters = zip(*field.named_parameters(), strict=True)
-    leaves = [leaf.detach().clone().requires_grad_() for leaf in (points.mean[:4], *parameters)]
-    torch.autograd.gradcheck(called, leaves)
+    assert not log_noise_ratio(NoiseField(3, 4, 2).factors()[0], points).any()  # zero: constant
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sswim.base.record import stack_records
 from sswim.rows import Measure
-from sswim.warps import N_KNOTS, InputNormalScores, NormalScores, learn_normal_scores
+from sswim.warps import InputNormalScores, NormalScores, learn_normal_scores
 
 
 def mapped(scores: NormalScores, values: Tensor) -> Tensor:
@@ -45,15 +45,6 @@ def test_few_values_get_the_scores_of_their_mid_distribution() -> None:
     assert torch.allclose(between, expected[2:].mean(), rtol=1e-12)
 
 
-def test_knots_and_scores_increase(sample: Tensor, generator: torch.Generator) -> None:
-    scores = learn_normal_scores(sample)
-    assert scores.knots.shape == scores.scores.shape == (5, N_KNOTS)
-    assert (scores.knots.diff() > 0).all()
-    assert (scores.scores.diff() > 0).all()
-    values = (20 * normal(generator, 500, 5)).sort(0).values
-    assert (mapped(scores, values).diff(dim=0) > 0).all()
-
-
 def test_columns_are_standardised_and_a_constant_one_is_left(sample: Tensor) -> None:
     scores = learn_normal_scores(sample)
     scored = mapped(scores, sample)
@@ -88,12 +79,6 @@ def test_outside_the_outermost_slope_goes_on(column: int, sample: Tensor) -> Non
         assert torch.allclose(far - first, 1000 * (second - first), rtol=1e-9)
         slope = scores.slopes(end[None, None])[0, 0]
         assert torch.allclose(second - first, sign * slope, rtol=1e-9)
-
-
-def test_duplicated_rows_change_nothing(sample: Tensor) -> None:
-    once, twice = learn_normal_scores(sample), learn_normal_scores(torch.cat((sample, sample)))
-    for ours, theirs in zip(once.tensors(), twice.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["points", "diagonal", "full"])

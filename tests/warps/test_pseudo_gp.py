@@ -123,10 +123,3 @@ def test_gradients(
     torch.autograd.gradcheck(
         moments, [each.detach().clone().requires_grad_() for each in parameters]
     )
-
-
-@torch.no_grad()
-def test_more_pseudo_points_than_rows(generator: torch.Generator) -> None:
-    gp = PseudoGP(2, 2, 1, n_frequencies=4, n_pseudo=9, prior="whitened")
-    gp.start(normal(generator, 3, 2), torch.ones(2, dtype=torch.float64), generator)
-    assert len(gp.pseudo_inputs.unique(dim=0)) == 9

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import torch
@@ -14,8 +13,6 @@ from torch import Tensor
 
 from sswim.kernels import expected_features
 from sswim.members.linear_regression import posterior, statistics
-from sswim.members.model import Architecture, stack_models, warped_measures
-from sswim.members.start import start
 from sswim.rows import Measure
 from sswim.warps import (
     SPREAD,
@@ -130,28 +127,6 @@ def test_deeper_layers_against_draws_under_the_same_independence(
     assert_moments(warp(factors, measure), draws + functions[..., -1, :])
 
 
-@of_all_forms
-@torch.no_grad()
-def test_an_uncertain_raw_input_is_passed_on_by_the_slope(
-    matrix: Matrix, joint: bool, generator: torch.Generator
-) -> None:
-    """With a small uncertainty, against draws of the raw input."""
-    factors = bent_layer(generator, matrix, joint).factors()[0]
-    x = normal(generator, N, D)
-    root = 1e-3 * normal(generator, N, D, D)
-    covariance = root @ root.mT + 1e-7 * torch.eye(D, dtype=torch.float64)
-    passed = warp(factors, Measure(x, input_variance=covariance))
-    assert passed.input_variance is not None
-    n = 50_000
-    for row in range(4):
-        draws = x[row] + normal(generator, n, D) @ torch.linalg.cholesky(covariance[row]).mT
-        means = mean_warp(factors, draws)
-        standard_error = means.std(0) / math.sqrt(n)
-        assert ((means.mean(0) - passed.mean[row]).abs() < 5 * standard_error + 1e-5).all()
-        expected = means.mT.cov()
-        assert (passed.input_variance[row] - expected).abs().max() < 0.05 * expected.abs().max()
-
-
 @of_all_matrices
 @torch.no_grad()
 def test_slopes_are_the_derivatives_of_the_mean(matrix: Matrix, generator: torch.Generator) -> None:
@@ -171,58 +146,6 @@ def test_slopes_are_the_derivatives_of_the_mean(matrix: Matrix, generator: torch
     certain = warp(factors, Measure(x)).tensors()
     for ours, theirs in zip(passed.tensors(), certain, strict=False):
         assert torch.allclose(ours, theirs, atol=1e-10)
-
-
-@torch.no_grad()
-def test_without_variance_a_measure_is_a_point(generator: torch.Generator) -> None:
-    factors = bent_layer(generator, "diagonal").factors()[0]
-    x = normal(generator, N, D)
-    certain, zero = warp(factors, Measure(x)).tensors(), torch.zeros_like(x)
-    for measure in (Measure(x, zero), Measure(x, input_variance=zero)):
-        warped = warp(factors, measure)
-        for ours, theirs in zip(warped.tensors(), certain, strict=False):
-            assert torch.allclose(ours, theirs, rtol=1e-12)
-        assert warped.input_variance is None or not warped.input_variance.any()
-
-
-@torch.no_grad()
-def test_identity_away_from_the_pseudo_points(generator: torch.Generator) -> None:
-    """With many frequencies, so that the features of distant points are nearly orthogonal."""
-    layer = WarpLayer(2, n_frequencies=50_000, n_pseudo=6, prior="evidence", joint=False)
-    for gp in layer.gps():
-        move_gp(gp, generator)
-    factors = layer.factors()[0]
-    near = Measure(layer.gps()[0].pseudo_inputs[:3])
-    far = Measure(near.mean + 300)
-    assert (warp(factors, near).mean - near.mean).abs().max() > 0.5
-    warped = warp(factors, far)
-    assert ((warped.mean - far.mean).abs() / far.mean.abs()).max() < 0.1
-    # There the variance is that of the prior: s²(x² + 1).
-    prior_variance = 0.4 * (far.mean.square() + 1)
-    assert warped.variance is not None
-    assert torch.allclose(warped.variance, prior_variance, rtol=0.02)
-
-
-@torch.no_grad()
-def test_a_full_matrix_with_a_diagonal_of_pseudo_targets_is_a_diagonal_warp(
-    generator: torch.Generator,
-) -> None:
-    """The means agree; variances do not, as all entries of a full matrix are uncertain."""
-    diagonal = WarpLayer(D, 10, 7, "evidence", joint=False)
-    full = WarpLayer(D, 10, 7, "evidence", joint=False, is_full=True, n_outputs=D)
-    assert full.projection is not None
-    full.projection.start(torch.eye(D, dtype=torch.float64))
-    for mine, other in zip(full.gps(), diagonal.gps(), strict=True):
-        move_gp(other, generator)
-        targets = other.pseudo_targets.detach()
-        if len(mine.log_signal) > 1:
-            targets = targets.diag_embed().flatten(-2)  # entry q of column d, for d = q alone
-        state = {**other.state_dict(), "pseudo_targets": targets}
-        state["log_signal"] = other.log_signal.expand(len(mine.log_signal))
-        mine.load_state_dict(state)
-    x = normal(generator, N, D)
-    ours, theirs = mean_warp(full.factors()[0], x), mean_warp(diagonal.factors()[0], x)
-    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 @of_all_forms
@@ -279,30 +202,3 @@ def test_float32_moments_agree_with_float64(matrix: Matrix, generator: torch.Gen
     for ours, theirs in zip(single.tensors(), double.tensors(), strict=True):
         assert ours.dtype == torch.float32
         assert torch.allclose(ours.double(), theirs, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("matrix", ["projected", "full"])
-@pytest.mark.parametrize("warp_dim", [None, 2, 5])
-@pytest.mark.parametrize("own_rows", [False, True])
-@torch.no_grad()
-def test_members_of_a_batch_warp_as_they_do_alone(
-    matrix: Any, warp_dim: int | None, own_rows: bool, generator: torch.Generator
-) -> None:
-    architecture = Architecture(
-        depth=2, n_frequencies=6, n_pseudo=5, warp_matrix=matrix, warp_dim=warp_dim, warps="joint"
-    )
-    x = normal(generator, 2, N, D)
-    models = [start(architecture, x[0], 1, generator) for _ in range(2)]
-    for model in models:
-        for parameter in model.parameters():
-            parameter.add_(0.3 * normal(generator, *parameter.shape))
-    given = x if own_rows else x[0]
-    rows = Measure(given, input_variance=0.1 * given.square())
-    together = warped_measures(stack_models(models).factors()[0], rows)
-    for number, model in enumerate(models):
-        mine = rows.map(itemgetter(number)) if own_rows else rows
-        alone = warped_measures(model.factors()[0], mine)
-        assert alone[-1].mean.shape == (N, warp_dim or D)
-        for batch, single in zip(together[1:], alone[1:], strict=True):
-            for ours, theirs in zip(batch.tensors(), single.tensors(), strict=True):
-                assert torch.allclose(ours[number], theirs, rtol=1e-9, atol=1e-11)

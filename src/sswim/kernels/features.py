@@ -187,7 +187,7 @@ class _FourierFeatures(torch.autograd.Function):
         with_norm: bool,
     ) -> tuple[Tensor, Tensor | None]:
         ctx.set_materialize_grads(False)
-        kernels = triton_kernels(mean)
+        kernels = triton_kernels(mean.is_cuda)
         fourier_features = _fourier_features if kernels is None else kernels.fourier_features
         features = fourier_features(mean, frequencies, variance, products)
         ctx.save_for_backward(features, mean, frequencies, variance, products)
@@ -204,7 +204,7 @@ class _FourierFeatures(torch.autograd.Function):
         features, mean, frequencies, variance, products = ctx.saved_tensors
         if gradient is None:
             gradient = torch.zeros_like(features)
-        kernels = triton_kernels(features)
+        kernels = triton_kernels(features.is_cuda)
         gradients = (
             _fourier_features_backward if kernels is None else kernels.fourier_features_backward
         )
@@ -257,14 +257,10 @@ def _fourier_features_backward(
     return phase_gradient, exponent_gradient.mul_(-0.5)
 
 
-def triton_kernels(tensor: Tensor) -> ModuleType | None:
-    """Return the module of Triton kernels, if the tensor is on a GPU and they can be compiled."""
-    return _load_triton_kernels() if tensor.is_cuda else None
-
-
 @cache
-def _load_triton_kernels() -> ModuleType | None:
-    if find_spec("triton") is None:
+def triton_kernels(on_gpu: bool) -> ModuleType | None:
+    """Return the module of Triton kernels, for tensors on a GPU if they can be compiled."""
+    if not on_gpu or find_spec("triton") is None:
         return None
     from sswim.kernels import triton_features as kernels  # noqa: PLC0415 (imports Triton)
 

@@ -38,7 +38,6 @@ from sswim.rows.summary import (
     Summary,
     describe,
     has_ties,
-    require_like_targets,
     sample_keys,
     smallest_keys,
     summarise,
@@ -50,7 +49,6 @@ from sswim.rows.training_rows import (
     Stream,
     TrainingRows,
     read_training_rows,
-    without_equal_weights,
 )
 
 __all__ = [
@@ -87,7 +85,6 @@ __all__ = [
     "no_scaling",
     "prefetched",
     "read_training_rows",
-    "require_like_targets",
     "row_keys",
     "sample_keys",
     "share_spreads",
@@ -97,5 +94,4 @@ __all__ = [
     "target_resolution",
     "warn_about_targets",
     "weight_unit",
-    "without_equal_weights",
 ]

@@ -69,21 +69,17 @@ class GaussianImputer:
         """
         missing = np.isnan(inputs)
         tame = np.clip(inputs, self.low, self.high)  # a wild value says no more than a large one
-        standard = np.where(missing, 0.0, (tame - self.mean) / self._unit)
+        scale = np.where(self.spread > 0, self.spread, 1.0)
+        standard = np.where(missing, 0.0, (tame - self.mean) / scale)
         filled, variance = inputs.copy(), np.zeros(inputs.shape)
-        for part in _conditionals(standard, missing, self._precision):
-            spread = self.spread[part.cells]
-            mean = self.mean[part.cells] + spread * part.mean
-            at = part.rows[:, None], part.cells
-            filled[at] = np.clip(mean, self.low[part.cells], self.high[part.cells])
-            unit = part.covariance.diagonal(axis1=1, axis2=2)[part.pattern]
+        for rows, cells, mean, covariance in _conditionals(standard, missing, self._precision):
+            spread, at = self.spread[cells], (rows[:, None], cells)
+            unit = covariance.diagonal(axis1=1, axis2=2)
             with np.errstate(over="ignore"):
+                filled[at] = self.mean[cells] + spread * mean
                 variance[at] = np.minimum(unit * spread * spread, _LARGEST)
+            filled[at] = np.clip(filled[at], self.low[cells], self.high[cells])
         return filled, variance
-
-    @cached_property
-    def _unit(self) -> Float64[np.ndarray, " D"]:
-        return np.where(self.spread > 0, self.spread, 1.0)
 
     @cached_property
     def _precision(self) -> Float64[np.ndarray, "D D"]:
@@ -112,17 +108,16 @@ class GaussianImputer:
         )
 
     def _is_valid(self) -> bool:
-        parts = (self.mean, self.spread, self.correlation, self.low, self.high)
-        if not all(np.isfinite(part).all() for part in parts):
-            return False
-        if (self.spread < 0).any() or (self.low > self.high).any():
+        if not all(np.isfinite(array).all() for array in vars(self).values()):
             return False
         others = self.correlation - np.eye(len(self.mean))
-        if others.diagonal().any() or others[self.spread == 0].any():
-            return False
-        if (others != others.T).any():
-            return False
-        return bool((np.linalg.eigvalsh(self.correlation) > 0).all())
+        return bool(
+            (self.spread >= 0).all()
+            and (self.low <= self.high).all()
+            and not (others.diagonal().any() or others[self.spread == 0].any())
+            and (others == others.T).all()
+            and (np.linalg.eigvalsh(self.correlation) > 0).all()
+        )
 
 
 def learn_imputer(sample: Float64[np.ndarray, "N D"]) -> GaussianImputer:
@@ -154,18 +149,14 @@ def learn_imputer(sample: Float64[np.ndarray, "N D"]) -> GaussianImputer:
     return GaussianImputer(centre + scale * mean, scale * deviation, correlation, low, high)
 
 
-@dataclass(frozen=True)
-class _Conditionals:
-    """Conditional Gaussians of rows that have the same number k of missing cells."""
-
-    rows: Int64[np.ndarray, " n"]
-    cells: Int64[np.ndarray, "n k"]
-    """The columns that are missing in each row."""
-    mean: Float64[np.ndarray, "n k"]
-    covariance: Float64[np.ndarray, "p k k"]
-    """Λ_mm⁻¹ of every pattern of missing columns."""
-    pattern: Int64[np.ndarray, " n"]
-    """The pattern of each row."""
+_Conditionals = tuple[
+    Int64[np.ndarray, " n"],
+    Int64[np.ndarray, "n k"],
+    Float64[np.ndarray, "n k"],
+    Float64[np.ndarray, "n k k"],
+]
+"""Rows with k missing cells each: their numbers, the missing columns, and means and covariances of
+the missing cells given the others."""
 
 
 def _conditionals(
@@ -188,11 +179,10 @@ def _conditionals(
             cells = np.nonzero(missing[rows])[1].reshape(-1, count)
             # Rows of a table often lack the same columns, and share a covariance.
             patterns, pattern = np.unique(cells, axis=0, return_inverse=True)
-            covariance = np.linalg.inv(precision[patterns[:, :, None], patterns[:, None, :]])
+            inverses = np.linalg.inv(precision[patterns[:, :, None], patterns[:, None, :]])
+            covariance = inverses[pattern.reshape(-1)]  # Λ_mm⁻¹
             known = np.take_along_axis(standard[rows] @ precision, cells, 1)  # Λ_mo x_o
-            pattern = pattern.reshape(-1)
-            mean = -(covariance[pattern] @ known[..., None])[..., 0]
-            yield _Conditionals(rows, cells, mean, covariance, pattern)
+            yield rows, cells, -(covariance @ known[..., None])[..., 0], covariance
 
 
 def _maximise(
@@ -207,11 +197,10 @@ def _maximise(
         filled = standard.copy()
         centred = np.where(missing, 0.0, standard - mean)
         scatter = np.zeros(n_inputs**2)
-        for part in _conditionals(centred, missing, precision):
-            filled[part.rows[:, None], part.cells] = mean[part.cells] + part.mean
-            pairs = part.cells[:, :, None] * n_inputs + part.cells[:, None, :]
-            weights = part.covariance[part.pattern].ravel()
-            scatter += np.bincount(pairs.ravel(), weights, n_inputs**2)
+        for rows, cells, shift, spread in _conditionals(centred, missing, precision):
+            filled[rows[:, None], cells] = mean[cells] + shift
+            pairs = cells[:, :, None] * n_inputs + cells[:, None, :]
+            scatter += np.bincount(pairs.ravel(), spread.ravel(), n_inputs**2)
         new_mean = filled.mean(0)
         residual = filled - new_mean
         total = residual.T @ residual + scatter.reshape(n_inputs, n_inputs) + prior
@@ -241,7 +230,8 @@ def _limits(
         if width is not None:
             low[number] = max(low[number], middle - REACH * width)
             high[number] = min(high[number], middle + REACH * width)
-    return np.maximum(low, -0.5 * _LARGEST), np.minimum(high, 0.5 * _LARGEST)
+    limits = -0.5 * _LARGEST, 0.5 * _LARGEST
+    return np.clip(low, *limits), np.clip(high, *limits)
 
 
 def _rounded(

@@ -61,27 +61,28 @@ class Moments(Record):
     weight: Float64[Tensor, ""]
     mean: Float64[Tensor, " C"]
     spread: Float64[Tensor, " C"]
-    largest: Float64[Tensor, " C"]
-    """Largest absolute values: the units in which squares neither overflow nor vanish."""
+    lowest: Float64[Tensor, " C"]
+    highest: Float64[Tensor, " C"]
 
     @property
     def unit(self) -> Float64[Tensor, " C"]:
-        """The largest absolute value of a column, or one where all are zero."""
-        return _unit(self.largest)
+        """The unit in which squares neither overflow nor vanish."""
+        return _unit(self.lowest, self.highest)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
         if total == 0:
             return self
-        largest = torch.maximum(self.largest, other.largest)
-        unit = _unit(largest)
+        lowest = torch.minimum(self.lowest, other.lowest)
+        highest = torch.maximum(self.highest, other.highest)
+        unit = _unit(lowest, highest)
         share = other.weight / total
         shift = other.mean / unit - self.mean / unit
         within = (1 - share) * (self.spread / unit).square() + share * (
             other.spread / unit
         ).square()
         spread = (within + share * (1 - share) * shift.square()).sqrt()
-        return Moments(total, self.mean + share * shift * unit, spread * unit, largest)
+        return Moments(total, self.mean + share * shift * unit, spread * unit, lowest, highest)
 
 
 def moments(values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None) -> Moments:
@@ -91,17 +92,20 @@ def moments(values: Float[Tensor, "N C"], weight: Float64[Tensor, " N"] | None) 
         values, weight = values[weight > 0], weight[weight > 0]
     if len(values) == 0:
         nothing = values.new_zeros(values.shape[1])
-        return Moments(values.new_zeros(()), nothing, nothing, nothing)
+        limit = torch.full_like(nothing, torch.inf)
+        return Moments(values.new_zeros(()), nothing, nothing, limit, -limit)
     total = values.new_full((), len(values)) if weight is None else weight.sum()
     share = values.new_full((len(values),), 1 / len(values)) if weight is None else weight / total
-    largest = values.abs().amax(0)
-    unit = _unit(largest)
+    lowest, highest = values.aminmax(dim=0)
+    unit = _unit(lowest, highest)
     mean = share @ (values / unit)
     spread = (share @ (values / unit - mean).square()).sqrt()
-    return Moments(total, mean * unit, spread * unit, largest)
+    return Moments(total, mean * unit, spread * unit, lowest, highest)
 
 
-def _unit(largest: Float64[Tensor, " C"]) -> Float64[Tensor, " C"]:
+def _unit(lowest: Float64[Tensor, " C"], highest: Float64[Tensor, " C"]) -> Float64[Tensor, " C"]:
+    """Return the largest absolute value of every column, or one where all are zero."""
+    largest = torch.maximum(highest, -lowest)
     return torch.where(largest > 0, largest, 1.0)
 
 
@@ -172,18 +176,20 @@ class Scaling(Record):
 
 def no_scaling(rows: Rows) -> Scaling:
     """Return the scaling of rows that are standardised already."""
-    (inputs,), (targets,) = rows.inputs.mean[:1].to(torch.float64), rows.targets[:1]
-    return _scaling(
-        torch.zeros_like(inputs),
-        torch.ones_like(inputs),
-        torch.zeros_like(targets),
-        torch.ones_like(targets),
+    one = rows.targets.new_ones(())
+    standard = (
+        Moments(one, zero, zero + 1, zero, zero)
+        for zero in (one.new_zeros(rows.inputs.mean.shape[-1]), torch.zeros_like(rows.targets[0]))
     )
+    return scaling_of(*standard)
 
 
 def scaling_of(inputs: Moments, targets: Moments) -> Scaling:
     """Make a scaling of moments; a constant column is only centred."""
-    return _scaling(inputs.mean, _scale(inputs), targets.mean, _scale(targets))
+    limit = torch.full_like(inputs.mean, torch.inf)
+    spreads = _scale(inputs), _scale(targets)
+    one = inputs.mean.new_ones(())
+    return Scaling(inputs.mean, spreads[0], targets.mean, spreads[1], one, -limit, limit)
 
 
 def share_spreads(scaling: Scaling, groups: Iterable[tuple[int, ...]], inputs: Moments) -> Scaling:
@@ -207,18 +213,6 @@ def learn_scaling(rows: Rows) -> Scaling:
     return scaling_of(moments(rows.inputs.mean, rows.weight), moments(rows.targets, rows.weight))
 
 
-def _scaling(
-    input_mean: Float64[Tensor, " D"],
-    input_spread: Float64[Tensor, " D"],
-    target_mean: Float64[Tensor, " T"],
-    target_spread: Float64[Tensor, " T"],
-) -> Scaling:
-    """Return a scaling that keeps weights and all inputs as they are."""
-    limit = torch.full_like(input_mean, torch.inf)
-    one = input_mean.new_ones(())
-    return Scaling(input_mean, input_spread, target_mean, target_spread, one, -limit, limit)
-
-
 def _scale(moments: Moments) -> Float64[Tensor, " C"]:
     # The values of a constant column differ from their mean by its rounding, however large.
     rounding = (_CONSTANT * moments.unit).clamp(min=1.0)
@@ -236,8 +230,7 @@ _FAR = 1e4
 def tame(
     scaling: Scaling,
     sample: Rows,
-    lowest: Float64[Tensor, " D"],
-    highest: Float64[Tensor, " D"],
+    inputs: Moments,
     names: Sequence[str] | None = None,
     bounded: Collection[int] = (),
 ) -> Scaling:
@@ -246,15 +239,14 @@ def tame(
     Args:
         scaling: The scaling of all rows.
         sample: Some rows, or all.
-        lowest: Smallest value of every input in all rows.
-        highest: Largest value of every input in all rows.
+        inputs: Moments of the inputs of all rows.
         names: Names of the inputs.
         bounded: Inputs that are never wild, because they are coordinates of points on a sphere: if
             most points are in one town, others are far away and yet no mistakes.
     """
     low, high = scaling.input_low.clone(), scaling.input_high.clone()
     for number, column in enumerate(sample.inputs.mean.to(torch.float64).cpu().numpy().T):
-        bottom, top = lowest[number].item(), highest[number].item()
+        bottom, top = inputs.lowest[number].item(), inputs.highest[number].item()
         limits = None if number in bounded else _range(column, bottom, top)
         if limits is None:
             continue
@@ -267,11 +259,11 @@ def tame(
             "taken as these limits: correct or remove it if it is a mistake.",
             stacklevel=3,
         )
-    if bool((low.isinf() & high.isinf()).all()):
+    is_wild = ~(low.isinf() & high.isinf())
+    if not is_wild.any():
         return scaling
     limited = sample.inputs.mean.to(torch.float64).clamp(low, high)
     of_limited = scaling_of(moments(limited, sample.weight), moments(sample.targets, sample.weight))
-    is_wild = ~(low.isinf() & high.isinf())
     return replace(
         scaling,
         input_mean=torch.where(is_wild, of_limited.input_mean, scaling.input_mean),
@@ -311,9 +303,12 @@ def weight_unit(rows: Rows) -> float:
     weights = rows.weight[rows.weight > 0].cpu().numpy()
     mean = float(weights.mean())
     divisor = _common_divisor(weights)
-    if divisor is None or (mean > _MANY * divisor and not _inputs_repeat(rows)):
-        return mean
-    return divisor
+    if divisor is not None and mean > _MANY * divisor:
+        # Counts are large where most rows share their inputs with a row that has another target.
+        _, counts = torch.unique(rows.inputs.mean, dim=0, return_counts=True)
+        if counts[counts > 1].sum() <= len(rows) / 2:
+            return mean
+    return mean if divisor is None else divisor
 
 
 def _common_divisor(weights: Float64[np.ndarray, " N"]) -> float | None:
@@ -324,9 +319,3 @@ def _common_divisor(weights: Float64[np.ndarray, " N"]) -> float | None:
         if counts.max() < 2**53 and np.all(np.abs(ratios - counts) <= _ROUNDING * ratios):
             return unit * int(np.gcd.reduce(counts.astype(np.int64)))
     return None
-
-
-def _inputs_repeat(rows: Rows) -> bool:
-    """Return whether most rows share their inputs with a row that has another target."""
-    _, counts = torch.unique(rows.inputs.mean, dim=0, return_counts=True)
-    return bool(counts[counts > 1].sum() > len(rows) / 2)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sswim.base.record import concatenate
 from sswim.base.validation import UserError
-from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
+from sswim.distributed.processes import ALONE, Processes, Share
 from sswim.rows.rows import Rows, merge_copies, require_weights
 from sswim.rows.scaling import (
     Moments,
@@ -52,19 +52,6 @@ _LARGEST = 1e280
 
 _FARTHEST = 1e100
 """Largest distance of a later target from the mean of ``fit``, in spreads; its square is finite."""
-
-
-def require_moderate_targets(largest: Float64[Tensor, " T"]) -> None:
-    """Raise an error about targets that are almost too large for numbers.
-
-    Args:
-        largest: Largest absolute value of every target.
-    """
-    if bool((largest > _LARGEST).any()):
-        raise UserError(
-            f"Targets must not exceed {_LARGEST:.0e}, so that predictions are finite. Got "
-            f"{largest.max().item():.4g} in y; divide y by a constant."
-        )
 
 
 def require_like_targets(rows: Rows, scaling: Scaling) -> None:
@@ -115,15 +102,13 @@ def target_resolution(rows: Rows) -> Float64[Tensor, " T"]:
 
     It is zero for a target without such values.
     """
-    steps = [_resolution(column) for column in rows.targets.cpu().numpy().T]
-    return torch.tensor(steps, dtype=torch.float64)
-
-
-def _resolution(column: Float64[np.ndarray, " N"]) -> float:
-    values, counts = np.unique(column, return_counts=True)
-    gaps = np.diff(values[counts > 1])
-    gaps = gaps[gaps > _ROUNDING * np.ptp(column)]
-    return float(gaps.min()) if len(gaps) else 0.0
+    steps = torch.zeros(rows.targets.shape[1], dtype=torch.float64)
+    for number, column in enumerate(rows.targets.cpu().numpy().T):
+        values, counts = np.unique(column, return_counts=True)
+        gaps = np.diff(values[counts > 1])
+        gaps = gaps[gaps > _ROUNDING * np.ptp(column)]
+        steps[number] = gaps.min() if len(gaps) else 0.0
+    return steps
 
 
 def _largest_share(column: Float64[np.ndarray, " N"]) -> float:
@@ -284,18 +269,19 @@ def summarise(
         processes: The processes that call this together.
     """
     sampler = RowSampler(SAMPLE_ROWS)
-    if source.in_memory:
-        parts = [_summarise_share(source, ALL_ROWS, sampler)]
-        readers = ALONE
-    else:
-        parts = processes.run_everywhere(lambda: _summarise_share(source, processes.share, sampler))
-        readers = processes
+    readers = ALONE if source.in_memory else processes
+    parts = readers.run_everywhere(lambda: _summarise_share(source, readers.share, sampler))
     shares = [part for part in parts if part is not None]
     n_rows = sum(part.n_rows for part in shares)
     if n_rows < MIN_ROWS and not source.in_memory:  # arrays were checked before copies merged
         raise UserError(f"There must be at least {MIN_ROWS} rows that count. Got {n_rows}.")
     total = reduce(add, shares)
-    require_moderate_targets(total.targets.largest)
+    largest = total.targets.unit.max().item()
+    if largest > _LARGEST:
+        raise UserError(
+            f"Targets must not exceed {_LARGEST:.0e}, so that predictions are finite. Got "
+            f"{largest:.4g} in y; divide y by a constant."
+        )
     sample = sampler.sample(readers).rows
     if sample.weight is not None:
         require_weights(sample.weight)
@@ -304,16 +290,15 @@ def summarise(
         n_rows = len(sample)
     scaling = scaling_of(total.inputs, total.targets)
     bounded = frozenset(chain.from_iterable(source.isotropic))
-    ends = total.lowest_inputs, total.highest_inputs
-    scaling = tame(scaling, sample, *ends, source.names, bounded)
+    scaling = tame(scaling, sample, total.inputs, source.names, bounded)
     scaling = share_spreads(scaling, source.isotropic, total.inputs)
     unit = scaling.weight_unit.new_tensor(weight_unit(sample))
     return Summary(
         n_rows,
         total.inputs.weight.item(),
         replace(scaling, weight_unit=unit),
-        total.lowest,
-        total.highest,
+        total.targets.lowest,
+        total.targets.highest,
         replace(sample, inputs=sample.inputs.to(dtype=dtype)),
     )
 
@@ -325,10 +310,6 @@ class _ShareSummary:
     n_rows: int
     inputs: Moments
     targets: Moments
-    lowest: Float64[Tensor, " T"]
-    highest: Float64[Tensor, " T"]
-    lowest_inputs: Float64[Tensor, " D"]
-    highest_inputs: Float64[Tensor, " D"]
 
     def __add__(self, other: _ShareSummary) -> _ShareSummary:
         widths = [(one.inputs.mean.shape[0], one.targets.mean.shape[0]) for one in (self, other)]
@@ -337,15 +318,8 @@ class _ShareSummary:
                 "All chunks must have the same number of inputs and targets. Got chunks with "
                 f"{widths[0]} and {widths[1]}."
             )
-        return _ShareSummary(
-            self.n_rows + other.n_rows,
-            self.inputs + other.inputs,
-            self.targets + other.targets,
-            torch.minimum(self.lowest, other.lowest),
-            torch.maximum(self.highest, other.highest),
-            torch.minimum(self.lowest_inputs, other.lowest_inputs),
-            torch.maximum(self.highest_inputs, other.highest_inputs),
-        )
+        n_rows = self.n_rows + other.n_rows
+        return _ShareSummary(n_rows, self.inputs + other.inputs, self.targets + other.targets)
 
 
 def _summarise_share(source: Source, share: Share, sampler: RowSampler) -> _ShareSummary | None:
@@ -355,15 +329,7 @@ def _summarise_share(source: Source, share: Share, sampler: RowSampler) -> _Shar
             continue
         sampler.add(chunk)
         rows = chunk.rows
-        inputs = rows.inputs.mean.to(torch.float64)
-        part = _ShareSummary(
-            len(rows),
-            moments(inputs, rows.weight),
-            moments(rows.targets, rows.weight),
-            rows.targets.amin(0),
-            rows.targets.amax(0),
-            inputs.amin(0),
-            inputs.amax(0),
-        )
+        inputs, targets = (moments(each, rows.weight) for each in (rows.inputs.mean, rows.targets))
+        part = _ShareSummary(len(rows), inputs, targets)
         summary = part if summary is None else summary + part
     return summary

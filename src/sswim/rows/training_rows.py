@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sswim.base.record import concatenate
-from sswim.distributed.processes import ALL_ROWS, ALONE, Processes, Share
+from sswim.distributed.processes import ALONE, Processes, Share
 from sswim.rows.rows import Rows, as_rows
 from sswim.rows.scaling import Scaling
 from sswim.rows.source import Source, prefetched
@@ -40,7 +40,7 @@ class Stream:
             yield rows
         if empty:
             one_row = as_rows(self.scaling.input_mean[None], self.scaling.target_mean[None])
-            yield self._to_device(one_row.map(lambda tensor: tensor[:0]))
+            yield self._to_device(one_row.no_rows())
 
     def _standardised(self) -> Iterator[Rows]:
         for chunk in self.source.chunks(self.share):
@@ -120,22 +120,25 @@ def read_training_rows(
         keep_rows: Whether the model keeps its rows.
         processes: The processes that train together.
     """
-    sample = without_equal_weights(summary.scaling.rows(summary.sample))
+    sample = summary.scaling.rows(summary.sample)
+    if sample.weight is not None and bool((sample.weight == 1).all()):
+        sample = replace(sample, weight=None)
     everything: Rows | Stream
+    n_columns = sample.inputs.mean.shape[1] + sample.targets.shape[1] + 1
+    row_bytes = COPIES * 8 * n_columns
     kept = None
     if keep_rows:
-        kept = sample if summary.complete else _keep(source, summary, dtype, memory, processes)
+        kept = sample
+        if not summary.complete:
+            kept = _keep(source, summary, dtype, memory, row_bytes, processes)
         kept = kept.to(device=device)
-    if kept is not None and len(kept) == summary.n_rows:
-        begin, end = processes.share.span(len(kept))
-        everything = kept.map(itemgetter(slice(begin, end)))
-    elif summary.complete:
-        begin, end = processes.share.span(len(sample))
-        everything = sample.map(itemgetter(slice(begin, end))).to(device=device)
+    held = sample if kept is None else kept
+    if len(held) == summary.n_rows:
+        begin, end = processes.share.span(len(held))
+        everything = held.map(itemgetter(slice(begin, end))).to(device=device)
     else:
         everything = Stream(source, processes.share, summary.scaling, dtype, device)
-        n_columns = sample.inputs.mean.shape[1] + sample.targets.shape[1] + 1
-        n_bytes = COPIES * 8 * n_columns * summary.n_rows // processes.size
+        n_bytes = row_bytes * summary.n_rows // processes.size
         if source.in_memory or (not one_pass and n_bytes <= memory):
             everything = everything.in_memory()
     lowest, highest = (summary.scaling.targets(ends) for ends in (summary.lowest, summary.highest))
@@ -144,23 +147,18 @@ def read_training_rows(
     )
 
 
-def without_equal_weights(rows: Rows) -> Rows:
-    """Return the rows without their weights if these are all one."""
-    if rows.weight is None or bool((rows.weight != 1).any()):
-        return rows
-    return replace(rows, weight=None)
-
-
 def _keep(
-    source: Source, summary: Summary, dtype: torch.dtype, memory: int, processes: Processes
+    source: Source,
+    summary: Summary,
+    dtype: torch.dtype,
+    memory: int,
+    row_bytes: int,
+    processes: Processes,
 ) -> Rows:
     """Return all standardised rows that count, or as many of them as the memory holds."""
-    n_columns = summary.sample.inputs.mean.shape[1] + summary.sample.targets.shape[1] + 1
-    most = max(len(summary.sample), memory // (COPIES * 8 * n_columns))
+    readers, most = processes, max(len(summary.sample), memory // row_bytes)
     if source.in_memory:  # the user has them all in memory already
-        most, share, readers = summary.n_rows, ALL_ROWS, ALONE
-    else:
-        share, readers = processes.share, processes
+        readers, most = ALONE, summary.n_rows
     if most < summary.n_rows and processes.is_first:
         warnings.warn(
             f"The model predicts from its rows, and {memory / 2**20:.4g} MiB hold {most:,} of "
@@ -169,11 +167,11 @@ def _keep(
             stacklevel=5,
         )
     sampler = RowSampler(most)
-    processes.run_everywhere(lambda: _collect(sampler, source, share))
+
+    def collect() -> None:
+        for chunk in source.chunks(readers.share):
+            sampler.add(chunk)
+
+    readers.run_everywhere(collect)
     rows = sampler.sample(readers).rows
     return summary.scaling.rows(replace(rows, inputs=rows.inputs.to(dtype=dtype)))
-
-
-def _collect(sampler: RowSampler, source: Source, share: Share) -> None:
-    for chunk in source.chunks(share):
-        sampler.add(chunk)

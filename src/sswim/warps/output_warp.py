@@ -71,25 +71,21 @@ class SinhArcsinhMap(OutputMap):
     """e, the skewness of the tails."""
     log_tail: Float[Tensor, "*B K T"]
     """log d, where d is the power of the tails."""
-    low: Float[Tensor, "*B T"] | None = None
-    """l, the lower end of the targets; None, or −∞, for no tangent."""
-    high: Float[Tensor, "*B T"] | None = None
-    """u, the upper end of the targets; None, or ∞, for no tangent."""
+    low: Float[Tensor, "*B T"]
+    """l, the lower end of the targets; −∞ for no tangent."""
+    high: Float[Tensor, "*B T"]
+    """u, the upper end of the targets; ∞ for no tangent."""
 
     def forward(
         self, targets: Float[Tensor, "*#N T"]
     ) -> tuple[Float[Tensor, "*N T"], Float[Tensor, "*N T"]]:
         """Return T(t) + T'(t)(y − t) and log T'(t), where t = min(max(y, l), u)."""
-        if self.low is None or self.high is None:
-            return self._forward(targets)
         within = targets.clamp(self.low[..., None, :], self.high[..., None, :])  # t
         warped, log_slope = self._forward(within)
         return warped + _slope(log_slope) * (targets - within), log_slope
 
     def inverse(self, warped: Float[Tensor, "*#N T"]) -> Float[Tensor, "*N T"]:
         """Return y, given z = T(y)."""
-        if self.low is None or self.high is None:
-            return self._inverse(warped)
         ends = torch.stack((self.low, self.high), dim=-2)
         finite = ends.isfinite()
         warped_ends, log_slopes = self._forward(torch.where(finite, ends, 0.0))

@@ -156,7 +156,10 @@ def _warp_rows(
     variance = variance.expand(mean.shape).contiguous()  # the same for all coordinates
     if measure.variance is None and measure.input_variance is None:
         return Measure(mean, variance)
-    matrix = columns + _rows_of_projection(projection, m)  # Ĝᵀ
+    if projection is None:
+        matrix = columns + torch.eye(m.shape[-1], dtype=m.dtype, device=m.device)  # Ĝᵀ
+    else:
+        matrix = columns + projection.mT[..., None, :, :]
     if measure.variance is not None:
         spread = torch.einsum("...d,...dq->...q", measure.variance, matrix.square())
         variance = variance + spread
@@ -183,15 +186,6 @@ def _join_functions(moments: list[PseudoGPMoments]) -> PseudoGPMoments:
         torch.cat([each.variance for each in moments], dim=-1),
         torch.cat(slopes, dim=-2) if slopes else None,
     )
-
-
-def _rows_of_projection(
-    projection: Float[Tensor, "*B Q D"] | None, like: Float[Tensor, "*N D"]
-) -> Float[Tensor, "*C D Q"]:
-    """Return Pᵀ with an axis for rows."""
-    if projection is None:
-        return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)
-    return projection.mT[..., None, :, :]
 
 
 class WarpLayer(nn.Module):
@@ -231,15 +225,11 @@ class WarpLayer(nn.Module):
         self.parts = nn.ModuleList(
             PseudoGP(domain, size, n, n_frequencies, n_pseudo, prior, batch) for n in n_functions
         )
-        if self.is_full:
-            self._share_signal(n_inputs)
-
-    @torch.no_grad()
-    def _share_signal(self, n_inputs: int) -> None:
-        """Divide the prior variance among the columns of Δ, so that Δ(x) x varies as δ ⊙ x does."""
-        first = self.gps()[0]
-        first.log_signal[..., :n_inputs].sub_(math.log(n_inputs))
-        first.log_noise.sub_(math.log(n_inputs))
+        if is_full:  # the columns of Δ share the prior variance, so that Δ(x) x varies as δ ⊙ x
+            first = self.gps()[0]
+            with torch.no_grad():
+                first.log_signal[..., :n_inputs].sub_(math.log(n_inputs))
+                first.log_noise.sub_(math.log(n_inputs))
 
     def gps(self) -> list[PseudoGP]:
         """Return the GPs of δ and of h, or the one GP of both."""
