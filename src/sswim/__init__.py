@@ -65,7 +65,7 @@ _HOMES = {
 
 _MOVED = {
     "sswim.base.cholesky": ("FactorisationError",),
-    "sswim.ensemble": ("learn_noise", "mnlp", "rmse"),
+    "sswim.ensemble": ("learn_noise",),
     "sswim.members": (
         *("EVIDENCE", "LEAVE_ONE_OUT", "MAP", "SSWIM", "Adam", "Architecture", "Objective"),
         *("Prediction", "Step", "Training", "condition", "enrich", "start", "train"),
