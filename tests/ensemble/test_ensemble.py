@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import DENSITIES, members_of, normal, small_model, small_rows
+from builders.models import DENSITIES, assert_close, members_of, normal, small_model, small_rows
 from builders.neighbours import neighbour_model
 from scipy.stats import multivariate_normal
 
@@ -84,8 +84,7 @@ def test_chunks_of_inputs_change_nothing(
     mixture, standardised = ensemble.predict(inputs), ensemble.scaling.inputs(inputs)
     assert torch.allclose(mixture.mean, expected.mean, rtol=1e-11)
     for member, density in zip(ensemble.members, members_of(mixture), strict=True):
-        pairs = zip(member.predict(standardised).tensors(), density.warped.tensors(), strict=True)
-        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+        assert_close(member.predict(standardised), density.warped, 0.0)
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
@@ -190,9 +189,7 @@ def test_rows_are_kept_where_they_are_smaller_than_statistics(
     updated = made.update(more)
     assert updated.rows is None  # there are many
     unkept = Ensemble(scaling, tuple(members), equal_weights(1)).update(more)
-    pairs = (each.predict(inputs).tensors() for each in (updated, unkept))
-    for ours, theirs in zip(*pairs, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-8)
+    assert_close(updated.predict(inputs), unkept.predict(inputs))
 
 
 def test_neighbours_share_the_rows_which_updates_keep(
@@ -202,8 +199,7 @@ def test_neighbours_share_the_rows_which_updates_keep(
     state = generator.get_state()
     expected = mixed(rows, generator, rows)
     updated = mixed(first, generator.set_state(state), rows).update(second)
-    for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
-        assert torch.equal(ours, theirs)  # joined rows are conditioned on as if at once
+    assert_close(updated, expected, 0.0)  # joined rows are conditioned on as if at once
     for ensemble in (expected, updated):
         assert ensemble.rows is not None
         shared = [each for each in ensemble.members if isinstance(each, NeighbourMember)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import OUTPUT_WARPS, normal, random_warp
+from builders.models import OUTPUT_WARPS, assert_close, normal, random_warp
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 from torch import Tensor
 
@@ -34,11 +34,6 @@ def ensemble(rows: Rows, generator: torch.Generator, request: pytest.FixtureRequ
 @pytest.fixture
 def mixture(rows: Rows, generator: torch.Generator) -> Ensemble:
     return small_ensemble(rows, KINDS["mixture"], generator)
-
-
-def assert_same(first: JointPosterior, second: JointPosterior, tolerance: float = 1e-9) -> None:
-    for ours, theirs in zip(first.tensors(), second.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
 def moments(ensemble: Ensemble, points: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
@@ -100,7 +95,7 @@ def test_batches_equal_a_loop(ensemble: Ensemble, generator: torch.Generator) ->
     for i in range(2):
         for j in range(3):
             alone = ensemble.posterior(points[i, j])
-            assert_same(together.map(itemgetter((i, j))), alone)
+            assert_close(together.map(itemgetter((i, j))), alone, 1e-9)
     one_each = ensemble.posterior(points[..., None, :])
     assert torch.allclose(one_each.mean[..., 0, :], together.mean, rtol=1e-9)
     assert torch.allclose(one_each.variance[..., 0, :], together.variance, rtol=1e-8, atol=1e-10)
@@ -120,7 +115,7 @@ def test_many_sets_are_cut_into_chunks(
         parts = mixture.posterior(points)
     finally:
         torch.set_num_threads(threads)
-    assert_same(whole, parts)
+    assert_close(whole, parts, 1e-9)
     first, second = (
         torch.autograd.grad(each.mean.sum() + each.covariance.sum(), points)[0]
         for each in (whole, parts)

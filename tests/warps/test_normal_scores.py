@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders.models import normal
+from builders.models import assert_close, normal
 from torch import Tensor
 
 from sswim.base.record import stack_records
@@ -103,8 +103,7 @@ def test_a_batch_is_its_members(
     inputs = [measure() for _ in members] if own else [measure()] * 3
     together = stack_records(members).forward(stack_records(inputs) if own else inputs[0])
     expected = stack_records([one.forward(each) for one, each in zip(members, inputs, strict=True)])
-    for ours, theirs in zip(together.tensors(), expected.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
+    assert_close(together, expected, 0.0)
 
 
 def test_single_precision_stays_single(sample: Tensor) -> None:
@@ -114,8 +113,7 @@ def test_single_precision_stays_single(sample: Tensor) -> None:
     ours = scores.forward(Measure(single, input_variance=variance))
     theirs = scores.forward(Measure(single.double(), input_variance=variance.double()))
     assert [tensor.dtype for tensor in ours.tensors()] == [torch.float32] * 2
-    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine.double(), expected, rtol=1e-6)
+    assert_close(ours.to(dtype=torch.float64), theirs, 1e-6)
 
 
 def test_slopes_are_derivatives(sample: Tensor, generator: torch.Generator) -> None:
