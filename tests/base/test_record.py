@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -31,6 +32,8 @@ class Leaf(Record):
 
 @dataclass(frozen=True)
 class Tree(Record):
+    kingdom: ClassVar[str] = "plants"  # is no field
+
     first: Leaf
     others: tuple[Leaf, ...]
     name: str
