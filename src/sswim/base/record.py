@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -34,7 +33,7 @@ class Record:
 
     def map(self: RecordT, function: Callable[[Tensor], Tensor]) -> RecordT:
         """Return a record with a function applied to every tensor, at any depth."""
-        return type(self)(*(_map(getattr(self, name), function) for name in _names(type(self))))
+        return type(self)(*(_map(getattr(self, name), function) for name in _names(self)))
 
     def tensors(self) -> list[Tensor]:
         """Return every tensor, at any depth, in the order of the fields."""
@@ -51,10 +50,9 @@ class Record:
         return self.map(lambda tensor: tensor.detach().requires_grad_())
 
 
-@cache
-def _names(kind: type[Record]) -> tuple[str, ...]:
-    """Return the names of the fields of a class of records, in order."""
-    return tuple(field.name for field in dataclasses.fields(kind))
+def _names(record: Record) -> tuple[str, ...]:
+    """Return the names of a record's fields, in order; faster than ``dataclasses.fields``."""
+    return record.__match_args__
 
 
 def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
@@ -71,7 +69,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Record):
-        for name in _names(type(value)):
+        for name in _names(value):
             yield from _tensors(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:

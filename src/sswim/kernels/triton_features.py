@@ -48,7 +48,8 @@ def fourier_features(
     batch = torch.broadcast_shapes(mean.shape[:-2], frequencies.shape[:-2])
     features = mean.new_empty(*batch, n, 2 * m)
     damped = variance is not None and products is not None
-    given = [mean, frequencies, variance, products] if damped else [mean, frequencies] * 2
+    given = [mean, frequencies]
+    given += [mean if variance is None else variance, frequencies if products is None else products]
     tensors = [_with_one_member_axis(tensor, batch) for tensor in given]
     with_strides = [argument for tensor in tensors for argument in (tensor, tensor.stride(0))]
     _features_kernel[(triton.cdiv(n, _ROWS), triton.cdiv(m, _COLUMNS), math.prod(batch))](
