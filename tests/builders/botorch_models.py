@@ -73,12 +73,6 @@ def fitted_hill() -> SSWIMModel:
     return SSWIMModel(rows(), hill(rows()))
 
 
-@cache
-def fitted_pair() -> SSWIMModel:
-    """Return such a model of two outputs; tests share it."""
-    return SSWIMModel(rows(), two_outputs(rows()))
-
-
 def assert_same(ours: Posterior, theirs: Posterior) -> None:
     """Assert that two posteriors have the same moments."""
     assert torch.allclose(ours.mean, theirs.mean, atol=1e-8)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import matplotlib as mpl
@@ -13,7 +12,6 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 from sswim.estimator import BaseRegressor, make_estimator
 
@@ -68,25 +66,9 @@ def legend_labels(ax: Axes) -> list[str]:
     return [] if legend is None else [text.get_text() for text in legend.get_texts()]
 
 
-def only_curve(ax: Axes) -> tuple[list[float], list[float]]:
-    """Return x and y of the only curve."""
-    [line] = ax.lines
-    return list(line.get_xdata()), list(line.get_ydata())  # type: ignore[arg-type]
-
-
 def score_panels(figure: Figure, n_sets: int) -> list[list[Axes]]:
     """Return the panels of errors and those of densities."""
     return [figure.axes[:n_sets], figure.axes[n_sets:]]
-
-
-def check_figure_files(name: str, paths: Sequence[Path], folder: Path) -> None:
-    """Check that a figure of the paper wrote its numbers and two pictures, and nothing else."""
-    assert {path.name for path in paths} >= {f"{name}.csv", f"{name}.png", f"{name}.pdf"}
-    assert {folder / "fits.csv", *folder.iterdir()} == {folder / "fits.csv", *paths}
-    with Image.open(folder / f"{name}.png") as picture:
-        assert picture.info["dpi"][0] >= 150
-        assert (np.asarray(picture.convert("L")) < 200).mean() > 0.005  # not blank
-    assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sswim.base.record import Record
 from sswim.ensemble.mixture import Mixture
 from sswim.members.density import Density
 from sswim.members.model import SSWIM, Architecture, Observations
@@ -141,6 +142,12 @@ def gradients(model: SSWIM) -> dict[str, Tensor]:
         for name, parameter in model.named_parameters()
         if parameter.grad is not None
     }
+
+
+def assert_close(ours: Record, theirs: Record, tolerance: float = 1e-8) -> None:
+    """Check that two records are the same but for rounding; exactly for a tolerance of zero."""
+    for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
+        assert torch.allclose(mine, other, rtol=tolerance, atol=tolerance)
 
 
 def relative_error(actual: Tensor, expected: Tensor) -> float:

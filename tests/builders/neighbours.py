@@ -100,12 +100,6 @@ def exact_prediction(model: SSWIM, rows: Rows, inputs: Measure) -> Prediction:
     return Prediction(first, second, third, None if degrees is None else last)
 
 
-def assert_close(ours: Prediction, theirs: Prediction, tolerance: float = 1e-8) -> None:
-    """Check that two predictions are the same but for rounding."""
-    for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine, other, rtol=tolerance, atol=tolerance)
-
-
 def without(rows: Rows, row: int) -> Rows:
     """Leave one row out."""
     return rows.map(lambda tensor: torch.cat((tensor[:row], tensor[row + 1 :])))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from operator import itemgetter
 
 import torch
@@ -15,7 +14,7 @@ from builders.models import normal
 from sswim.members import ExactKind, ExactMembers, ExactModels, ExactRows
 from sswim.members.exact_model import ExactFactors
 from sswim.rows import Measure
-from sswim.surrogate import InputRange, Surrogate, TargetMap, fit_surrogate
+from sswim.surrogate import InputRange, Surrogate, TargetMap
 from sswim.warps import OutputMap, OutputWarp, monotone_warp
 from sswim.warps.warp import warp
 
@@ -134,12 +133,3 @@ def small_surrogate(members: ExactMembers, target_map: TargetMap | None = None) 
         TargetMap(zero, one, OutputMap()) if target_map is None else target_map,
         InputRange(zero.expand(n_inputs), one.expand(n_inputs)),
     )
-
-
-@cache
-def fitted_surrogate() -> Surrogate:
-    """Fit a surrogate in few steps; tests share it."""
-    generator = torch.Generator().manual_seed(1)
-    inputs = uniform(generator, 16, 2)
-    targets = (3 * inputs).sin().prod(-1).exp()
-    return fit_surrogate(inputs, targets, None, generator, n_steps=5)

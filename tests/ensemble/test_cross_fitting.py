@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
-from builders.models import small_model, small_rows
+from builders.models import assert_close, small_model, small_rows
 from builders.neighbours import neighbour_model
 from builders.training import kind_of, training_rows
 from torch import Tensor
@@ -103,9 +103,7 @@ def test_kinds_are_combined_by_their_predictions_of_held_out_rows(
             assert torch.allclose(model.latent_correction, correction.latent, atol=1e-3)
     assert [training.best.value for training in combined.trainings] == [0, 0, 1, 1, 2, 3, 3]
     for ours in combined.members:  # are conditioned on all rows
-        theirs = condition(ours.model, rows)
-        for mine, tensor in zip(ours.tensors(), theirs.tensors(), strict=True):
-            assert torch.allclose(mine, tensor, rtol=1e-8, atol=1e-10)
+        assert_close(ours, condition(ours.model, rows))
 
 
 @pytest.mark.parametrize(("place", "value"), [(0, torch.nan), (2, torch.inf)])

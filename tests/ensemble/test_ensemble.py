@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import DENSITIES, members_of, normal, small_model, small_rows
+from builders.models import DENSITIES, assert_close, members_of, normal, small_model, small_rows
 from builders.neighbours import neighbour_model
 from scipy.stats import multivariate_normal
 
 from sswim.base import record as record_module
-from sswim.ensemble import Ensemble, make_ensemble
+from sswim.ensemble import Ensemble, PendingUpdates, make_ensemble
 from sswim.ensemble.mixture import equal_weights
 from sswim.members import SSWIM, FeatureMember, NeighbourMember, condition
+from sswim.members.member import join_rows
 from sswim.members.model import log_precision, row_features
 from sswim.rows import Measure, Rows, as_rows, learn_scaling
 
@@ -83,12 +84,7 @@ def test_chunks_of_inputs_change_nothing(
     mixture, standardised = ensemble.predict(inputs), ensemble.scaling.inputs(inputs)
     assert torch.allclose(mixture.mean, expected.mean, rtol=1e-11)
     for member, density in zip(ensemble.members, members_of(mixture), strict=True):
-        pairs = zip(member.predict(standardised).tensors(), density.warped.tensors(), strict=True)
-        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
-
-
-def _by_features(ensemble: Ensemble) -> list[FeatureMember]:
-    return [member for member in ensemble.members if isinstance(member, FeatureMember)]
+        assert_close(member.predict(standardised), density.warped, 0.0)
 
 
 @pytest.mark.parametrize("include_noise", [False, True])
@@ -129,7 +125,8 @@ def test_the_evidence_against_the_dense_density_of_the_targets(
 ) -> None:
     """In the units of the targets: log p(y) = log p(z) + Σ log T' − Σ log spread."""
     standardised = ensemble.scaling.rows(rows)
-    for member in _by_features(ensemble):
+    for member in ensemble.members:
+        assert isinstance(member, FeatureMember)
         z, log_slope = member.factors.output.forward(standardised.targets)
         features = row_features(member.factors, standardised.inputs)
         precision = log_precision(member.factors, standardised.inputs)
@@ -192,9 +189,7 @@ def test_rows_are_kept_where_they_are_smaller_than_statistics(
     updated = made.update(more)
     assert updated.rows is None  # there are many
     unkept = Ensemble(scaling, tuple(members), equal_weights(1)).update(more)
-    pairs = (each.predict(inputs).tensors() for each in (updated, unkept))
-    for ours, theirs in zip(*pairs, strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-8)
+    assert_close(updated.predict(inputs), unkept.predict(inputs))
 
 
 def test_neighbours_share_the_rows_which_updates_keep(
@@ -204,10 +199,88 @@ def test_neighbours_share_the_rows_which_updates_keep(
     state = generator.get_state()
     expected = mixed(rows, generator, rows)
     updated = mixed(first, generator.set_state(state), rows).update(second)
-    for ours, theirs in zip(updated.tensors(), expected.tensors(), strict=True):
-        assert torch.equal(ours, theirs)  # joined rows are conditioned on as if at once
+    assert_close(updated, expected, 0.0)  # joined rows are conditioned on as if at once
     for ensemble in (expected, updated):
         assert ensemble.rows is not None
         shared = [each for each in ensemble.members if isinstance(each, NeighbourMember)]
         assert len(shared) == 2
         assert all(each.rows is ensemble.rows for each in shared)
+
+
+# Rows that wait.
+
+
+@pytest.fixture(params=[torch.float64, torch.float32], ids=str)
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    value: torch.dtype = request.param
+    return value
+
+
+@pytest.fixture
+def first(generator: torch.Generator, dtype: torch.dtype) -> Rows:
+    return small_rows(generator, dtype=dtype)
+
+
+@pytest.fixture(params=["features", "neighbours", "both"])
+def updatable(request: pytest.FixtureRequest, first: Rows, generator: torch.Generator) -> Ensemble:
+    scaling = learn_scaling(first)
+    rows = scaling.rows(first)
+    models = []
+    if request.param != "neighbours":
+        models.append(small_model(rows, generator, depth=2))
+    if request.param != "features":
+        models.append(neighbour_model(rows, generator, 8, depth=1))
+    members = [condition(model, rows) for model in models]
+    return make_ensemble(scaling, members, equal_weights(len(models)), rows)
+
+
+def require_close(ours: Ensemble, theirs: Ensemble, points: Rows) -> None:
+    """Check that predictions differ by at most 1e-8 of the targets' spread."""
+    found = [
+        (mixture.mean, mixture.observation_variance.sqrt(), mixture.log_density(points.targets))
+        for mixture in (each.predict(points.inputs) for each in (ours, theirs))
+    ]
+    for mine, expected in zip(*found, strict=True):
+        assert (mine - expected).abs().max() < 1e-8 * points.targets.std()
+
+
+def test_pieces_of_any_kind_in_any_order_with_predictions_between(
+    updatable: Ensemble,
+    dtype: torch.dtype,
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_module, "CPU_ROWS", 100)  # rows are added several times on the way
+    plain = small_rows(generator, 25, dtype=dtype)
+    forms: tuple[dict[str, bool], ...] = ({}, {"weighted": True}, {"uncertain": True})
+    pieces = [plain, *(small_rows(generator, 25, dtype=dtype, **forms[i % 3]) for i in range(30))]
+    pieces.append(plain)
+    points = small_rows(generator, 20, dtype=dtype)
+    at_once = updatable.update(join_rows(pieces))
+    for order, predicted_every in ((pieces, 7), (pieces[::-1], 3)):
+        updates = PendingUpdates(updatable)
+        for number, piece in enumerate(order):
+            updates = updates.add(piece)
+            if number % predicted_every == 0:
+                updates.ensemble.predict(points.inputs)
+        require_close(updates.ensemble, at_once, points)
+
+
+def test_few_rows_wait_until_the_ensemble_is_used(
+    updatable: Ensemble, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_module, "CPU_ROWS", 30)
+    piece = small_rows(generator, 9)
+    waiting = PendingUpdates(updatable).add(piece).add(piece)
+    assert (waiting.base, waiting.n_waiting) == (updatable, 18)
+    used = waiting.ensemble
+    assert used is waiting.ensemble
+    assert used.members[0].count == 23 + 18
+    again = waiting.add(piece)
+    assert again.base is used
+    assert again.n_waiting == 9
+    full = again.add(piece).add(piece).add(piece)
+    n_held = 0 if used.rows is None else len(used.rows)
+    assert n_held <= 36
+    assert full.n_waiting == 0
+    assert full.ensemble.members[0].count == 23 + 18 + 36

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import normal, small_model, small_rows
+from builders.models import assert_close, normal, small_model, small_rows
 from builders.neighbours import neighbour_model
 from builders.training import training_rows
 from torch import Tensor
@@ -125,8 +125,7 @@ def test_folds_are_predicted_each_by_its_model(rows: Rows, generator: torch.Gene
     own = NeighbourMember.leave_out(models, data, folds, []).prediction
     alone = [predict(model, rows, fold) for model, fold in zip(models, folds, strict=True)]
     joined = record.concatenate(alone)
-    for ours, theirs in zip(own.tensors(), joined.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
+    assert_close(own, joined, 0.0)
     shared = NeighbourMember.leave_out(models[:1], data, folds, []).prediction
     assert torch.equal(shared.residual[:11], own.residual[:11])
     assert not torch.equal(shared.residual[11:], own.residual[11:])
@@ -138,5 +137,4 @@ def test_chunks_of_a_fold_change_nothing(
     model = small_model(rows, generator)
     whole = predict(model, rows, fold)
     monkeypatch.setattr("sswim.members.feature_member.rows_at_once", lambda _: 4)
-    for ours, theirs in zip(predict(model, rows, fold).tensors(), whole.tensors(), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-10)
+    assert_close(predict(model, rows, fold), whole, 1e-10)

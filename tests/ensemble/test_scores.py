@@ -10,7 +10,7 @@ import torch
 from builders.crps import Array, integrated_crps
 from scipy import stats
 
-from sswim.ensemble.scores import gaussian_crps, mixture_crps
+from sswim.ensemble.scores import mixture_crps
 
 MIXTURES: dict[str, list[tuple[float, Any]]] = {
     "gaussian": [(1.0, stats.norm(1, 2))],
@@ -39,11 +39,3 @@ def test_the_crps_of_a_mixture_is_its_integral(name: str) -> None:
     weights = torch.tensor([weight for weight, _ in densities], dtype=torch.float64)
     ours = mixture_crps(quantiles, weights, torch.tensor(y)[:, None]).numpy()
     assert ours == pytest.approx(integrated_crps(cdf, y, -300, 300), rel=1e-3)
-
-
-def test_the_crps_of_a_gaussian_is_its_integral() -> None:
-    mean, deviation = np.array([0.0, 1.0, -2.0]), np.array([1.0, 0.1, 5.0])
-    y = np.array([0.3, 2, 4])
-    cdf = stats.norm(mean[:, None], deviation[:, None]).cdf
-    expected = integrated_crps(cdf, y, -40, 40)
-    assert gaussian_crps(mean, deviation**2, y) == pytest.approx(expected, rel=1e-4)

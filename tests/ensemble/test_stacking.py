@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from builders.models import normal
+from builders.models import assert_close, normal
 from torch import Tensor
 
 from sswim.ensemble import stacking as stacking_module
@@ -127,8 +127,7 @@ def test_a_wrong_latent_variance_is_corrected(factor: float, generator: torch.Ge
 def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5))
     stacking, expected = learn_stacking(rows, stack=False, correct=False), equal_stacking(rows)
-    for ours, theirs in zip(stacking.tensors(), expected.tensors(), strict=True):
-        assert torch.equal(ours, theirs)
+    assert_close(stacking, expected, 0.0)
     assert torch.equal(learn_stacking(rows, stack=False).weights, expected.weights)
     for correction in learn_stacking(rows, correct=False).corrections:
         assert not correction.noise.any()
@@ -139,8 +138,7 @@ def test_nothing_to_learn_leaves_all_as_it_is(generator: torch.Generator) -> Non
 def test_equal_weights_of_rows_have_no_influence(n: int, generator: torch.Generator) -> None:
     rows = kinds(generator, (0.3, 0.5), (0.1, 0.5), n=n)
     weighted = learn_stacking(rows, torch.full((n,), 7.0, dtype=torch.float64))
-    for ours, theirs in zip(weighted.tensors(), learn_stacking(rows).tensors(), strict=True):
-        assert torch.allclose(ours, theirs)
+    assert_close(weighted, learn_stacking(rows))
 
 
 def test_rows_count_by_their_weight(generator: torch.Generator) -> None:

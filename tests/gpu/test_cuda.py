@@ -33,8 +33,6 @@ from torch import Tensor
 from sswim import load
 from sswim.base.cholesky import solve_and_invert
 from sswim.distributed.processes import ALONE, Processes, Share
-from sswim.ensemble.ensemble import Ensemble
-from sswim.ensemble.mixture import equal_weights
 from sswim.estimator import make_estimator
 from sswim.kernels.features import features_and_norm
 from sswim.members import condition
@@ -45,8 +43,8 @@ from sswim.members.neighbour_member import NeighbourMember
 from sswim.members.neighbour_training import PoolSource, neighbour_objective
 from sswim.members.objective import (
     EVIDENCE,
-    LEAVE_ONE_OUT,
     MAP,
+    OBJECTIVES,
     Objective,
     backward,
     chunk_size,
@@ -55,15 +53,13 @@ from sswim.members.objective import (
 )
 from sswim.members.start import start
 from sswim.members.training import Adam, train, train_batch
-from sswim.rows import ArraySource, Measure, Stream, as_rows, learn_scaling, no_scaling, summary
+from sswim.rows import ArraySource, Measure, Stream, as_rows, no_scaling, summary
 
 pytestmark = [
     pytest.mark.cuda,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 CUDA = torch.device("cuda")
-OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
-DENSE = {name: settings for name, settings in DENSITIES.items() if settings}
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES.keys())
@@ -83,45 +79,6 @@ def test_value_and_gradient_are_those_of_the_cpu(
         assert on_gpu == pytest.approx(value, rel=1e-10)
         for name, gradient in gradients(model).items():
             assert relative_error(gradient.cpu(), expected[name]) < 1e-8, name
-
-
-@pytest.mark.parametrize("density", DENSE.values(), ids=DENSE.keys())
-def test_predicted_densities_are_those_of_the_cpu(
-    density: dict[str, Any], generator: torch.Generator
-) -> None:
-    rows = small_rows(generator, n_targets=2)
-    model = small_model(rows, generator, **density)
-    scaling = learn_scaling(rows)
-    on_cpu = Ensemble(scaling, (condition(model, scaling.rows(rows)),), equal_weights(1))
-    there, its_scaling = rows.to(device=CUDA), scaling.to(device=CUDA)
-    on_gpu = Ensemble(
-        its_scaling,
-        (condition(model.to(CUDA), its_scaling.rows(there)),),
-        equal_weights(1).to(CUDA),
-    )
-    expected, ours = on_cpu.predict(rows.inputs), on_gpu.predict(there.inputs)
-    for name in ("mean", "observation_variance", "noise_variance"):
-        assert torch.allclose(getattr(ours, name).cpu(), getattr(expected, name), rtol=1e-8)
-    latent, its_latent = (
-        mixture.without_noise().observation_variance for mixture in (ours, expected)
-    )
-    assert torch.allclose(latent.cpu(), its_latent, rtol=1e-8)
-    assert torch.allclose(ours.quantile(0.1).cpu(), expected.quantile(0.1), rtol=1e-8)
-    for method in ("log_density", "cdf"):
-        there_too = getattr(ours, method)(there.targets).cpu()
-        assert torch.allclose(there_too, getattr(expected, method)(rows.targets), rtol=1e-7)
-    for include_noise in (False, True):
-        joint = on_gpu.covariance(there.inputs, include_noise=include_noise).cpu()
-        assert torch.allclose(
-            joint, on_cpu.covariance(rows.inputs, include_noise=include_noise), atol=1e-8
-        )
-        draws = on_gpu.sample(3, torch.Generator().manual_seed(1), include_noise=include_noise)(
-            there.inputs
-        )
-        same = on_cpu.sample(3, torch.Generator().manual_seed(1), include_noise=include_noise)(
-            rows.inputs
-        )
-        assert torch.allclose(draws.cpu(), same, rtol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -410,7 +367,7 @@ def test_a_pickle_of_a_gpu_loads_with_and_without_one(n_neighbors: int, tmp_path
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "few neighbours"])
-def test_moments_draws_and_gradients(kind: str, generator: torch.Generator) -> None:
+def test_predictions_draws_and_gradients(kind: str, generator: torch.Generator) -> None:
     ensemble = small_ensemble(far_rows(generator), KINDS[kind], generator)
     points = far_points(generator, 3, 2)
     found: list[list[Tensor]] = []
@@ -420,7 +377,17 @@ def test_moments_draws_and_gradients(kind: str, generator: torch.Generator) -> N
         functions = own.sample(3, torch.Generator().manual_seed(0))
         draws = functions(Measure(leaf.flatten(0, 1)))
         total = posterior.mean.sum() + posterior.covariance.sum() + draws.sum()
-        every = [*posterior.tensors(), draws, *torch.autograd.grad(total, leaf)]
+        at = Measure(leaf.detach().flatten(0, 1))
+        mixture, seeded = own.predict(at), torch.Generator().manual_seed(1)
+        every = [
+            *posterior.tensors(),
+            draws,
+            *torch.autograd.grad(total, leaf),
+            own.sample(3, seeded, include_noise=True)(at),
+            *(own.covariance(at, include_noise=noisy) for noisy in (False, True)),
+            *(mixture.mean, mixture.observation_variance, mixture.noise_variance),
+            *(mixture.quantile(0.1), mixture.log_density(mixture.mean), mixture.cdf(mixture.mean)),
+        ]
         found.append([tensor.detach().cpu() for tensor in every])
     for ours, theirs in zip(found[1], found[0], strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-7, atol=1e-8)

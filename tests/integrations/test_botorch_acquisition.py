@@ -20,15 +20,15 @@ from botorch.acquisition import (
 )
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
-from botorch.acquisition.objective import (
-    LinearMCObjective,
-)
+from botorch.acquisition.objective import LinearMCObjective
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
-from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, fitted_pair, hill, rows
+from builders.botorch_models import BOUNDS, OPTIMUM, fitted_hill, hill, rows, two_outputs
+
+from sswim.integrations.botorch import SSWIMModel
 
 # BoTorch tries again by itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed in")
@@ -75,7 +75,9 @@ EXPLOITING: dict[str, tuple[Acquisition, int]] = {
     "qucb": (lambda: qUpperConfidenceBound(fitted_hill(), beta=0.1, sampler=sampler()), 2),
     "thompson": (lambda: PathwiseThompsonSampling(fitted_hill()), 2),
     "thompson of two outputs": (
-        lambda: PathwiseThompsonSampling(fitted_pair(), objective=LinearMCObjective(WEIGHTS)),
+        lambda: PathwiseThompsonSampling(
+            SSWIMModel(rows(), two_outputs(rows())), objective=LinearMCObjective(WEIGHTS)
+        ),
         2,
     ),
 }

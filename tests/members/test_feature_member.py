@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import DENSITIES, normal, small_model, small_rows
+from builders.models import DENSITIES, assert_close, normal, small_model, small_rows
 
-from sswim.base.record import Record
 from sswim.members import FeatureMember
 from sswim.members.linear_regression import leave_one_out, posterior, statistics
 from sswim.members.model import Observations, log_precision, row_features
@@ -25,11 +24,6 @@ def rows(generator: torch.Generator) -> Rows:
 @pytest.fixture
 def inputs(generator: torch.Generator) -> Measure:
     return Measure(normal(generator, 11, 3), 0.1 * normal(generator, 11, 3).square())
-
-
-def assert_close(ours: Record, theirs: Record, rtol: float, atol: float = 1e-12) -> None:
-    for mine, expected in zip(ours.tensors(), theirs.tensors(), strict=True):
-        assert torch.allclose(mine, expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("density", DENSITIES.values(), ids=DENSITIES.keys())
@@ -50,8 +44,8 @@ def test_predictions_are_those_of_the_regression_on_expected_features(
     fitted = posterior(statistics(observed), model.noise(), model.signal())
     predictor = condition(model, rows)
     predicted = fitted.predict(row_features(factors, inputs), log_precision(factors, inputs))
-    assert_close(predictor.predict(inputs), predicted, 1e-12, 0)
-    assert_close(predictor.leave_one_out(rows), leave_one_out(observed, fitted), 1e-12, 0)
+    assert_close(predictor.predict(inputs), predicted, 1e-12)
+    assert_close(predictor.leave_one_out(rows), leave_one_out(observed, fitted), 1e-12)
     diagonal = predictor.covariance(inputs).diagonal(dim1=-2, dim2=-1).mT
     assert torch.allclose(diagonal, predictor.predict(inputs).latent_variance, rtol=1e-12)
     assert [measure.mean.shape for measure in predictor.warp(inputs)] == [(11, 3)] * 3

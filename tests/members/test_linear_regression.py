@@ -23,6 +23,7 @@ from torch import Tensor
 
 from sswim.base import record
 from sswim.base.record import chunks
+from sswim.members import linear_regression
 from sswim.members.linear_regression import (
     Posterior,
     Statistics,
@@ -34,7 +35,6 @@ from sswim.members.linear_regression import (
     sum_statistics,
     total_statistics,
     unpack_gram,
-    weighted_sums,
 )
 from sswim.members.model import Observations, observe
 
@@ -153,20 +153,6 @@ def test_statistics_in_any_chunking_and_order(
     assert_same(whole - second, first)
 
 
-def test_float32_features_are_summed_and_factorised_in_float64(
-    features: Tensor, targets: Tensor
-) -> None:
-    single = statistics(observations(features.float(), targets))
-    assert {tensor.dtype for tensor in single.tensors()} == {torch.float64}
-    exact = statistics(observations(features, targets))
-    assert relative_error(single.gram, exact.gram) < 1e-6
-    ours = posterior(single, NOISE, SIGNAL).predict(features.float())
-    expected = posterior(exact, NOISE, SIGNAL).predict(features)
-    assert ours.mean.dtype == torch.float64
-    assert relative_error(ours.mean, expected.mean) < 1e-5
-    assert relative_error(ours.latent_variance, expected.latent_variance) < 1e-5
-
-
 def test_float32_chunks_do_not_lose_rows_among_many() -> None:
     """2²⁴ + 1 is not a float32: a running sum in single precision would stop growing there."""
     one = torch.ones(1, 1, dtype=torch.float32)
@@ -215,7 +201,7 @@ def test_weighted_products_are_those_of_einsum(
 ) -> None:
     features, weighted = normal(generator, *batch, 40, n_features), normal(generator, *batch, 40, 2)
     weight = None if n_weights is None else normal(generator, 40, n_weights).exp()
-    gram, moment = weighted_sums(features, weighted, weight)
+    gram, moment = linear_regression._WeightedSums.apply(features, weighted, weight, False)
     wide = torch.ones(40, 1, dtype=torch.float64) if weight is None else weight
     expected = torch.einsum("...ni,ng,...nj->...gij", features, wide, features)
     assert gram.shape == expected.shape

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import DENSITIES, normal, small_model, small_rows
-from builders.neighbours import assert_close, neighbour_model, row_of
+from builders.models import DENSITIES, assert_close, normal, small_model, small_rows
+from builders.neighbours import neighbour_model, row_of
 from torch import Tensor
 
 from sswim.base import record

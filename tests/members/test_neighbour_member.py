@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders.models import normal, small_rows
+from builders.models import assert_close, normal, small_rows
 from builders.neighbours import (
     KERNELS,
     SCIKIT_LEARN,
-    assert_close,
     exact_prediction,
     neighbour_model,
     row_of,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -22,12 +21,14 @@ from scipy.stats import multivariate_normal
 
 from sswim.base.record import chunks
 from sswim.members import EVIDENCE, LEAVE_ONE_OUT, MAP, SSWIM, Architecture, Objective, condition
+from sswim.members import objective as objective_module
 from sswim.members.model import row_features
 from sswim.members.objective import (
     CPU_BATCH_BYTES,
     CPU_CHUNK_BYTES,
     CPU_GRAPH_BYTES,
     MIN_CHUNK_ROWS,
+    OBJECTIVES,
     backward,
     chunk_size,
     graph_bytes_per_row,
@@ -39,7 +40,6 @@ from sswim.members.objective import (
 from sswim.rows import Measure, Rows
 from sswim.warps import log_noise_ratio
 
-OBJECTIVES = {"map": MAP, "evidence": EVIDENCE, "leave-one-out": LEAVE_ONE_OUT}
 of_every_objective = pytest.mark.parametrize(
     "objective", OBJECTIVES.values(), ids=OBJECTIVES.keys()
 )
@@ -69,7 +69,11 @@ def value_and_gradient(
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("extras", [False, True], ids=["plain", "weighted and uncertain"])
 def test_chunks_give_the_one_pass_gradient(
-    objective: Objective, changes: dict[str, Any], extras: bool, generator: torch.Generator
+    objective: Objective,
+    changes: dict[str, Any],
+    extras: bool,
+    generator: torch.Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = small_rows(generator, n_targets=2 if extras else 1, weighted=extras, uncertain=extras)
     general = "warp_matrix" in changes
@@ -80,7 +84,8 @@ def test_chunks_give_the_one_pass_gradient(
     cases = [(list(chunks(rows, size)), n * size) for size, n in ((1, 5), (7, 0), (7, 2), (7, 100))]
     for parts, n_kept in (*cases, (uneven, 0)):
         model.zero_grad()
-        chunked = two_passes(model, parts, objective, partial(lambda most, _: most, n_kept))
+        monkeypatch.setattr(objective_module, "kept_rows", lambda *_, most=n_kept: most)
+        chunked = two_passes(model, parts, objective)
         assert chunked.item() == pytest.approx(value, rel=1e-10)
         for name, gradient in gradients(model).items():
             assert relative_error(gradient, expected[name]) < (1e-9 if general else 1e-10), name

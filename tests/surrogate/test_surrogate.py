@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders.models import normal
-from builders.surrogates import bent_map, fitted_surrogate, small_members, small_surrogate, uniform
+from builders.surrogates import bent_map, small_members, small_surrogate, uniform
 from scipy import optimize, special
 from torch import Tensor
 
@@ -105,7 +105,10 @@ def fit(
 
 @torch.no_grad()
 def test_a_fit_weighs_its_members_and_predicts_its_rows() -> None:
-    model = fitted_surrogate()
+    generator = torch.Generator().manual_seed(1)
+    inputs = uniform(generator, 16, 2)
+    targets = (3 * inputs).sin().prod(-1).exp()
+    model = fit_surrogate(inputs, targets, None, generator, n_steps=5)
     assert torch.allclose(model.weights.sum(), torch.ones(()).double())
     assert (model.weights > 0).all()
     assert len(model.weights) == len(model.members.factors.kinds)

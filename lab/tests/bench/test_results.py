@@ -15,9 +15,9 @@ from sswim_lab.bench.accuracy import Job, Row, failed_row, run_fit
 from sswim_lab.bench.methods import METHODS
 from sswim_lab.bench.results import append_results, columns, read_results
 from sswim_lab.datasets import split
+from sswim_lab.peers.protocol import Gaussian
 
 from sswim.base.version import __version__
-from sswim.ensemble.scores import gaussian_crps
 
 COLUMNS = columns(Row)
 HEADER = (
@@ -93,7 +93,7 @@ def test_scores_of_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.mse_original == pytest.approx(np.mean((data.test_y - mean) ** 2))
     assert result.mnlp_original == pytest.approx(-stats.norm.logpdf(data.test_y, mean, std).mean())
     assert result.mnlp_original == pytest.approx(result.mnlp + np.log(std))
-    assert result.crps == pytest.approx(gaussian_crps(error * 0, error * 0 + 1, error).mean())
+    assert result.crps == pytest.approx(Gaussian(error * 0, error * 0 + 1).crps(error).mean())
     assert result.crps_original == pytest.approx(result.crps * std)
     assert result.coverage_90 == pytest.approx(np.mean(np.abs(error) < 1.6448536))
     assert (result.n_train, result.n_test, result.n_inputs) == (100, 50, 3)

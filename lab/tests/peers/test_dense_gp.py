@@ -172,10 +172,9 @@ def test_moments_and_intervals_against_draws(fitted: FittedWarpedGP) -> None:
     [mixture] = predictive.mixtures()
     [density] = mixture.densities
     deviations = np.random.default_rng(0).normal(size=(20000, 1, 5, 1))
-    draws = density.unwarp(
-        density.warped.mean
-        + density.warped.observation_variance.sqrt() * torch.as_tensor(deviations)
-    )[:, 0, :, 0].numpy()
+    spread = density.warped.observation_variance.sqrt()
+    drawn = density.output.inverse(density.warped.mean + spread * torch.as_tensor(deviations))
+    draws = density.scaling.original_targets(drawn)[:, 0, :, 0].numpy()
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(predictive.mean - draws.mean(axis=0)) < 5 * error).all()
     assert np.allclose(predictive.variance, draws.var(axis=0), rtol=0.1)

@@ -1,4 +1,4 @@
-"""Quadrature, roots of increasing functions, and nodes that stand for an uncertain input."""
+"""Quadrature, roots of functions, nodes of an uncertain input, and Student's t distribution."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
+from scipy import special
 from torch import Tensor
 
 from sswim.base.record import Record
@@ -103,3 +104,35 @@ def symmetric_root(covariance: Float[Tensor, "N D D"]) -> Float[Tensor, "N D D"]
     """Return the symmetric root of covariances, some of whose variances may be zero."""
     values, vectors = torch.linalg.eigh(covariance)
     return (vectors * values.clamp(min=0).sqrt()[:, None]) @ vectors.mT
+
+
+def student_t_log_density(
+    squared: Float64[Tensor, "*#N"], degrees: Float64[Tensor, "*#N"]
+) -> Float64[Tensor, "*N"]:
+    """Return Student's log p(t), given t²; differentiable in both."""
+    half = 0.5 * degrees
+    constant = torch.lgamma(half + 0.5) - torch.lgamma(half) - 0.5 * (math.pi * degrees).log()
+    return constant - (half + 0.5) * (squared / degrees).log1p()
+
+
+def student_t_cdf(
+    values: Float64[Tensor, "*#N"], degrees: Float64[Tensor, "*#N"]
+) -> Float64[Tensor, "*N"]:
+    """Return the probability that Student's t is at most each value."""
+    found = special.stdtr(degrees.cpu().numpy(), values.cpu().numpy())
+    return torch.as_tensor(found, dtype=torch.float64).to(values.device)
+
+
+def student_t_quantiles(
+    values: Float64[Tensor, " Q"], degrees: Float64[Tensor, "*N"]
+) -> Float64[Tensor, " Q *N"]:
+    """Return the quantiles of t whose probabilities are those of standard normal values.
+
+    Rows have few different numbers of degrees, and each is looked up once.
+    """
+    distinct, group = degrees.unique(return_inverse=True)
+    normal = values.cpu().numpy()[:, None]
+    # The lower tail, because probabilities near one are rounded.
+    tail = special.stdtrit(distinct.cpu().numpy(), special.ndtr(-np.abs(normal)))
+    found = torch.as_tensor(np.copysign(tail, normal), dtype=torch.float64)
+    return found.to(degrees.device)[:, group]

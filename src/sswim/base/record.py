@@ -50,9 +50,9 @@ class Record:
         return self.map(lambda tensor: tensor.detach().requires_grad_())
 
 
-def _names(record: Record) -> Iterable[str]:
+def _names(record: Record) -> tuple[str, ...]:
     """Return the names of a record's fields, in order; faster than ``dataclasses.fields``."""
-    return record.__dataclass_fields__
+    return record.__match_args__
 
 
 def _map(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
@@ -190,27 +190,18 @@ def map_on_cores() -> Iterator[Callable[..., Iterable[Any]]]:
 
     It is a ``map`` whose calls run at once, each on a core of its own, on as many threads as
     PyTorch would use. The threads live on between its uses, which may be many and short.
+
+    Matrices of a hundred rows are factorised no faster by several cores, and many times as slowly
+    where other programs use these.
     """
     n_threads = torch.get_num_threads()
-    with one_core():
+    torch.set_num_threads(1)
+    try:
         if n_threads == 1:
             yield map
         else:
             with ThreadPoolExecutor(n_threads, initializer=begin_worker) as pool:
                 yield pool.map
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Compute on one core.
-
-    Matrices of a hundred rows are factorised no faster by several, and many times as slowly where
-    other programs use these.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
     finally:
         torch.set_num_threads(n_threads)
 

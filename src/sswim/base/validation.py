@@ -36,15 +36,12 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if _is_shown(each) else _escaped(each) for each in text)
-
-
-def _is_shown(character: str) -> bool:
-    return character in _HARMLESS or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if character not in _HARMLESS and unicodedata.category(character) in ("Cc", "Cf", "Cs")
+        else character
+        for character in text
+    )
 
 
 SMALLEST_TAIL = 1e-15

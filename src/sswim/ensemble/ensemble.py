@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
 from sswim.ensemble.joint_posterior import JointPosterior, mix_jointly
-from sswim.ensemble.mixture import Mixture, mix
+from sswim.ensemble.mixture import Mixture, Values, mix
 from sswim.members.density import Density
-from sswim.members.linear_regression import MeanPrediction, Prediction
+from sswim.members.linear_regression import Prediction
 from sswim.members.member import Member, append_rows, join_rows
 from sswim.rows.rows import Measure, Rows, row_keys
 from sswim.rows.scaling import Scaling
@@ -60,15 +60,15 @@ class Ensemble(Record):
         """Predict the means alone: cheaper, except with output warps, which need the variances."""
         if any(type(member.factors.output) is not OutputMap for member in self.members):
             return self.predict(inputs).mean
-        size = rows_at_once(inputs, in_threads=True)
-        predicted = map_chunks(self._predict_mean_chunk, inputs, size, in_threads=True)
-        return self.scaling.original_targets(predicted.mean)
 
-    def _predict_mean_chunk(self, inputs: Measure) -> MeanPrediction:
-        """Predict the standardised means of one chunk of inputs."""
-        standardised = self.scaling.inputs(inputs)
-        means = torch.stack([member.predict_mean_chunk(standardised) for member in self.members])
-        return MeanPrediction(torch.einsum("m,mnt->nt", self.weights, means))
+        def predict(chunk: Measure) -> Values:
+            standardised = self.scaling.inputs(chunk)
+            means = [member.predict_mean_chunk(standardised) for member in self.members]
+            return Values(torch.einsum("m,mnt->nt", self.weights, torch.stack(means)))
+
+        size = rows_at_once(inputs, in_threads=True)
+        predicted = map_chunks(predict, inputs, size, in_threads=True)
+        return self.scaling.original_targets(predicted.values)
 
     def _predict(self, member: Member, inputs: Measure) -> Prediction:
         """Predict by one member; inputs are standardised by chunks, without a copy of them all."""

@@ -131,9 +131,7 @@ def mix_jointly(
     for weight, (own, _) in zip(weights, moments, strict=True):
         mean = mean + weight * own
     for weight, (own, covariance) in zip(weights, moments, strict=True):
-        centred = own - mean
-        between = centred[..., :, None] * centred[..., None, :]
-        total = total + weight * (covariance + between)
+        total = total + weight * (covariance + _outer(own - mean))
     total = 0.5 * (total + total.mT)  # products of matrices are symmetric up to rounding
     scale = scaling.target_spread.square()[:, None, None]
     return JointPosterior(scaling.original_targets(mean.mT), total * scale)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from sswim.base.numerics import safeguarded_newton
@@ -141,8 +141,6 @@ class Mixture(Record):
         of_members = torch.cat(
             [density.at_normal(scores[:, 0, 0]) for density in self.densities], dim=1
         )  # (Q, members, N, T)
-        if of_members.shape[1] == 1:
-            return _ordered(of_members[:, 0], probabilities).permute(1, 2, 0)
 
         def error_and_step(targets: Tensor) -> tuple[Tensor, Tensor]:
             tail, density = self._tail_and_density(targets, sign)
@@ -151,14 +149,18 @@ class Mixture(Record):
             slope = density * math.sqrt(2 * math.pi) * (0.5 * score.square()).exp()
             return error, torch.where(error.abs() <= _SCORE_ERROR, 0.0, error / slope)
 
-        quantiles = safeguarded_newton(
-            error_and_step,
-            torch.einsum("m,qmnt->qnt", self.weights, of_members),
-            of_members.amin(1),
-            of_members.amax(1),
-            lambda targets: 4 * torch.finfo(torch.float64).eps * targets.abs(),
-        )
-        return _ordered(quantiles, probabilities).permute(1, 2, 0)
+        quantiles = of_members[:, 0]
+        if of_members.shape[1] > 1:
+            quantiles = safeguarded_newton(
+                error_and_step,
+                torch.einsum("m,qmnt->qnt", self.weights, of_members),
+                of_members.amin(1),
+                of_members.amax(1),
+                lambda targets: 4 * torch.finfo(torch.float64).eps * targets.abs(),
+            )
+        order = probabilities.argsort(stable=True)  # rounding may let quantiles fall
+        increasing = quantiles[order].cummax(0).values[order.argsort()]
+        return increasing.permute(1, 2, 0)
 
     def _tail_and_density(
         self, targets: Float64[Tensor, "Q N T"], sign: Float64[Tensor, "Q 1 1"]
@@ -205,7 +207,7 @@ class Mixture(Record):
         """Apply a function to the mixture and to targets, chunk by chunk of rows."""
         means = self.densities[0].warped.mean
 
-        def apply(rows: _Values) -> _Values:
+        def apply(rows: Values) -> Values:
             begin, end = int(rows.values[0]), int(rows.values[-1]) + 1
             densities = tuple(
                 replace(
@@ -215,19 +217,19 @@ class Mixture(Record):
                 for density in self.densities
             )
             part = self if end - begin == means.shape[1] else Mixture(densities, self.weights)
-            return _Values(function(part, means if targets is None else targets[begin:end]))
+            return Values(function(part, means if targets is None else targets[begin:end]))
 
         size = max(1, rows_together(means[0]) // len(self.weights))
         in_threads = targets is None or not targets.requires_grad
-        rows = _Values(torch.arange(means.shape[1], device=means.device))
+        rows = Values(torch.arange(means.shape[1], device=means.device))
         return map_chunks(apply, rows, size, in_threads=in_threads).values
 
 
 @dataclass(frozen=True)
-class _Values(Record):
+class Values(Record):
     """Values that are computed for each row."""
 
-    values: Float64[Tensor, "N T *values"] | Int64[Tensor, " N"]
+    values: Float[Tensor, "N T *values"] | Int64[Tensor, " N"]
 
 
 def mix(densities: Sequence[Density], weights: Float64[Tensor, " members"]) -> Mixture:
@@ -253,11 +255,3 @@ def mix(densities: Sequence[Density], weights: Float64[Tensor, " members"]) -> M
 def equal_weights(n_members: int) -> Float64[Tensor, " members"]:
     """Return equal weights for members, which add up to one."""
     return torch.full((n_members,), 1 / n_members, dtype=torch.float64)
-
-
-def _ordered(
-    quantiles: Float64[Tensor, "Q N T"], probabilities: Float64[Tensor, " Q"]
-) -> Float64[Tensor, "Q N T"]:
-    """Return quantiles that do not fall with the probability, as rounding may let them."""
-    order = probabilities.argsort(stable=True)
-    return quantiles[order].cummax(0).values[order.argsort()]

@@ -16,7 +16,7 @@ error of the targets, predicted by all members together, is no worse than under 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -67,37 +67,26 @@ def learn_noise(
         kept: The rows that members which predict by neighbours keep, the same in each process, if
             they are not ``everything``.
     """
-    known = _KnownRows(rows, rows if everything is None else everything, processes, kept)
+
+    def leave_one_out(model: SSWIM) -> Prediction:
+        given = rows if everything is None else everything
+        if model.architecture.n_neighbors and kept is not None:
+            given = kept
+        return condition(model, given, processes).leave_one_out(rows)
+
     noisy = [
         with_noise_field(
             model, start_noise_field(model.architecture, model.n_targets, sample, generator)
         )
         for model in models
     ]
-    predictions = [known.leave_one_out(model) for model in models]
+    predictions = [leave_one_out(model) for model in models]
     allowed = _error(models, predictions, rows)
     for _ in range(ROUNDS):
         for model, prediction in zip(noisy, predictions, strict=True):
             _fit(model, rows, prediction)
-        predictions = _temper(noisy, known, allowed)
+        predictions = _temper(noisy, rows, leave_one_out, allowed)
     return noisy
-
-
-@dataclass(frozen=True)
-class _KnownRows:
-    """The rows to learn from, and all rows that models are conditioned on."""
-
-    rows: Rows
-    everything: Rows | Iterable[Rows]
-    processes: Processes
-    kept: Rows | None
-
-    def leave_one_out(self, model: SSWIM) -> Prediction:
-        """Predict each of the rows from all others."""
-        given = self.everything
-        if model.architecture.n_neighbors and self.kept is not None:
-            given = self.kept
-        return condition(model, given, self.processes).leave_one_out(self.rows)
 
 
 def _field(model: SSWIM) -> NoiseField:
@@ -154,23 +143,24 @@ def _negative_log_density(factors: NoiseFactors, residuals: _Residuals) -> Float
 
 @torch.no_grad()
 def _temper(
-    models: Sequence[SSWIM], known: _KnownRows, allowed: Float64[Tensor, " T"]
+    models: Sequence[SSWIM],
+    rows: Rows,
+    leave_one_out: Callable[[SSWIM], Prediction],
+    allowed: Float64[Tensor, " T"],
 ) -> list[Prediction]:
     """Set the largest τ of every target whose error is allowed; zero always is."""
+
+    def predict(temper: Tensor) -> list[Prediction]:
+        """Set τ, and return leave-one-out predictions under the weights exp(−τη)."""
+        for model in models:
+            _field(model).temper.copy_(temper)
+        return [leave_one_out(model) for model in models]
+
     chosen = torch.zeros_like(allowed)
     for temper in sorted(TEMPERS):
-        predictions = _predict_tempered(models, known, torch.full_like(allowed, temper))
-        chosen = torch.where(_error(models, predictions, known.rows) <= allowed, temper, chosen)
-    return _predict_tempered(models, known, chosen)
-
-
-def _predict_tempered(
-    models: Sequence[SSWIM], known: _KnownRows, temper: Float64[Tensor, " T"]
-) -> list[Prediction]:
-    """Set τ, and return leave-one-out predictions under the weights exp(−τη)."""
-    for model in models:
-        _field(model).temper.copy_(temper)
-    return [known.leave_one_out(model) for model in models]
+        error = _error(models, predict(torch.full_like(allowed, temper)), rows)
+        chosen = torch.where(error <= allowed, temper, chosen)
+    return predict(chosen)
 
 
 @torch.no_grad()

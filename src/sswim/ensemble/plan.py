@@ -11,7 +11,7 @@ hyper-parameters are learnt, and the weight of its kind is learnt from its predi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from sswim.files.records import Between
 from sswim.members.kinds import FEW_ROWS, Kind, Plan
@@ -34,14 +34,7 @@ KindName = Literal[
 """How a kind predicts, and its number of warps. The mean of all rows is a kind as well: on small
 tables of noise nothing is better."""
 
-KINDS: tuple[KindName, ...] = (
-    "mean",
-    "features-1",
-    "features-2",
-    "neighbours-0-smooth",
-    "neighbours-0-rough",
-    "neighbours-1",
-)
+KINDS: tuple[KindName, ...] = get_args(KindName)
 
 
 @dataclass(frozen=True)

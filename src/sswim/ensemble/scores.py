@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from jaxtyping import Float64
-from scipy.special import ndtr
 from torch import Tensor
 
 N_LEVELS = 64
@@ -22,18 +21,6 @@ LEVELS: tuple[float, ...] = tuple((0.5 * (_edges[1:] + _edges[:-1])).tolist())
 """Probabilities of the quantiles."""
 LEVEL_WEIGHTS: tuple[float, ...] = tuple(np.diff(_edges).tolist())
 """Weights of the quantiles; their sum is one."""
-
-
-def gaussian_crps(
-    mean: Float64[np.ndarray, " M"],
-    variance: Float64[np.ndarray, " M"],
-    y: Float64[np.ndarray, " M"],
-) -> Float64[np.ndarray, " M"]:
-    """Return σ(z(2Φ(z) − 1) + 2φ(z) − 1/√π) with z = (y − mean)/σ."""
-    deviation = np.sqrt(variance)
-    z = (y - mean) / deviation
-    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
-    return deviation * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
 
 
 def mixture_crps(

@@ -46,33 +46,19 @@ def fourier_features(
     m, d = frequencies.shape[-2:]
     n = mean.shape[-2]
     batch = torch.broadcast_shapes(mean.shape[:-2], frequencies.shape[:-2])
-    mean, frequencies = (
-        _with_one_member_axis(mean, batch),
-        _with_one_member_axis(frequencies, batch),
-    )
     features = mean.new_empty(*batch, n, 2 * m)
     damped = variance is not None and products is not None
-    if damped:
-        assert variance is not None
-        assert products is not None
-        variance = _with_one_member_axis(variance, batch)
-        products = _with_one_member_axis(products, batch)
-    else:
-        variance, products = mean, frequencies  # not read
+    given = [mean, frequencies]
+    given += [mean if variance is None else variance, frequencies if products is None else products]
+    tensors = [_with_one_member_axis(tensor, batch) for tensor in given]
+    with_strides = [argument for tensor in tensors for argument in (tensor, tensor.stride(0))]
     _features_kernel[(triton.cdiv(n, _ROWS), triton.cdiv(m, _COLUMNS), math.prod(batch))](
-        mean,
-        mean.stride(0),
-        frequencies,
-        frequencies.stride(0),
-        variance,
-        variance.stride(0),
-        products,
-        products.stride(0),
+        *with_strides,  # the last two tensors are not read unless features are damped
         features,
         n,
         m,
         d,
-        variance.shape[-1],
+        tensors[2].shape[-1],
         DAMPED=damped,
         DOUBLE=mean.dtype == torch.float64,
         ROWS=_ROWS,

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sswim.base import student_t
-from sswim.base.numerics import N_NODES, hermite_nodes
+from sswim.base.numerics import N_NODES, hermite_nodes, student_t_log_density
 from sswim.base.record import Record, chunks
 from sswim.members.linear_regression import Prediction
 from sswim.rows.rows import Rows
@@ -88,7 +87,7 @@ class Density(Record):
     ) -> tuple[Float64[Tensor, "*B N T"], Float64[Tensor, "*B N T"]]:
         """Return the probability of at most y, or of more if the sign is −1, and log p(y)."""
         warped, log_slope = self._warp(targets)
-        return self.warped.tail(warped, sign), self.warped.log_density(warped) + log_slope
+        return self.warped.cdf(warped, sign), self.warped.log_density(warped) + log_slope
 
     def quantile(self, probability: float) -> Float64[Tensor, "*B N T"]:
         """Return the value that an observation stays below with a probability."""
@@ -98,10 +97,6 @@ class Density(Record):
     def at_normal(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
         """Return the values of y that are as probable as normal ones."""
         return self.scaling.original_targets(self._standardised_at_normal(normal))
-
-    def unwarp(self, warped: Float64[Tensor, "*N T"]) -> Float64[Tensor, "*N T"]:
-        """Return y, in the units of the data, given z."""
-        return self.scaling.original_targets(self.output.inverse(warped))
 
     def covariance(self, warped: Float64[Tensor, "T N N"]) -> Float64[Tensor, "T N N"]:
         """Return the joint covariance of values of y of one member, given that of their z.
@@ -147,23 +142,13 @@ class Density(Record):
     @cached_property
     def _observation_moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of an observation; cached, because quadrature takes time."""
-        mean, variance = self._standardised_moments()
-        spread = self.scaling.target_spread
+        warped, spread = self.warped, self.scaling.target_spread
+        mean, variance = warped.mean, warped.observation_variance
+        if not self._is_affine:
+            parts = chunks(warped, rows_together(mean), axis=mean.ndim - 2)
+            moments = [replace(self, warped=part)._quadrature() for part in parts]
+            mean, variance = (torch.cat(part, dim=-2) for part in zip(*moments, strict=True))
         return self.scaling.original_targets(mean), variance.clamp(min=0) * spread.square()
-
-    def _standardised_moments(self) -> tuple[Tensor, Tensor]:
-        """Return the mean and variance of an observation in units of the spread."""
-        warped = self.warped
-        if self._is_affine:
-            return warped.mean, warped.observation_variance
-        n_rows = warped.mean.shape[-2]
-        size = rows_together(warped.mean)
-        if n_rows <= size:
-            return self._quadrature()
-        parts = chunks(warped, size, axis=warped.mean.ndim - 2)
-        moments = [replace(self, warped=part)._quadrature() for part in parts]
-        means, variances = zip(*moments, strict=True)
-        return torch.cat(means, dim=-2), torch.cat(variances, dim=-2)
 
     def _quadrature(self) -> tuple[Tensor, Tensor]:
         """Return the standardised moments of a limited number of rows, at all nodes together."""
@@ -237,7 +222,7 @@ class OutOfFold(Record):
             squared = self.residual.square() / variance
             return -0.5 * (squared + (2 * math.pi * variance).log()) + self.log_slope
         scale = variance * (1 - 2 / self.degrees)
-        density = student_t.log_density(self.residual.square() / scale, self.degrees)
+        density = student_t_log_density(self.residual.square() / scale, self.degrees)
         return density - 0.5 * scale.log() + self.log_slope
 
 

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from sswim.base.cholesky import cholesky
+from sswim.base.record import Record
 from sswim.kernels.additive_kernel import draw_additive_frequencies
 from sswim.kernels.features import draw_frequencies, expected_features
 from sswim.members.exact_model import (
@@ -46,7 +48,7 @@ _MATRIX = "kernel matrix of the rows"
 
 
 @dataclass(frozen=True)
-class ExactRows:
+class ExactRows(Record):
     """Rows, as members see them."""
 
     inputs: Float64[Tensor, "*S n D"]
@@ -65,8 +67,7 @@ class ExactRows:
 
     def take(self, which: Tensor) -> ExactRows:
         """Return some of the rows, where targets and inputs are of the same rows."""
-        variance = None if self.variance is None else self.variance[which]
-        return ExactRows(self.inputs[which], self.targets[which], variance)
+        return self.map(itemgetter(which))
 
     def append(self, others: ExactRows) -> ExactRows:
         """Return these rows followed by others, broadcast to the batch axes of both."""
@@ -251,12 +252,11 @@ class ExactMembers:
     def _towards(self, points: Float64[Tensor, "*S B q D"]) -> Float64[Tensor, "*S B N q"]:
         """Return L⁻¹k(X, x)."""
         # The axes of sets become columns, so that L is not copied for each of them.
-        sets, (n_members, n_points, n_inputs) = points.shape[:-3], points.shape[-3:]
-        columns = points.movedim(-3, 0).reshape(n_members, sets.numel() * n_points, n_inputs)
+        columns = points.movedim(-3, 0).flatten(1, -2)
         kernel = kernel_between(self.factors, self.points, columns)
         solved = torch.linalg.solve_triangular(self.factor, kernel, upper=False)
-        n_rows = self.points.shape[1]
-        return solved.reshape(n_members, n_rows, *sets, n_points).movedim((0, 1), (-3, -2))
+        sets = solved.unflatten(-1, (*points.shape[:-3], points.shape[-2]))
+        return sets.movedim((0, 1), (-3, -2))
 
 
 def _draw_prior(
@@ -295,8 +295,6 @@ def _prior_values(
     points: Float64[Tensor, "*S B q D"],
 ) -> Float64[Tensor, "*S B q"]:
     """Return g(x) of every function at its points."""
-    sets, (n, n_points, n_inputs) = points.shape[:-3], points.shape[-3:]
-    rows = points.movedim(-3, 0).reshape(n, sets.numel() * n_points, n_inputs)
-    features = expected_features(frequencies, Measure(rows))
+    features = expected_features(frequencies, Measure(points.movedim(-3, 0).flatten(1, -2)))
     values = (features @ weights[..., None])[..., 0]
-    return values.reshape(n, *sets, n_points).movedim(0, -2)
+    return values.unflatten(1, (*points.shape[:-3], points.shape[-2])).movedim(0, -2)

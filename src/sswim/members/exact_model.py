@@ -168,17 +168,17 @@ class ExactModels(nn.Module):
         """Return a copy of some members, in ascending order."""
         chosen = deepcopy(self)
         chosen.kinds = tuple(self.kinds[index] for index in indices.tolist())
-        for parameter in (
+        for tensor in (
             chosen.log_length_scales,
             chosen.log_signal,
             chosen.log_interaction,
             chosen.mean,
             chosen.log_noise,
+            chosen.monotone.whitened,
+            chosen.monotone.used,
         ):
-            _take(parameter, indices)
-        _take(chosen.log_ripples, indices, dim=1)
-        for tensor in (chosen.monotone.whitened, chosen.monotone.used):
             _take(tensor, indices)
+        _take(chosen.log_ripples, indices, dim=1)
         layers = []
         for layer in chosen.layers:
             tensors = [*layer.parameters(), *layer.buffers()]
@@ -268,16 +268,11 @@ def _new_layer(
     """Return a warp of the first members, which starts as the identity."""
     n_inputs = inputs.shape[1]
     scale = WARP_LENGTH_SCALE * math.sqrt(n_inputs)
+    scales = torch.full((n_inputs,), scale, dtype=torch.float64)
     states = []
     for _ in range(n_members):
         single = WarpLayer(n_inputs, N_WARP_FREQUENCIES, N_PSEUDO, "whitened", joint=True)
-        start_warps(
-            [single],
-            "rbf",
-            inputs,
-            torch.full((n_inputs,), scale, dtype=torch.float64),
-            generator,
-        )
+        start_warps([single], "rbf", inputs, scales, generator)
         for gp in single.gps():
             nn.init.constant_(gp.log_signal, math.log(WARP_SIGNAL))
             nn.init.constant_(gp.log_noise, math.log(WARP_NOISE * WARP_SIGNAL))
@@ -343,18 +338,14 @@ def exact_points(
         inputs: Inputs between −½ and ½, or somewhat outside; the same for all members, or inputs
             for every member.
     """
-    n_members, n_inputs = factors.length_scales.shape
-    n_rows = inputs.shape[-2]
-    sets = inputs.shape[:-3]
     # The axes of sets become rows, so that tensors of the members are not copied for each of them.
-    rows = inputs.movedim(-3, 0).reshape(inputs.shape[-3], sets.numel() * n_rows, n_inputs)
-    points = monotone_warp(factors.log_slopes, rows)
+    points = monotone_warp(factors.log_slopes, inputs.movedim(-3, 0).flatten(1, -2))
     for warp_factors in factors.warps:
         n_warped = _n_warped(warp_factors)
         warped = warp(warp_factors, Measure(points[:n_warped])).mean
         points = torch.cat((warped, points[n_warped:]))
     points = points / factors.length_scales[:, None, :]
-    return points.reshape(n_members, *sets, n_rows, n_inputs).movedim(0, -3)
+    return points.unflatten(1, (*inputs.shape[:-3], inputs.shape[-2])).movedim(0, -3)
 
 
 RIPPLE_KERNEL: Kernel = "matern52"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -48,29 +48,22 @@ MapParts = Callable[..., Iterable[Any]]
 """Applies a function to every part, in order or at once, and returns the results in order."""
 
 
+@dataclass
 class ExactTraining:
-    """Members in training.
+    """Members in training."""
 
-    Args:
-        models: The members, which are changed.
-        inputs: Inputs of the rows, as members see them.
-        targets: z of every row, which every member may see through a map of its own.
-        variance: Known variance of the noise of each z; None to learn one for all rows.
-        left_out: The rows that a member does not learn from.
-        map_parts: Computes parts of the evidence, perhaps several at once.
-    """
-
-    def __init__(
-        self,
-        models: ExactModels,
-        inputs: Float64[Tensor, "N D"],
-        targets: Float64[Tensor, "B N"],
-        variance: Float64[Tensor, "B N"] | None,
-        left_out: Bool[Tensor, "B N"],
-        map_parts: MapParts = map,
-    ) -> None:
-        self.models, self.inputs, self.targets = models, inputs, targets
-        self.variance, self.left_out, self.map_parts = variance, left_out, map_parts
+    models: ExactModels
+    """The members, which are changed."""
+    inputs: Float64[Tensor, "N D"]
+    """Inputs of the rows, as members see them."""
+    targets: Float64[Tensor, "B N"]
+    """z of every row, which every member may see through a map of its own."""
+    variance: Float64[Tensor, "B N"] | None
+    """Known variance of the noise of each z; None to learn one for all rows."""
+    left_out: Bool[Tensor, "B N"]
+    """The rows that a member does not learn from."""
+    map_parts: MapParts = map
+    """Computes parts of the evidence, perhaps several at once."""
 
     @torch.enable_grad()  # a model may be made where no other gradients are wanted
     def run(self, n_steps: int) -> None:
@@ -138,7 +131,7 @@ class _MembersEvidence(torch.autograd.Function):
             with torch.enable_grad():
                 leaves = [tensor[members].detach().requires_grad_() for tensor in tensors]
                 kernel = kernel_of_form(form, *leaves[:5])
-                value = negative_log_evidence(kernel, *leaves[5:])
+                value = _NegativeLogEvidence.apply(kernel, *leaves[5:])
                 slopes = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
             return value.detach(), *slopes
 
@@ -156,23 +149,11 @@ class _MembersEvidence(torch.autograd.Function):
         return None, None, *slopes
 
 
-def negative_log_evidence(
-    kernel: Float64[Tensor, "B N N"],
-    noise: Float64[Tensor, "B N"],
-    residual: Float64[Tensor, "B N"],
-) -> Float64[Tensor, " B"]:
-    """Return −log N(r; 0, K + Λ) of every member, up to a constant.
-
-    Args:
-        kernel: K, symmetric; its gradient is symmetric too.
-        noise: The diagonal of Λ.
-        residual: r, the targets without the mean.
-    """
-    return _NegativeLogEvidence.apply(kernel, noise, residual)
-
-
 class _NegativeLogEvidence(torch.autograd.Function):
-    """½rᵀA⁻¹r + ½log|A| of A = K + Λ, where Λ is diagonal.
+    """−log N(r; 0, A) = ½rᵀA⁻¹r + ½log|A| of every member, up to a constant, with A = K + Λ.
+
+    Its inputs are K, symmetric as its gradient is, the diagonal of Λ, and r, the targets without
+    the mean.
 
     With α = A⁻¹r the gradients are ½(A⁻¹ − ααᵀ) of A and α of r: half the cost of differentiating a
     Cholesky factorisation.
@@ -221,10 +202,8 @@ def refit_noise(
     kernel = kernel_within(factors, points)
     residuals = targets - factors.mean[:, None]
     levels = LEVELS.to(points.device)
-    misfits = [
-        negative_log_evidence(kernel, (level + SMALLEST_NOISE).expand_as(residuals), residuals)
-        for level in levels
-    ]
+    noises = [(level + SMALLEST_NOISE).expand_as(residuals) for level in levels]
+    misfits = [_NegativeLogEvidence.apply(kernel, noise, residuals) for noise in noises]
     costs = torch.stack(misfits) + negative_log_noise_prior(levels.log())[:, None]
     best = costs.nan_to_num(nan=math.inf).argmin(0)
     return replace(factors, noise=levels[best] + SMALLEST_NOISE)

@@ -114,7 +114,10 @@ class FeatureMember(Member):
         point = cls._starting_point(kind, draw)
         for begin in range(0, kind.n_members, size):
             end = min(begin + size, kind.n_members)
-            models = [cls._start_model(kind, draw, fold, point) for fold in folds[begin:end]]
+            models = [draw.start(kind, fold, point) for fold in folds[begin:end]]
+            for model in models:
+                if model.output_warp is not None and plan.cross_fitting:
+                    model.output_warp.set_range(rows.lowest, rows.highest)
             # A model alone is faster than a batch of one.
             model = models[0] if len(models) == 1 else stack_models(models)
             batch_rows = seen
@@ -131,19 +134,6 @@ class FeatureMember(Member):
         # Warps can make a long length-scale short where it must be; so not all starts are alike.
         usual = math.sqrt(draw.rows.sample.inputs.mean.shape[1])
         return replace(point, length_scale=math.sqrt(point.length_scale * usual))
-
-    @classmethod
-    def _start_model(
-        cls,
-        kind: Kind,
-        draw: Draw,
-        left_out: Int64[Tensor, " _"] | None,
-        point: StartingPoint | None,
-    ) -> SSWIM:
-        model = draw.start(kind, left_out, point)
-        if model.output_warp is not None and draw.plan.cross_fitting:
-            model.output_warp.set_range(draw.rows.lowest, draw.rows.highest)
-        return model
 
     @classmethod
     def train(
@@ -206,7 +196,11 @@ class FeatureMember(Member):
             inside = sample.take(fold)
             of_fold = total_statistics(factors, inside)
             if rows.complete:
-                known = _statistics_outside(factors, sample, fold)
+                # A sum rather than a difference, which would lose what is below the rounding of
+                # the total.
+                outside = torch.ones(len(sample), dtype=torch.bool, device=fold.device)
+                outside[fold] = False
+                known = total_statistics(factors, sample.take(outside.nonzero()[:, 0]))
                 known_totals.setdefault(number, known + of_fold)
             else:
                 known = known_totals[number] - of_fold
@@ -362,42 +356,25 @@ class FeatureMember(Member):
         weights = self.posterior.sample_weights(n, generator)
 
         def functions(inputs: Measure) -> Float64[Tensor, "n N T"]:
-            values = [
-                self._draw(chunk, weights, generator if include_noise else None)
-                for chunk in chunks(inputs, rows_at_once(inputs))
-            ]
-            return torch.cat(values, dim=1)
+            parts = []
+            for chunk in chunks(inputs, rows_at_once(inputs)):
+                values = row_features(self.factors, chunk).to(torch.float64) @ weights
+                if include_noise:
+                    noise = self.posterior.noise_at(log_precision(self.factors, chunk))
+                    normal = torch.randn(values.shape, generator=generator, dtype=torch.float64)
+                    values = values + noise.sqrt() * normal.to(values.device)
+                parts.append(values)
+            return torch.cat(parts, dim=1)
 
         return functions
-
-    def _draw(
-        self,
-        inputs: Measure,
-        weights: Float64[Tensor, "n F T"],
-        generator: torch.Generator | None,
-    ) -> Float64[Tensor, "n N T"]:
-        """Evaluate functions with given weights at a chunk of inputs; add noise if asked to.
-
-        Args:
-            inputs: One chunk of inputs.
-            weights: Weights of the functions.
-            generator: Generator of the noise; None for no noise.
-        """
-        values = row_features(self.factors, inputs).to(torch.float64) @ weights
-        if generator is None:
-            return values
-        noise = self.posterior.noise_at(log_precision(self.factors, inputs))
-        normal = torch.randn(values.shape, generator=generator, dtype=torch.float64)
-        return values + noise.sqrt() * normal.to(values.device)
 
     @torch.no_grad()
     def update(
         self, more: Rows, held: Rows | None = None, joined: Rows | None = None
     ) -> FeatureMember:
         """Condition the model on more rows: exactly, with the same parameters."""
-        if held is None or joined is None or not self._follows_from(held):
-            return self._with_statistics(self.statistics + total_statistics(self.factors, more))
-        if self._is_quick(joined):
+        known = held is not None and self._follows_from(held)
+        if known and joined is not None and self._is_quick(joined):
             return self._condition_again(joined)
         return self._with_statistics(self.statistics + total_statistics(self.factors, more))
 
@@ -460,17 +437,6 @@ def _predict_fold(factors: Factors, given: Posterior, fold: Rows) -> OutOfFold:
         return out_of_fold(prediction, factors.output, rows)
 
     return map_chunks(predict, fold, rows_at_once(fold))
-
-
-def _statistics_outside(factors: Factors, rows: Rows, fold: Int64[Tensor, " _"]) -> Statistics:
-    """Return the statistics of the rows outside a fold.
-
-    They are summed rather than computed as a difference of statistics, which would lose what is
-    below the rounding of the total.
-    """
-    known = torch.ones(len(rows), dtype=torch.bool, device=fold.device)
-    known[fold] = False
-    return total_statistics(factors, rows.take(known.nonzero()[:, 0]))
 
 
 MEAN_SIGNAL = 1e-10

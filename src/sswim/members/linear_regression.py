@@ -22,7 +22,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import islice
 from operator import add
 from typing import Any
 
@@ -31,8 +30,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sswim.base import student_t
 from sswim.base.cholesky import cholesky, solve, solve_and_invert, triangular_inverse
+from sswim.base.numerics import student_t_cdf, student_t_log_density, student_t_quantiles
 from sswim.base.record import Record, rows_at_once
 from sswim.distributed.processes import ALONE, Processes
 from sswim.members.model import Factors, Observations, observe
@@ -48,28 +47,14 @@ _MIN_FEATURES = 128
 _MIN_ROWS_ON_GPU = 100_000
 """Smallest number of rows, over all members, for which panels save time on a GPU."""
 
-
-def weighted_sums(
-    features: Float[Tensor, "*B N F"],
-    weighted: Float[Tensor, "*#B N T"],
-    weight: Float[Tensor, "*#B N G"] | None = None,
-    gradients_only: bool = False,
-) -> tuple[Float64[Tensor, "*B G F F"], Float64[Tensor, "*B F T"]]:
-    """Return ΦᵀWΦ, which takes N·F² operations, and ΦᵀWz.
-
-    Args:
-        features: Φ.
-        weighted: Wz, the weighted targets.
-        weight: Weights of the rows, the diagonal of W; None if all are one.
-        gradients_only: Return zeros in place of ΦᵀWΦ, to save time where only the gradient matters;
-            the gradient is the same.
-    """
-    gram, moment = _WeightedSums.apply(features, weighted, weight, gradients_only)
-    return gram, moment
+_NO_CHUNKS = "There must be at least one chunk of rows. Got none."
 
 
 class _WeightedSums(torch.autograd.Function):
     """ΦᵀWΦ and ΦᵀWz, with one product of size N·F² in the backward pass; autograd takes two.
+
+    The inputs are Φ, Wz, the diagonal of W or None if all weights are one, and whether only the
+    gradient matters: there are then zeros in place of ΦᵀWΦ, to save time.
 
     With G = ΦᵀWΦ, m = ΦᵀWz and a bar for the gradient of the objective:
 
@@ -213,7 +198,7 @@ def statistics(rows: Observations, gradients_only: bool = False) -> Statistics:
     features, targets = rows.features, rows.targets
     weight, log_weight, multiplicity = rows.weight(), rows.log_weight(), rows.multiplicity
     weighted = targets if weight is None else targets * weight  # Wz
-    gram, moment = weighted_sums(
+    gram, moment = _WeightedSums.apply(
         features,
         weighted.to(features.dtype),
         None if weight is None else weight.to(features.dtype),
@@ -268,22 +253,18 @@ def member_statistics(
         exact = chunk.to(dtype=torch.float64)
         parts = [statistics(observe(factors, exact)) for factors in members]
         totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
-    _require_chunks(totals)
+    if not totals:
+        raise ValueError(_NO_CHUNKS)
     return [processes.all_sum(total) for total in totals]
 
 
 def sum_statistics(parts: Iterable[Statistics]) -> Statistics:
     """Add up the statistics of chunks one after another; there must be at least one chunk."""
     parts = iter(parts)
-    totals = [reduce(add, parts, first) for first in islice(parts, 1)]
-    _require_chunks(totals)
-    return totals[0]
-
-
-def _require_chunks(totals: Sequence[Statistics]) -> None:
-    """Raise unless there was a chunk of rows."""
-    if not totals:
-        raise ValueError("There must be at least one chunk of rows. Got none.")
+    first = next(parts, None)
+    if first is None:
+        raise ValueError(_NO_CHUNKS)
+    return reduce(add, parts, first)
 
 
 @dataclass(frozen=True)
@@ -306,14 +287,10 @@ class Prediction(Record):
             squared = residual.square() / self.observation_variance
             return -0.5 * (squared + self.observation_variance.log() + math.log(2 * math.pi))
         scale = self.observation_variance * self.scale_ratio().square()
-        return student_t.log_density(residual.square() / scale, self.degrees) - 0.5 * scale.log()
+        return student_t_log_density(residual.square() / scale, self.degrees) - 0.5 * scale.log()
 
-    def cdf(self, targets: Float64[Tensor, "*#B N T"]) -> Float64[Tensor, "*B N T"]:
-        """Return the probability that an observation is at most y."""
-        return self.tail(targets, 1.0)
-
-    def tail(
-        self, targets: Float64[Tensor, "*#B N T"], sign: float | Float64[Tensor, "*#B 1 1"]
+    def cdf(
+        self, targets: Float64[Tensor, "*#B N T"], sign: float | Float64[Tensor, "*#B 1 1"] = 1.0
     ) -> Float64[Tensor, "*B N T"]:
         """Return the probability of at most y, or of more than y where the sign is −1.
 
@@ -323,7 +300,7 @@ class Prediction(Record):
         if self.degrees is None:
             # torch.special.ndtr is not accurate where it is small.
             return 0.5 * torch.erfc(-math.sqrt(0.5) * deviation)
-        return student_t.cdf(deviation / self.scale_ratio(), self.degrees)
+        return student_t_cdf(deviation / self.scale_ratio(), self.degrees)
 
     def stretch(self, normal: Float64[Tensor, " Q"]) -> Float64[Tensor, "Q *B N T"]:
         """Return the values of (z − mean)/(standard deviation) that are as probable as normal ones.
@@ -332,20 +309,12 @@ class Prediction(Record):
         """
         if self.degrees is None:
             return normal.reshape(-1, *(1,) * self.mean.ndim)
-        return self.scale_ratio() * student_t.from_normal(normal, self.degrees)
+        return self.scale_ratio() * student_t_quantiles(normal, self.degrees)
 
     def scale_ratio(self) -> Float64[Tensor, "*B N T"]:
         """Return √((n − 2)/n), the scale of a Student-t over its standard deviation."""
         assert self.degrees is not None
         return ((self.degrees - 2) / self.degrees).sqrt()
-
-
-@dataclass(frozen=True)
-class MeanPrediction(Record):
-    """A prediction without variances."""
-
-    mean: Float[Tensor, "N T"]
-    """Mean of the function."""
 
 
 @dataclass(frozen=True)
@@ -360,48 +329,22 @@ class JointPrediction(Record):
     """Variance of the noise of an observation."""
 
 
-def regularise(
-    gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
-) -> Float64[Tensor, "*B T F F"]:
-    """Return A = ΦᵀWΦ + λI for every target's λ."""
-    matrix = gram.expand(*ridge.shape, *gram.shape[-2:]).clone()
-    matrix.diagonal(dim1=-2, dim2=-1).add_(ridge[..., None])
-    return matrix
-
-
 def factorise(
     gram: Float64[Tensor, "*B G F F"], ridge: Float64[Tensor, "*B T"]
 ) -> Float64[Tensor, "*B T F F"]:
-    """Return the Cholesky factor L of A = LLᵀ for every target's λ."""
-    return cholesky(regularise(gram, ridge), name="matrix ΦᵀΦ + λI of the top-level regression")
-
-
-def quadratic_and_determinant(
-    gram: Float64[Tensor, "*B G F F"],
-    moment: Float64[Tensor, "*B F T"],
-    energy: Float64[Tensor, "*B T"],
-    noise: Float64[Tensor, "*B T"],
-    signal: Float64[Tensor, "*B T"],
-) -> Float64[Tensor, "*B T"]:
-    """Return the quadratic and the determinant term of the negative log evidence.
-
-        ½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ,    b = ΦᵀWz
-
-    Args:
-        gram: ΦᵀWΦ.
-        moment: b.
-        energy: zᵀWz.
-        noise: σ².
-        signal: s².
-    """
-    value: Tensor = _QuadraticAndDeterminant.apply(gram, moment, energy, noise, signal)
-    return value
+    """Return the Cholesky factor L of A = ΦᵀWΦ + λI = LLᵀ for every target's λ."""
+    matrix = gram.expand(*ridge.shape, *gram.shape[-2:]).clone()
+    matrix.diagonal(dim1=-2, dim2=-1).add_(ridge[..., None])
+    return cholesky(matrix, name="matrix ΦᵀΦ + λI of the top-level regression")
 
 
 class _QuadraticAndDeterminant(torch.autograd.Function):
-    """The two terms with a closed-form gradient, so that autograd skips the factorisation.
+    """The quadratic and the determinant term of the negative log evidence, for every target.
 
-    With r = zᵀWz − bᵀα the derivatives of the value v are
+        ½σ⁻²(zᵀWz − bᵀA⁻¹b) + ½log|A| − ½F log λ,    b = ΦᵀWz
+
+    The gradient has a closed form, so that autograd skips the factorisation. With r = zᵀWz − bᵀα
+    the derivatives of the value v are
 
         ∂v/∂A = ½A⁻¹ + ½σ⁻²ααᵀ,    ∂v/∂b = −σ⁻²α,    ∂v/∂(zᵀWz) = ½σ⁻²,
         ∂v/∂λ = tr ∂v/∂A − ½F/λ,    ∂v/∂σ² = −½σ⁻⁴r + s⁻²·∂v/∂λ,    ∂v/∂s² = −λs⁻²·∂v/∂λ.
@@ -565,11 +508,9 @@ def negative_log_evidence(
     """
     _check_targets(statistics, noise)
     sums = statistics.gram, statistics.moment, statistics.energy
-    return (
-        quadratic_and_determinant(*sums, noise, signal)
-        + 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
-        - statistics.log_scale
-    ).sum(-1)
+    terms: Tensor = _QuadraticAndDeterminant.apply(*sums, noise, signal)
+    normaliser = 0.5 * statistics.count[..., None] * (2 * math.pi * noise).log()
+    return (terms + normaliser - statistics.log_scale).sum(-1)
 
 
 def leave_one_out(rows: Observations, posterior: Posterior) -> Prediction:

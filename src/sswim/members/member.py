@@ -318,18 +318,15 @@ def append_rows(rows: Rows, more: Rows) -> Rows:
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """Join sets of rows, of which only some may have weights or input variances."""
-    if any(part.weight is not None for part in parts):
-        parts = [
-            replace(p, weight=p.targets.new_ones(len(p)) if p.weight is None else p.weight)
-            for p in parts
-        ]
-    if any(part.inputs.input_variance is not None for part in parts):
-        parts = [
-            p
-            if p.inputs.input_variance is not None
-            else replace(
-                p, inputs=replace(p.inputs, input_variance=torch.zeros_like(p.inputs.mean))
-            )
-            for p in parts
-        ]
-    return concatenate(parts)
+    weighted = any(part.weight is not None for part in parts)
+    uncertain = any(part.inputs.input_variance is not None for part in parts)
+
+    def complete(rows: Rows) -> Rows:
+        weight, inputs = rows.weight, rows.inputs
+        if weighted and weight is None:
+            weight = rows.targets.new_ones(len(rows))
+        if uncertain and inputs.input_variance is None:
+            inputs = replace(inputs, input_variance=torch.zeros_like(inputs.mean))
+        return replace(rows, weight=weight, inputs=inputs)
+
+    return concatenate(map(complete, parts))

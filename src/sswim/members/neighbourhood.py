@@ -49,8 +49,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sswim.base.cholesky import cholesky
+from sswim.base.numerics import student_t_log_density
 from sswim.base.record import Record, map_chunks, rows_at_once
-from sswim.base.student_t import log_density
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.exact_kernel import cross_kernel, expected_cross_kernel, far_away, kernel_matrix
 from sswim.kernels.features import Kernel
@@ -356,7 +356,7 @@ def neighbour_log_density(
         q = (numbers.square - numbers.product * mean).clamp(min=0)
         total = degrees + count - 1
         variance = (degrees * signal + q) / total * widened + rounding
-        density = log_density(squared / variance, total) - 0.5 * variance.log()
+        density = student_t_log_density(squared / variance, total) - 0.5 * variance.log()
     return torch.where(count > 0, density, 0.0)
 
 

@@ -23,7 +23,7 @@ by the memory of their features.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -169,13 +169,9 @@ def backward(
     """
     if chunk_rows is not None and chunk_rows < 1:
         raise ValueError(f"chunk_rows must be at least 1. Got chunk_rows={chunk_rows}.")
-    n_members = math.prod(model.batch)
 
     def size_of(rows: Rows) -> int:
-        return chunk_rows or chunk_size(model.architecture, rows, n_members)
-
-    def kept(chunk: Rows) -> int:
-        return kept_rows(model.architecture, chunk, n_members)
+        return chunk_rows or chunk_size(model.architecture, rows, math.prod(model.batch))
 
     if isinstance(rows, Rows):
         size = size_of(rows)  # once, because a GPU's free memory changes in the first pass
@@ -186,7 +182,7 @@ def backward(
         parts = SmallerChunks([rows], lambda _: size)
     else:
         parts = SmallerChunks(rows, size_of)
-    return two_passes(model, parts, objective, kept, processes)
+    return two_passes(model, parts, objective, processes)
 
 
 def one_pass(model: SSWIM, rows: Rows, objective: Objective) -> Float64[Tensor, "*B"]:
@@ -206,7 +202,6 @@ def two_passes(
     model: SSWIM,
     rows: Iterable[Rows],
     objective: Objective,
-    kept_rows: Callable[[Rows], int] = lambda chunk: 0,
     processes: Processes = ALONE,
 ) -> Float64[Tensor, "*B"]:
     """Return the objective of every member, and add its gradient to the parameters.
@@ -215,7 +210,6 @@ def two_passes(
         model: Model or batch, on the device of the rows.
         rows: Chunks in an iterable that can be restarted.
         objective: The objective to minimise.
-        kept_rows: Returns from a chunk the number of rows whose graphs the first pass keeps.
         processes: The processes whose rows are added up.
     """
     require_restartable(rows)
@@ -227,7 +221,8 @@ def two_passes(
         n_rows = 0
         for number, chunk in enumerate(rows):
             n_rows += len(chunk)
-            keep = number == len(kept) and n_rows <= kept_rows(chunk)
+            most = kept_rows(model.architecture, chunk, math.prod(model.batch))
+            keep = number == len(kept) and n_rows <= most
             with torch.set_grad_enabled(keep):
                 part = statistics(observe(seen, chunk))
             if keep:

@@ -319,17 +319,13 @@ def starting_points(
         generator: Generator on the CPU.
     """
     points: dict[str, StartingPoint] = {}
-    screened: set[str] = set()
-    for architecture in architectures:
-        if architecture.inputs not in screened:
-            inputs = rows.inputs
-            if architecture.inputs == "normal-scores":
-                inputs = learn_normal_scores(sample).forward(inputs)
-            seen = replace(rows, inputs=inputs)
-            point = screen(seen, architectures[0].kernel, generator)
-            screened.add(architecture.inputs)
-            if point is not None:
-                points[architecture.inputs] = point
+    for form in dict.fromkeys(architecture.inputs for architecture in architectures):
+        seen = rows
+        if form == "normal-scores":
+            seen = replace(rows, inputs=learn_normal_scores(sample).forward(rows.inputs))
+        point = screen(seen, architectures[0].kernel, generator)
+        if point is not None:
+            points[form] = point
     return points
 
 

@@ -110,7 +110,7 @@ class LogarithmicMap(OutputMap):
     ) -> tuple[Float64[Tensor, "*N"], Float64[Tensor, "*N"]]:
         """Return z and log dz/dy."""
         distance = self.direction * (self.end - targets)  # w
-        within = self._clamped(distance, self.reach)
+        within = torch.minimum(distance.clamp(min=0), self.reach)
         log_slope = -torch.log1p(self.strength * within)
         length = -log_slope / self.strength + (distance - within) * log_slope.exp()
         return (-self.direction * length - self.centre) / self.spread, log_slope - self.spread.log()
@@ -118,14 +118,11 @@ class LogarithmicMap(OutputMap):
     def inverse(self, warped: Float64[Tensor, "*N"]) -> Float64[Tensor, "*N"]:
         """Return y, given z."""
         length = -self.direction * (self.spread * warped + self.centre)
-        within = self._clamped(length, torch.log1p(self.strength * self.reach) / self.strength)
+        longest = torch.log1p(self.strength * self.reach) / self.strength
+        within = torch.minimum(length.clamp(min=0), longest)
         exponent = self.strength * within
         distance = exponent.expm1() / self.strength + (length - within) * exponent.exp()
         return self.end - self.direction * distance
-
-    @staticmethod
-    def _clamped(values: Tensor, largest: Tensor) -> Tensor:
-        return torch.minimum(values.clamp(min=0), largest)
 
 
 def standardise(targets: Float64[Tensor, " N"]) -> TargetMap:

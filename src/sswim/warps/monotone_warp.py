@@ -43,16 +43,12 @@ def monotone_warp(
     slopes = log_slopes.exp()
     n_cells = slopes.shape[-1]
     edges = torch.arange(1, n_cells, dtype=inputs.dtype, device=inputs.device) / n_cells - 0.5
-    ramps = _ramp(inputs[..., None] - edges, SMOOTHNESS / n_cells)
-    changes = slopes.diff(dim=-1)[..., None, :, :]
-    return slopes[..., None, :, 0] * inputs + (ramps * changes).sum(-1)
-
-
-def _ramp(distance: Tensor, width: float) -> Tensor:
-    """Return I(t), the integral of a smoothed step."""
+    distance, width = inputs[..., None] - edges, SMOOTHNESS / n_cells
     ratio = distance / width
     density = (-0.5 * ratio.square()).exp() / math.sqrt(2 * math.pi)
-    return distance * torch.special.ndtr(ratio) + width * density
+    ramps = distance * torch.special.ndtr(ratio) + width * density  # I(x − a)
+    changes = slopes.diff(dim=-1)[..., None, :, :]
+    return slopes[..., None, :, 0] * inputs + (ramps * changes).sum(-1)
 
 
 class MonotoneWarps(nn.Module):

@@ -57,10 +57,6 @@ class NormalScores(Record):
 
         return Measure(mean, scaled(measure.variance), scaled(measure.input_variance))
 
-    def slopes(self, values: Float[Tensor, "*N D"]) -> Float64[Tensor, "*B N D"]:
-        """Return the slopes of the map at values of the inputs."""
-        return self._map(values)[1]
-
     def _map(
         self, values: Float[Tensor, "*N D"]
     ) -> tuple[Float64[Tensor, "*B N D"], Float64[Tensor, "*B N D"]]:

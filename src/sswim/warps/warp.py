@@ -15,7 +15,6 @@ variance: s_d² says how much the d-th input may change the matrix.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -73,7 +72,7 @@ def warp(factors: WarpFactors, measure: Measure) -> Measure:
     above hold, and :func:`matrix_warp`.
     """
     if factors.is_full:
-        return matrix_warp(factors.gps, factors.projection, measure)
+        return matrix_warp(factors, measure)
     if factors.projection is not None:
         measure = project(factors.projection, measure)
     g, h = _split_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
@@ -104,9 +103,7 @@ def _split_functions(moments: list[PseudoGPMoments]) -> tuple[PseudoGPMoments, P
     return g, h
 
 
-def matrix_warp(
-    gps: Iterable[PseudoGPFactors], projection: Float[Tensor, "*B Q D"] | None, measure: Measure
-) -> Measure:
+def matrix_warp(factors: WarpFactors, measure: Measure) -> Measure:
     """Return the measure of G(x) x + h(x) for x ~ N(m, diag v), by its first two moments.
 
         m' = Ĝm + ĥ,    v'_q = Σ_d (v_gd·(m_d² + v_d) + Ĝ_qd²·v_d) + v_h
@@ -120,30 +117,22 @@ def matrix_warp(
 
         m'_q = … + Σ_de S_de·∂Ĝ_qd/∂m_e,    S' = JSJᵀ,    v'_q = … + Σ_d S_dd·v_gd,
         J_qe = Ĝ_qe + Σ_d m_d·∂Ĝ_qd/∂m_e + ∂ĥ_q/∂m_e.
-
-    Args:
-        gps: One GP of the columns of Δ and one of h, or one GP of all.
-        projection: P; None for the identity.
-        measure: m, v and S of every row.
     """
-    gps = tuple(gps)
     n_rows, n_inputs = measure.mean.shape[-2:]
-    n_slopes = sum(gp.coefficients[..., 0, :].numel() for gp in gps) * n_inputs  # of one row
+    n_slopes = sum(gp.coefficients[..., 0, :].numel() for gp in factors.gps) * n_inputs  # of a row
     size = max(1, MAX_SLOPES // n_slopes)
     if measure.input_variance is None or n_rows <= size:
-        return _warp_rows(gps, projection, measure)
+        return _warp_rows(factors, measure)
     axis = measure.mean.ndim - 2
-    parts = [_warp_rows(gps, projection, chunk) for chunk in chunks(measure, size, axis)]
+    parts = [_warp_rows(factors, chunk) for chunk in chunks(measure, size, axis)]
     means, variances, covariances = zip(*(part.tensors() for part in parts), strict=True)
     return Measure(torch.cat(means, -2), torch.cat(variances, -2), torch.cat(covariances, -3))
 
 
-def _warp_rows(
-    gps: Iterable[PseudoGPFactors], projection: Float[Tensor, "*B Q D"] | None, measure: Measure
-) -> Measure:
+def _warp_rows(factors: WarpFactors, measure: Measure) -> Measure:
     """Return what :func:`matrix_warp` does, all rows at once."""
-    m = measure.mean
-    functions = _join_functions([pseudo_gp_moments(gp, measure) for gp in gps])
+    m, projection = measure.mean, factors.projection
+    functions = _join_functions([pseudo_gp_moments(gp, measure) for gp in factors.gps])
     outputs = functions.mean.unflatten(-1, (m.shape[-1] + 1, -1))
     columns, shift = outputs[..., :-1, :], outputs[..., -1, :]  # Δ̂ᵀ, ĥ
     column_variance, shift_variance = functions.variance[..., :-1], functions.variance[..., -1:]

@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
+from scipy.special import ndtr
 from torch import Tensor
 
 from sswim.base.record import Record
 from sswim.distributed.processes import resolve_device
-from sswim.ensemble.scores import gaussian_crps
 from sswim.rows import Scaling, as_measure, as_rows, learn_scaling
 
 
@@ -111,8 +111,11 @@ class Gaussian:
         return self.mean - half, self.mean + half
 
     def crps(self, y: Float64[np.ndarray, " M"]) -> Float64[np.ndarray, " M"]:
-        """Return the continuous ranked probability score of every observation."""
-        return gaussian_crps(self.mean, self.variance, y)
+        """Return σ(z(2Φ(z) − 1) + 2φ(z) − 1/√π), z = (y − mean)/σ, of every observation."""
+        deviation = np.sqrt(self.variance)
+        z = (y - self.mean) / deviation
+        density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
+        return deviation * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
 
 
 class TorchMethod:
