@@ -14,7 +14,6 @@ from torch import Tensor
 
 from sswim.distributed.processes import Processes
 from sswim.search import (
-    Method,
     Nearest,
     ProductSearch,
     Search,
@@ -161,12 +160,6 @@ def test_coarse_products_are_not_trusted() -> None:
         assert_nearest(ProductSearch(points, by_topk=True), points, queries, 6)
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-@pytest.mark.parametrize("method", ["auto", "tree", "products"])
-def test_every_method_finds_the_same(method: Method) -> None:
-    points, queries = TABLES["normal"]
-    assert_nearest(make_search(points, method), points, queries, 5)
 
 
 @pytest.mark.parametrize(
