@@ -229,10 +229,6 @@ class LevelSums:
         """The levels in order, without the missing value."""
         return sorted(level for level in self.index if level is not None)
 
-    def count(self, level: str) -> int:
-        """Return the number of rows of a level."""
-        return int(self.sums[self.index[level], :, 0].sum())
-
     @property
     def sorted_sums(self) -> Float64[np.ndarray, "l K S"]:
         """Weights and sums of targets of the levels in order, of missing values and of nothing."""
@@ -459,7 +455,8 @@ class TextFindings:
     def _indicators(self, name: str, levels: list[str]) -> CategoryColumn | None:
         """Return the indicators of the levels that are common enough to have one."""
         fewest = max(RARE_SHARE * self.n_texts, min(RARE_ROWS, self.n_texts / 10))
-        counts = {level: self.levels.count(level) for level in levels}
+        n_rows = self.levels.sums[:, :, 0].sum(1)
+        counts = {level: n_rows[self.levels.index[level]] for level in levels}
         common = [level for level in levels if counts[level] >= fewest]
         common = sorted(sorted(common, key=counts.__getitem__, reverse=True)[:MAX_INDICATORS])
         if len(levels) - len(common) == 1 and len(levels) <= MAX_INDICATORS:
