@@ -21,7 +21,7 @@ from sswim.base.validation import RandomState, UserError, require_integer
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.progress import in_words
-from sswim.maps.grid_columns import Name, require_spacing_or_shape, sphere_coordinates
+from sswim.maps.grid_columns import Name, require_cells, sphere_coordinates
 from sswim.tables import (
     AS_FOUND,
     KEEP_ALL,
@@ -83,7 +83,7 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
     def blocks(self, X: Any) -> Int64[np.ndarray, " N"]:
         """Return the number of the block that each row is in, counted from 0 without gaps."""
         require_integer("n_splits", self.n_splits, 2)
-        require_spacing_or_shape("Blocks", self.spacing, self.shape, least=1)
+        require_cells("Blocks", self.spacing, self.shape, least=1)
         points, is_geographic = _coordinates(X, self.coordinates)
         if self.geographic or is_geographic:
             if self.spacing is None:

@@ -12,12 +12,7 @@ from sswim.base.validation import UserError
 from sswim.base.version import __version__
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
-from sswim.maps.grid_columns import (
-    GridColumns,
-    Name,
-    grid_columns,
-    require_spacing_or_shape,
-)
+from sswim.maps.grid_columns import GridColumns, Name, grid_columns, require_cells
 from sswim.maps.grid_files import import_extra
 from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES
 
@@ -245,7 +240,7 @@ def _middles_of_cells(
         shape: Numbers of cells from south to north and from west to east, instead of ``spacing``.
     """
     west, east, south, north = region
-    require_spacing_or_shape("Cells", spacing, shape, least=2)
+    require_cells("Cells", spacing, shape, least=2)
     if spacing is not None:
         rows = round((north - south) / spacing)
         columns = round((east - west) / spacing)

@@ -127,7 +127,7 @@ def sphere_coordinates(regressor: BaseRegressor) -> tuple[Name, Name] | None:
     return schema.names.index(both[0]), schema.names.index(both[1])
 
 
-def require_spacing_or_shape(
+def require_cells(
     what: str, spacing: int | float | None, shape: tuple[int, int] | None, *, least: int
 ) -> None:
     """Raise unless either a positive spacing or a shape of at least so many parts is given."""

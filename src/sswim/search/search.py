@@ -290,11 +290,10 @@ class _CPUScan:
 
     def __init__(self, points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"]) -> None:
         self.neighbours = NearestNeighbors(algorithm="brute").fit((points - centre).numpy())
-        self.n_inputs = points.shape[1]
 
     def query_bytes(self, n: int) -> int:
         """Return the bytes that a query takes."""
-        return 8 * n * (self.n_inputs + 4)
+        return 8 * n * (self.neighbours.n_features_in_ + 4)
 
     def candidates(self, centred: Float64[Tensor, "q D"], n: int) -> Candidates:
         """Return the nearest points by products."""
