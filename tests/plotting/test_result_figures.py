@@ -59,11 +59,10 @@ def test_relevance_has_the_largest_on_top(model: BaseRegressor) -> None:
 
 
 def test_effects_of_all_kinds(model: BaseRegressor) -> None:
-    number = plot_effect(model.effect("size", grid=5))
+    size = model.effect("size", grid=5)
+    number = plot_effect(size)
     assert number.get_xlabel() == "size"
-    np.testing.assert_allclose(
-        np.asarray(number.lines[0].get_ydata()), model.effect("size", grid=5).mean
-    )
+    np.testing.assert_allclose(np.asarray(number.lines[0].get_ydata()), size.mean)
     colour = plot_effect(model.effect("colour"))
     assert [text.get_text().split("\n")[0] for text in colour.get_xticklabels()] == ["blue", "red"]
     day = plot_effect(model.effect("day", grid=5))

@@ -322,7 +322,7 @@ def test_rows_of_a_frame_are_those_of_a_learnt_schema() -> None:
     y = targets()
     table = inputs_with_gaps().append_column("y", pa.array(y[:, 0]))
     learnt = learn(table)
-    source = FrameSource(table.select(INPUTS), y, target="y")
+    source: Any = FrameSource(table.select(INPUTS), y, target="y")
     assert (source.schema, source.columns) == (learnt.schema, tuple(INPUTS))
     assert source.names == tuple(learnt.schema.feature_names)
     assert source.in_memory
@@ -331,8 +331,7 @@ def test_rows_of_a_frame_are_those_of_a_learnt_schema() -> None:
     np.testing.assert_allclose(source.rows.inputs.mean, encoded, rtol=1e-12)
     assert np.array_equal(source.rows.targets, y)
     assert source.rows.inputs.input_variance is None
-    imputer: Any = source.imputer
-    assert np.array_equal(imputer.mean, learnt.imputer.mean)
+    assert np.array_equal(source.imputer.mean, learnt.imputer.mean)
 
 
 def test_a_known_deviation_of_columns_is_one_of_inputs() -> None:
