@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import torch
 from builders.scores import draw_scores
 
 from sswim.base.validation import UserError
-from sswim.conformal import ConformityScores, MonitorReport, monitor_rows
+from sswim.conformal import ConformityScores, monitor_rows
 
 
-def monitor(new: ConformityScores, *, false_alarm: float = 0.01, seed: int = 0) -> MonitorReport:
-    generator = torch.Generator().manual_seed(seed)
+def monitor(new: ConformityScores, *, false_alarm: float = 0.01) -> Any:
+    generator = torch.Generator().manual_seed(0)
     reference = draw_scores(900, 99, n_targets=max(1, new.scores.shape[1]))
     return monitor_rows(reference, new, generator, false_alarm=false_alarm)
 
@@ -23,9 +24,7 @@ def test_no_drift_is_no_alarm() -> None:
     assert report.says == "No sign of drift in 600 rows."
     assert (report.alarms, report.alarm_row, report.change_row) == ((), None, None)
     assert report.log_evidence.max() < math.log(100)
-    assert report.pit_p_value is not None
     assert report.pit_p_value > 0.01
-    assert report.coverage is not None
     errors = (report.coverage.observed - report.coverage.expected) / report.coverage.error
     assert np.abs(errors).max() < 3
     assert 0.02 < report.share_beyond_95 < 0.08
@@ -37,7 +36,7 @@ def test_drifting_targets_are_noticed(n_folds: int) -> None:
     new = draw_scores(600, shift=1.0, since=300)
     reference = draw_scores(900, 99, n_folds=n_folds)
     new = replace(new, fold=new.fold % n_folds)
-    report = monitor_rows(reference, new, torch.Generator().manual_seed(0))
+    report: Any = monitor_rows(reference, new, torch.Generator().manual_seed(0))
     (alarm,) = report.alarms
     assert (alarm.part, alarm.target, alarm.change) == ("targets", None, "higher")
     assert report.alarm_row == alarm.row
@@ -47,7 +46,6 @@ def test_drifting_targets_are_noticed(n_folds: int) -> None:
         f"The targets drifted (higher than predicted): noticed at row {alarm.row}, probably since "
         f"row {alarm.since}."
     )
-    assert report.pit_distance is not None
     assert report.pit_distance > 0.1
 
 
@@ -57,7 +55,6 @@ def test_the_first_alarm_is_where_the_evidence_reaches_the_threshold() -> None:
     assert report.alarms[0].row < report.alarms[1].row
     assert report.says.count("drifted") == 2
     assert report.alarm_row == np.flatnonzero(report.log_evidence >= -math.log(0.05))[0]
-    assert report.target_log_evidence is not None
     parts = np.column_stack((report.input_log_evidence, report.target_log_evidence))
     np.testing.assert_array_equal(parts.max(1), report.log_evidence)
 
@@ -89,7 +86,6 @@ def test_the_target_that_drifted_is_named() -> None:
     (alarm,) = report.alarms
     assert (alarm.target, alarm.change) == (1, "lower")
     assert report.says.startswith("Target 1 drifted (lower than predicted)")
-    assert report.pit is not None
     assert report.pit.shape == (500, 3)
 
 
@@ -107,7 +103,6 @@ def test_far_rows_are_named_and_counted() -> None:
 def test_coverage_counts_targets_within_central_intervals() -> None:
     new = draw_scores(200)
     coverage = monitor(new).coverage
-    assert coverage is not None
     pit = new.pit[:, 0].numpy()
     for level, observed in zip(coverage.nominal, coverage.observed, strict=True):
         inside = (pit >= 0.5 - 0.5 * level) & (pit <= 0.5 + 0.5 * level)

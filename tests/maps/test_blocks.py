@@ -168,8 +168,7 @@ def test_tables_are_scored_like_frames(tmp_path: Path) -> None:
     frame, path = sphere_rows(), tmp_path / "table.parquet"
     table = pa.Table.from_pandas(frame.assign(other="text"))
     model = make_estimator(coordinates=("lon", "lat"), **FAST).fit(frame, "height")
-    schema = model._reader.schema
-    assert schema is not None
+    schema: Any = model._reader.schema
     pq.write_table(table, path)
     found = evaluate_table_blocks(model, schema, path, 10, n_folds=2)
     expected = evaluate_blocks(model, frame[["lon", "lat"]], frame["height"], 10, n_folds=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -239,10 +240,7 @@ def test_models_that_have_no_map_and_missing_packages_are_named(
         predict_grid(cached_plane_model(), REGION, spacing=1)
 
 
-def open_geotiff(path: Path) -> xarray.DataArray:
-    found = rioxarray.open_rasterio(path)
-    assert isinstance(found, xarray.DataArray)
-    return found
+open_geotiff: Callable[[Path], Any] = rioxarray.open_rasterio
 
 
 @pytest.fixture(scope="module")

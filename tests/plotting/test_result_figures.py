@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
 
 from sswim.base.validation import UserError
-from sswim.conformal import ConformityScores, MonitorReport, monitor_rows
+from sswim.conformal import ConformityScores, monitor_rows
 from sswim.estimator import BaseRegressor
 from sswim.insight.relevance import Relevance
 from sswim.plotting import plot_effect, plot_local_metric, plot_monitor, plot_relevance
@@ -59,11 +59,10 @@ def test_relevance_has_the_largest_on_top(model: BaseRegressor) -> None:
 
 
 def test_effects_of_all_kinds(model: BaseRegressor) -> None:
-    number = plot_effect(model.effect("size", grid=5))
+    size = model.effect("size", grid=5)
+    number = plot_effect(size)
     assert number.get_xlabel() == "size"
-    np.testing.assert_allclose(
-        np.asarray(number.lines[0].get_ydata()), model.effect("size", grid=5).mean
-    )
+    np.testing.assert_allclose(np.asarray(number.lines[0].get_ydata()), size.mean)
     colour = plot_effect(model.effect("colour"))
     assert [text.get_text().split("\n")[0] for text in colour.get_xticklabels()] == ["blue", "red"]
     day = plot_effect(model.effect("day", grid=5))
@@ -104,13 +103,13 @@ def test_local_metric(n_inputs: int) -> None:
         assert len(ax.get_yticklabels()) == 4
 
 
-def make_report(new: ConformityScores) -> MonitorReport:
+def make_report(new: ConformityScores) -> Any:
     reference = draw_scores(300, 99, n_targets=max(1, new.scores.shape[1]))
     return monitor_rows(reference, new, torch.Generator().manual_seed(0))
 
 
-def panels(report: MonitorReport) -> list[Axes]:
-    return plot_monitor(report, figure=Figure()).axes
+def panels(new: ConformityScores) -> list[Axes]:
+    return plot_monitor(make_report(new), figure=Figure()).axes
 
 
 def lines(ax: Axes) -> dict[str, list[float]]:
@@ -119,9 +118,6 @@ def lines(ax: Axes) -> dict[str, list[float]]:
 
 def test_the_panels_show_what_the_report_says() -> None:
     report = make_report(draw_scores(200, shift=1.0, since=100))
-    assert report.pit is not None
-    assert report.coverage is not None
-    assert report.target_log_evidence is not None
     figure = plot_monitor(report, figure=Figure())
     pit, coverage, evidence, distances = figure.axes
     assert figure.get_suptitle() == report.says
@@ -141,15 +137,14 @@ def test_the_panels_show_what_the_report_says() -> None:
 
 
 def test_targets_have_their_own_lines() -> None:
-    pit, _, evidence, _ = panels(make_report(draw_scores(50, n_targets=2)))
+    pit, _, evidence, _ = panels(draw_scores(50, n_targets=2))
     assert legend_labels(pit) == ["target 0", "target 1", "95 % by chance"]
     assert legend_labels(evidence) == ["inputs", "target 0", "target 1", "alarm"]
-    new = draw_scores(50)  # without targets, two panels are left
-    new = replace(new, scores=new.scores[:, :0], pit=new.pit[:, :0])
-    evidence, distances = panels(make_report(new))
+    new = draw_scores(50).without_targets()  # two panels are left
+    evidence, distances = panels(new)
     assert legend_labels(evidence) == ["inputs", "alarm"]
     assert distances.get_yscale() == "linear"
     new.distance[3] = 1e90  # a wild row does not hide the others
-    *_, distances = panels(make_report(new))
+    *_, distances = panels(new)
     assert distances.get_yscale() == "symlog"
     assert distances.get_ylim()[1] > 1e90

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any
 
@@ -186,11 +187,6 @@ VALID = {
 }
 
 
-def check(**changes: object) -> GaussianImputer:
-    arrays = {name: np.array(value) for name, value in (VALID | changes).items()}
-    return GaussianImputer.checked(**arrays)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -207,8 +203,9 @@ def check(**changes: object) -> GaussianImputer:
     ],
 )
 def test_arrays_that_are_no_imputer_are_refused(changes: dict[str, object]) -> None:
+    arrays = {name: np.array(value) for name, value in (VALID | changes).items()}
     with pytest.raises(UserError, match="An imputer must have a mean"):
-        check(**changes)
+        GaussianImputer.checked(**arrays)
 
 
 RANDOM = np.random.default_rng(0)
@@ -218,11 +215,7 @@ HOLES = np.array([[1.0, np.nan, 2.0], [0.5, 0.5, 0.5], [np.nan, np.nan, np.nan]]
 KNOWN = np.full(HOLES.shape, 0.25)
 
 
-def imputed(*arguments: Any) -> tuple[Array, Array]:
-    """Return imputed inputs with a variance."""
-    inputs, variance = impute(*arguments)
-    assert variance is not None
-    return inputs, variance
+imputed: Callable[..., Any] = impute
 
 
 def test_missing_inputs_are_filled_with_their_variance_and_the_one_that_they_have() -> None:

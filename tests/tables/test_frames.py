@@ -14,7 +14,6 @@ import pytest
 from shapely import LineString, Point, Polygon
 
 from sswim.tables import MixedColumnWarning, TableError, array_table, as_table, split_geometry
-from sswim.tables.frames import GeoColumns
 
 DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), None]
 
@@ -168,15 +167,9 @@ def places(crs: str | None = "EPSG:4326", **columns: Any) -> gpd.GeoDataFrame:
     return gpd.GeoDataFrame(data, geometry=points, crs=crs, index=[5, 6, 7])
 
 
-def split(frame: gpd.GeoDataFrame, to_crs: str | None = None) -> GeoColumns:
-    found = split_geometry(frame, to_crs)
-    assert found is not None
-    return found
-
-
 def test_degrees_become_lon_and_lat() -> None:
     frame = places()
-    found = split(frame)
+    found: Any = split_geometry(frame)
     assert type(found.frame) is pd.DataFrame
     assert list(found.frame.columns) == ["lon", "lat", "rain"]
     assert list(found.frame.index) == [5, 6, 7]
@@ -184,14 +177,13 @@ def test_degrees_become_lon_and_lat() -> None:
     assert found.frame["lat"].tolist() == [10, 20, 30]
     assert found.coordinates == ("lon", "lat")
     assert found.is_geographic
-    assert found.crs_wkt is not None
     assert "WGS 84" in found.crs_wkt
     assert list(frame.columns) == ["rain", "geometry"]  # left as it was
 
 
 @pytest.mark.parametrize("crs", ["EPSG:3035", None])
 def test_other_coordinates_become_x_and_y(crs: str | None) -> None:
-    found = split(places(crs, lat=[1, 2, 3]).rename_geometry("where"))
+    found: Any = split_geometry(places(crs, lat=[1, 2, 3]).rename_geometry("where"))
     assert list(found.frame.columns) == ["x", "y", "rain", "lat"]
     assert found.coordinates == ("x", "y")
     assert not found.is_geographic
@@ -200,12 +192,12 @@ def test_other_coordinates_become_x_and_y(crs: str | None) -> None:
 
 def test_coordinates_are_converted_to_those_of_a_model() -> None:
     frame = places()
-    projected = frame.to_crs("EPSG:3832")  # the Pacific
-    found = split(projected, split(frame).crs_wkt)
+    model: Any = split_geometry(frame)
+    found: Any = split_geometry(frame.to_crs("EPSG:3832"), model.crs_wkt)  # the Pacific
     np.testing.assert_allclose(found.frame["lat"], [10, 20, 30])
     np.testing.assert_allclose(found.frame["lon"] % 360, [170, 180, 190])
     with pytest.raises(TableError, match="set it with set_crs"):
-        split_geometry(places(None), split(frame).crs_wkt)
+        split_geometry(places(None), model.crs_wkt)
 
 
 def test_other_objects_are_not_geometries_and_do_not_import_geopandas(

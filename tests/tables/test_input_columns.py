@@ -44,8 +44,8 @@ def model() -> BaseRegressor:
 
 @pytest.fixture(scope="module")
 def columns(model: BaseRegressor) -> dict[str, InputColumn]:
-    assert model._reader.schema is not None
-    return {column.name: column for column in input_columns(model._reader.schema)}
+    reader: Any = model._reader
+    return {column.name: column for column in input_columns(reader.schema)}
 
 
 def encode(model: BaseRegressor, rows: pd.DataFrame) -> np.ndarray:
@@ -56,12 +56,12 @@ def test_columns_are_in_the_order_of_the_table(
     model: BaseRegressor, columns: dict[str, InputColumn]
 ) -> None:
     assert list(columns) == list(frame().columns)
-    assert model._reader.inputs is not None
+    reader: Any = model._reader
     for name, column in columns.items():
         if name not in ("lon", "lat"):
-            assert all(name in model._reader.inputs[place] for place in column.places)
+            assert all(name in reader.inputs[place] for place in column.places)
     places = {place for column in columns.values() for place in column.places}
-    assert places == set(range(model._reader.n_inputs))
+    assert places == set(range(reader.n_inputs))
 
 
 VALUES: dict[str, Any] = {

@@ -20,7 +20,6 @@ from sswim.tables import (
     AS_FOUND,
     ChunkedTable,
     CsvOptions,
-    MemoryTable,
     TableError,
     copy_file,
     open_table,
@@ -94,12 +93,9 @@ def test_cells_are_appended_in_the_way_of_the_file(
     assert found == mark + expected.encode(encoding)
 
 
-def test_a_file_without_a_header_gets_none(tmp_path: Path) -> None:
+def test_files_without_a_header_and_compressed_ones_are_copied(tmp_path: Path) -> None:
     found = copy(tmp_path, b"3,4\n1,2\n", [True, True], options=CsvOptions(header=False))
     assert found == b"3,4,0.5,-0\n1,2,0.5,-1\n"
-
-
-def test_compressed_files_are_copied_by_their_text(tmp_path: Path) -> None:
     packed = gzip.compress(b"a\n1\n")
     expected = b"a,mean,std\n1,0.5,-0\n"
     assert copy(tmp_path, packed, [True], "in.csv.gz") == expected
@@ -184,16 +180,14 @@ def test_a_file_is_copied_to_parquet(
     assert pq.read_table(tmp_path / "out.parquet").equals(expected)
 
 
-def test_a_csv_file_is_copied_to_csv(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_bytes(b"zip;x\r\n00001;1,50\r\n")
-    (file,) = open_table(tmp_path / "in.csv").split()
-    rows = [(np.array([True]), {"p": np.array([0.5])})]
-    list(copy_file(file, tmp_path / "out.tsv", ["p"], rows))
-    assert (tmp_path / "out.tsv").read_bytes() == b"zip;x;p\r\n00001;1,50;0,5\r\n"
-    for name in ("out.parquet", "out.arrow"):
-        list(copy_file(file, tmp_path / name, ["p"], rows))
-        found = read_table(tmp_path / name).to_pylist()
-        assert found == [{"zip": "00001", "x": 1.5, "p": 0.5}]
+def test_a_csv_file_is_copied_to_any_format(tmp_path: Path) -> None:
+    content = b"zip;x\r\n00001;1,50\r\n"
+    found = copy(tmp_path, content, [True], out="out.tsv")
+    assert found == b"zip;x;mean;std\r\n00001;1,50;0,5;-0\r\n"
+    for out in ("out.parquet", "out.arrow"):
+        copy(tmp_path, content, [True], out=out)
+        expected = {"zip": "00001", "x": 1.5, "mean": 0.5, "std": 0.0}
+        assert read_table(tmp_path / out).to_pylist() == [expected]
 
 
 def test_other_copies_are_refused() -> None:
@@ -233,12 +227,6 @@ def test_columns_of_folder_names_are_not_in_the_file(tmp_path: Path) -> None:
         assert chunk.table.to_pylist() == [{"year": year, "n": number} for number in range(3)]
 
 
-def test_a_table_in_memory_is_one_file() -> None:
-    tables = MemoryTable(mixed(4), "mine")
-    assert tables.split() == [tables]
-    assert tables.as_written() is tables
-
-
 @pytest.mark.parametrize(
     ("cell", "plain"),
     [
@@ -257,9 +245,6 @@ def test_formulas_become_text_and_numbers_stay(tmp_path: Path, cell: bytes, plai
     options = CsvOptions(separator=",", decimal=".")
     found = copy(tmp_path, b"a,b\nx," + cell + b"\n", [True], options=options, no_formulas=True)
     assert found == b"a,b,mean,std\nx," + plain + b",0.5,-0\n"
-
-
-def test_formulas_between_blanks_become_text(tmp_path: Path) -> None:
     options = CsvOptions(separator=" ")
     found = copy(tmp_path, b"a b c\n=a  -1 @b\n", [True], options=options, no_formulas=True)
     assert found == b"a b c mean std\n'=a  -1 '@b 0.5 -0\n"

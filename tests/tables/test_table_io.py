@@ -11,7 +11,6 @@ from builders.tables import all_rows, dictionary, houses, mixed, small_chunks, v
 
 from sswim.distributed.processes import ALL_ROWS, Share
 from sswim.tables import (
-    ChunkedTable,
     CsvTable,
     MemoryTable,
     ParquetTable,
@@ -25,18 +24,6 @@ from sswim.tables import (
     require_writable_suffix,
     write_table,
 )
-
-SUFFIXES = [".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".arrow", ".feather", ".CSV.GZ"]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_table_comes_back_from_every_format(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"houses{suffix}"
-    write_table(houses(), path)
-    assert read_table(path).equals(read_table(str(path)))
-    assert read_table(path).equals(houses())
-    assert list(tmp_path.iterdir()) == [path]
-    assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
 
 
 def test_the_text_type_of_polars_is_read_written_and_filtered(tmp_path: Path) -> None:
@@ -73,12 +60,9 @@ def test_chunks_may_have_dictionaries_of_their_own(tmp_path: Path) -> None:
             gzip.compress(b"a,b\n1,2\n", mtime=0)[:-4],
             "cannot be read as .csv.gz: Truncated",
         ),
-        ("ragged.csv", b"a,b\n1,2\n3\n", "cannot be read as .csv: .*Expected 2 columns"),
-        ("empty.csv", b"", "cannot be read as .csv: Empty"),
         ("empty.parquet", b"", "cannot be read as .parquet: "),
         ("empty.feather", b"", "cannot be read as .feather: "),
         ("header.csv", b"a,b\n", "at least one row and one column. Got 0 rows and 2 columns"),
-        ("numbers.csv", b"3,1\n1,2\n", "first line must have the names of the columns. Got '3', "),
         ("sheet.xlsx", b"PK", r"must end in .parquet, .csv, .csv.gz, .tsv, .*, .feather\. Got"),
         ("houses.gz", b"", r"must end in .parquet"),
     ],
@@ -160,6 +144,7 @@ KINDS = {
     ".csv": CsvTable,
     ".csv.gz": CsvTable,
     ".tsv": CsvTable,
+    ".tsv.gz": CsvTable,
     ".TSV.GZ": CsvTable,
     ".arrow": MemoryTable,
     ".feather": MemoryTable,
@@ -169,13 +154,15 @@ KINDS = {
 
 
 @pytest.mark.parametrize("suffix", KINDS)
-def test_a_file_is_opened_by_its_suffix_and_read_whole_if_it_is_small(
+def test_a_file_is_written_and_opened_by_its_suffix_and_read_whole_if_it_is_small(
     tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / f"houses{suffix}"
     write_table(houses(), path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.lower().endswith("gz")
+    assert read_table(path).equals(houses())
     table = open_table(str(path))
-    assert isinstance(table, ChunkedTable)
     assert isinstance(table, KINDS[suffix])
     assert table.name == str(path)
     columns = ["town", "price"]

@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sswim.tables import as_levels
-from sswim.tables.values import (
-    NUMBER_FORMATS,
-    TIME_FORMATS,
-)
+from sswim.tables.values import NUMBER_FORMATS, TIME_FORMATS, parse_texts
 
 
 def texts(*values: str | None) -> pa.Array:
@@ -29,7 +26,7 @@ def test_what_a_format_writes_it_reads(marks: str, number: float, digits: int) -
     expected = float(written.replace(",", ""))
     written = written.replace(",", "T").replace(".", "D")
     written = written.replace("T", marks[1:]).replace("D", marks[0])
-    (found,) = NUMBER_FORMATS[marks].parse(texts(written)).to_pylist()
+    (found,) = parse_texts(texts(written), marks).to_pylist()
     assert found == expected
 
 
@@ -55,23 +52,22 @@ def test_what_a_format_writes_it_reads(marks: str, number: float, digits: int) -
 def test_plain_numbers_have_a_point_and_no_leading_zero(
     text: str | None, number: float | None
 ) -> None:
-    assert NUMBER_FORMATS["."].parse(texts(text)).to_pylist() == [number]
+    assert parse_texts(texts(text), ".").to_pylist() == [number]
 
 
 def test_groups_of_thousands_have_three_digits() -> None:
     wrong = ("1,23", "12,34", ",123", "1,2345", "1234,567", "01,234", "1,,234")
-    assert NUMBER_FORMATS[".,"].parse(texts(*wrong)).null_count == len(wrong)
+    assert parse_texts(texts(*wrong), ".,").null_count == len(wrong)
 
 
 @given(time=st.datetimes(datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31)))
 def test_iso_times_are_those_of_python(time: datetime.datetime) -> None:
     written = [time.isoformat(), time.isoformat(" "), time.isoformat(timespec="microseconds")]
-    found = TIME_FORMATS["ISO 8601"].parse(texts(*written))
+    found = parse_texts(texts(*written), "ISO 8601")
     assert found.type == pa.timestamp("us")
     assert found.to_pylist() == [time] * 3
-    day, minute = (
-        TIME_FORMATS["ISO 8601"].parse(texts(written[0][:10], written[0][:16])).to_pylist()
-    )
+    parts = texts(written[0][:10], written[0][:16])
+    day, minute = parse_texts(parts, "ISO 8601").to_pylist()
     assert day == datetime.datetime(time.year, time.month, time.day)
     assert minute == time.replace(second=0, microsecond=0)
 
@@ -83,15 +79,12 @@ def test_iso_times_are_those_of_python(time: datetime.datetime) -> None:
 def test_times_with_an_offset_are_returned_in_utc(time: datetime.datetime, minutes: int) -> None:
     zone = datetime.timezone(datetime.timedelta(minutes=minutes))
     local = time.replace(tzinfo=zone)
-    parse = TIME_FORMATS["ISO 8601 with offset"].parse
-    colon, plain, utc = parse(
-        texts(
-            local.isoformat(),
-            local.strftime("%Y-%m-%dT%H:%M:%S.%f%z"),
-            local.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z",
-        )
-    ).to_pylist()
-    assert colon == plain == utc == local
+    written = texts(
+        local.isoformat(),
+        local.strftime("%Y-%m-%dT%H:%M:%S.%f%z"),
+        local.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z",
+    )
+    assert parse_texts(written, "ISO 8601 with offset").to_pylist() == [local] * 3
 
 
 @pytest.mark.parametrize(
@@ -102,7 +95,7 @@ def test_other_times_are_those_of_python(pattern: str, time: datetime.datetime) 
     written = time.strftime(pattern)
     short = written.replace("/0", "/").replace(".0", ".").removeprefix("0")
     expected = datetime.datetime.strptime(written, pattern)
-    assert TIME_FORMATS[pattern].parse(texts(written, short)).to_pylist() == [expected] * 2
+    assert parse_texts(texts(written, short), pattern).to_pylist() == [expected] * 2
 
 
 @pytest.mark.parametrize(
@@ -128,10 +121,10 @@ def test_what_is_no_time_is_null_beside_others(pattern: str, text: str) -> None:
     good = datetime.datetime(2020, 3, 4, tzinfo=datetime.UTC)
     written = good.strftime(pattern) if pattern.startswith("%") else good.strftime("%Y-%m-%d %H:%M")
     written += "Z" if pattern.endswith("offset") else ""
-    found = TIME_FORMATS[pattern].parse(texts(text, None, written))
+    found = parse_texts(texts(text, None, written), pattern)
     assert found.null_count == 2
     assert found[2].is_valid
-    assert TIME_FORMATS[pattern].parse(texts(text)).type == found.type
+    assert parse_texts(texts(text), pattern).type == found.type
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,12 @@ def resolve_device(device: str | torch.device) -> torch.device:
         torch.empty(0, device=named)
     # An AssertionError comes from a PyTorch without CUDA, an ImportError from a missing backend.
     except (RuntimeError, TypeError, AssertionError, ImportError, NotImplementedError) as error:
+        gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        names = ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
+        known = ", ".join(f'"{name}"' for name in names)
         raise UserError(
             'device must be "auto" or a device that this machine has and PyTorch can use. '
-            f"Got {str(device)!r}; there {_listed(_devices())}."
+            f"Got {str(device)!r}; there {'are' if names[1:] else 'is only'} {known}."
         ) from error
     return named
 
@@ -59,17 +62,6 @@ def available_device(device: str | torch.device) -> torch.device:
         return resolve_device(device)
     except UserError:
         return resolve_device("auto")
-
-
-def _devices() -> list[str]:
-    """Return the names of the devices that PyTorch finds here."""
-    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
-
-
-def _listed(names: list[str]) -> str:
-    quoted = ", ".join(f'"{name}"' for name in names)
-    return f"is only {quoted}" if len(names) == 1 else f"are {quoted}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,7 @@ class Processes:
 
     def any(self, flag: bool) -> bool:
         """Return whether a flag is set in any process."""
-        return flag if self.size == 1 else any(self.all_gather(flag))
+        return any(self.all_gather(flag))
 
     def all_gather(self, value: T) -> list[T]:
         """Return the values of all processes, in the order of the processes."""

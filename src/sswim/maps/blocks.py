@@ -21,7 +21,7 @@ from sswim.base.validation import RandomState, UserError, require_integer
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.evaluation import Scores, sum_scores
 from sswim.estimator.progress import in_words
-from sswim.maps.grid_columns import Name, sphere_coordinates
+from sswim.maps.grid_columns import Name, require_cells, sphere_coordinates
 from sswim.tables import (
     AS_FOUND,
     KEEP_ALL,
@@ -83,15 +83,7 @@ class BlockKFold(BaseCrossValidator):  # type: ignore[misc]
     def blocks(self, X: Any) -> Int64[np.ndarray, " N"]:
         """Return the number of the block that each row is in, counted from 0 without gaps."""
         require_integer("n_splits", self.n_splits, 2)
-        if (self.spacing is None) == (self.shape is None):
-            raise UserError(
-                "Blocks need either a spacing or a shape. "
-                f"Got spacing={self.spacing!r} and shape={self.shape!r}."
-            )
-        if self.spacing is not None and not (np.isfinite(self.spacing) and self.spacing > 0):
-            raise UserError(f"spacing must be a positive number. Got {self.spacing!r}.")
-        for name, number in zip(("shape[0]", "shape[1]"), self.shape or (1, 1), strict=True):
-            require_integer(name, number, 1)
+        require_cells("Blocks", self.spacing, self.shape, least=1)
         points, is_geographic = _coordinates(X, self.coordinates)
         if self.geographic or is_geographic:
             if self.spacing is None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64
 
-from sswim.base.validation import UserError, require_integer
+from sswim.base.validation import UserError
 from sswim.base.version import __version__
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.progress import prediction_progress
-from sswim.maps.grid_columns import GridColumns, Name, grid_columns
+from sswim.maps.grid_columns import GridColumns, Name, grid_columns, require_cells
 from sswim.maps.grid_files import import_extra
 from sswim.tables import GEOGRAPHIC_NAMES, PLANE_NAMES
 
@@ -240,13 +240,8 @@ def _middles_of_cells(
         shape: Numbers of cells from south to north and from west to east, instead of ``spacing``.
     """
     west, east, south, north = region
-    if (spacing is None) == (shape is None):
-        raise UserError(
-            f"Cells need either a spacing or a shape. Got spacing={spacing!r} and shape={shape!r}."
-        )
+    require_cells("Cells", spacing, shape, least=2)
     if spacing is not None:
-        if not (np.isfinite(spacing) and spacing > 0):
-            raise UserError(f"spacing must be a positive number. Got {spacing!r}.")
         rows = round((north - south) / spacing)
         columns = round((east - west) / spacing)
         if min(rows, columns) < 2:
@@ -258,8 +253,6 @@ def _middles_of_cells(
     else:
         assert shape is not None
         rows, columns = shape
-        require_integer("shape[0]", rows, 2)
-        require_integer("shape[1]", columns, 2)
     if rows * columns > _MAX_CELLS:
         raise UserError(
             f"A map can have at most {_MAX_CELLS:,} cells. Got {rows:,} × {columns:,}; choose a "

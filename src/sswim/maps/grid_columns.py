@@ -13,7 +13,7 @@ import pyarrow as pa
 from jaxtyping import Float64
 from sklearn.utils.validation import check_is_fitted
 
-from sswim.base.validation import UserError
+from sswim.base.validation import UserError, require_integer
 from sswim.estimator.base import BaseRegressor
 from sswim.tables import Column, NumberColumn, TimeColumn, quote_names
 
@@ -125,6 +125,20 @@ def sphere_coordinates(regressor: BaseRegressor) -> tuple[Name, Name] | None:
     if hasattr(regressor, "feature_names_in_"):
         return both
     return schema.names.index(both[0]), schema.names.index(both[1])
+
+
+def require_cells(
+    what: str, spacing: int | float | None, shape: tuple[int, int] | None, *, least: int
+) -> None:
+    """Raise unless either a positive spacing or a shape of at least so many parts is given."""
+    if (spacing is None) == (shape is None):
+        raise UserError(
+            f"{what} need either a spacing or a shape. Got spacing={spacing!r} and shape={shape!r}."
+        )
+    if spacing is not None and not (np.isfinite(spacing) and spacing > 0):
+        raise UserError(f"spacing must be a positive number. Got {spacing!r}.")
+    for place, number in enumerate(shape or ()):
+        require_integer(f"shape[{place}]", number, least)
 
 
 def _require_known(names: tuple[Name, ...], wanted: Sequence[Name], argument: str) -> None:

@@ -9,12 +9,11 @@ from sswim.plotting.densities import plot_calibration, plot_noise, plot_output_m
 from sswim.plotting.insight import plot_effect, plot_local_metric, plot_relevance
 from sswim.plotting.monitor import plot_monitor
 from sswim.plotting.predictions import plot_history, plot_map, plot_prediction
-from sswim.plotting.style import CYCLE, DARK_BLUE, INK, INPUT_COLOURS, add_legend, axes, png
+from sswim.plotting.style import CYCLE, INK, INPUT_COLOURS, add_legend, axes, png
 from sswim.plotting.warps import plot_warped_data, plot_warps
 
 __all__ = [
     "CYCLE",
-    "DARK_BLUE",
     "INK",
     "INPUT_COLOURS",
     "add_legend",

@@ -134,12 +134,12 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-def require_inputs(regressor: BaseRegressor, n_inputs: int) -> None:
-    """Raise an error unless the model has the number of inputs that the figure can show."""
+def require_inputs(regressor: BaseRegressor, n_inputs: int | None) -> None:
+    """Raise an error unless a fitted model has the number of inputs that the figure can show."""
     check_is_fitted(regressor)
-    if regressor.n_features_in_ != n_inputs:
+    if n_inputs not in (None, regressor.n_features_in_):
         raise ValueError(
-            f"This figure needs a model with {n_inputs} input{'s' * (n_inputs > 1)}. Got a model "
+            f"This figure needs a model with {n_inputs} input{'s' * (n_inputs != 1)}. Got a model "
             f"with {regressor.n_features_in_}; choose another figure, or fit {n_inputs}."
         )
 
@@ -148,9 +148,7 @@ def check_inputs(
     regressor: BaseRegressor, X: ArrayLike, n_inputs: int | None = None
 ) -> Float64[np.ndarray, "N D"]:
     """Return rows as an array, after the regressor's own checks, column names included."""
-    check_is_fitted(regressor)
-    if n_inputs is not None:
-        require_inputs(regressor, n_inputs)
+    require_inputs(regressor, n_inputs)
     return validate_data(regressor, X, dtype=np.float64, reset=False)
 
 

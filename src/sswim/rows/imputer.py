@@ -242,11 +242,10 @@ def _rounded(
 ) -> tuple[Float64[np.ndarray, " D"], Float64[np.ndarray, " D"]]:
     """Round ranges outwards to quarters of the spread, so that a model holds no single cell."""
     unit = np.where(scale > 0, 0.25 * scale, 1.0)
-    wide = (
-        centre + unit * np.floor((low - centre) / unit),
-        centre + unit * np.ceil((high - centre) / unit),
+    return (
+        np.where(scale > 0, centre + unit * np.floor((low - centre) / unit), low),
+        np.where(scale > 0, centre + unit * np.ceil((high - centre) / unit), high),
     )
-    return np.where(scale > 0, wide[0], low), np.where(scale > 0, wide[1], high)
 
 
 def _moments(

@@ -2,7 +2,6 @@
 
 from sswim.search.search import (
     TREE_DIMENSIONS,
-    Method,
     Nearest,
     ProductSearch,
     Search,
@@ -16,7 +15,6 @@ from sswim.search.search import (
 
 __all__ = [
     "TREE_DIMENSIONS",
-    "Method",
     "Nearest",
     "ProductSearch",
     "Search",

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from sswim.base.record import Record
+from sswim.base.record import Record, concatenate
 from sswim.distributed.processes import Processes
 
 _FARTHEST = 1e150
@@ -48,10 +48,8 @@ class Nearest(Record):
 class Search(Protocol):
     """A search for the nearest of fixed points."""
 
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        ...
+    n_points: int
+    """Number of points."""
 
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         """Return the k points nearest to each query; points at equal distances in any order."""
@@ -82,11 +80,7 @@ class TreeSearch:
     def __init__(self, points: Float[Tensor, "N D"]) -> None:
         # Splits in the middle of cells make a tree that is built four times as fast.
         self.tree = cKDTree(_finite(points), balanced_tree=False)
-
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        return self.tree.n
+        self.n_points = len(points)
 
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         """Return the k points nearest to each query."""
@@ -119,12 +113,7 @@ class SharedSearch:
 
     def __init__(self, own: Search, offset: int, processes: Processes) -> None:
         self.own, self.offset, self.processes = own, offset, processes
-        self._n_points = sum(processes.all_gather(own.n_points))
-
-    @property
-    def n_points(self) -> int:
-        """Number of points of all processes."""
-        return self._n_points
+        self.n_points = sum(processes.all_gather(own.n_points))
 
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         """Return the k points nearest to each query, the same in every process."""
@@ -181,23 +170,13 @@ TINY = 2.0**-100
 LARGEST = 2.0**50
 """Largest coordinate whose products are certain not to overflow in float32."""
 
-Method = Literal["auto", "tree", "products"]
-
 Candidates = tuple[Int64[Tensor, "q n"], Float[Tensor, "q n"]]
 """Points that are candidates for each query, and their products."""
 
 
-def make_search(points: Float[Tensor, "N D"], method: Method = "auto") -> Search:
-    """Return a search for the nearest of points. All methods are exact.
-
-    Args:
-        points: Points to search in.
-        method: "tree" is a k-d tree, "products" are products of queries with all points, and
-            "auto" is the faster of the two for points of this dimension and device.
-    """
-    if method == "auto":
-        method = "tree" if is_tree_faster(points) else "products"
-    return TreeSearch(points) if method == "tree" else ProductSearch(points)
+def make_search(points: Float[Tensor, "N D"]) -> Search:
+    """Return the faster search for the nearest of points of this dimension and on this device."""
+    return TreeSearch(points) if is_tree_faster(points) else ProductSearch(points)
 
 
 def is_tree_faster(points: Float[Tensor, "N D"]) -> bool:
@@ -240,7 +219,7 @@ class ProductSearch:
     def __init__(
         self, points: Float[Tensor, "N D"], memory: int | None = None, by_topk: bool | None = None
     ) -> None:
-        self.points = points.detach().to(torch.float64).contiguous()
+        self.points, self.n_points = points.detach().to(torch.float64).contiguous(), len(points)
         self.memory = memory or MEMORY.get(points.device.type, 2**28)
         self.centre = self.points.mean(0)
         self.scans: list[_TopkScan | _CPUScan] = []
@@ -248,15 +227,12 @@ class ProductSearch:
         if len(points) == 0 or not bool(((self.points - self.centre).abs() < LARGEST).all()):
             return
         if points.is_cuda if by_topk is None else by_topk:
-            dtypes = dict.fromkeys((product_dtype(), torch.float64))
+            # PyTorch may multiply float32 with fewer bits than these.
+            is_exact = torch.get_float32_matmul_precision() == "highest"
+            dtypes = (torch.float32, torch.float64) if is_exact else (torch.float64,)
             self.scans = [_TopkScan(self.points, self.centre, dtype) for dtype in dtypes]
         else:
             self.scans = [_CPUScan(self.points, self.centre)]
-
-    @property
-    def n_points(self) -> int:
-        """Number of points."""
-        return len(self.points)
 
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         """Return the k points nearest to each query, on the device of the points."""
@@ -270,36 +246,34 @@ class ProductSearch:
             size = max(1, self.memory // scan.query_bytes(k + MARGIN))
             for rows in (small & ~done).nonzero()[:, 0].split(size):
                 if len(rows) > 0:
-                    indices[rows], squared[rows], done[rows] = self._scan(scan, queries[rows], k)
+                    found, done[rows] = self._scan(scan, queries[rows], k)
+                    indices[rows], squared[rows] = found.indices, found.squared
         rest = (~done).nonzero()[:, 0]
         if len(rest) > 0:
-            indices[rest], squared[rest] = self._compare(queries[rest], k)
+            found = self._compare(queries[rest], k)
+            indices[rest], squared[rest] = found.indices, found.squared
         return Nearest(indices, squared)
 
     def _scan(
         self, scan: _TopkScan | _CPUScan, queries: Float64[Tensor, "q D"], k: int
-    ) -> tuple[Int64[Tensor, "q k"], Float64[Tensor, "q k"], Bool[Tensor, " q"]]:
-        """Return nearest points, squared distances, and for which queries they are proven."""
+    ) -> tuple[Nearest, Bool[Tensor, " q"]]:
+        """Return the nearest points, and for which queries they are proven."""
         centred = queries - self.centre
         places, products = scan.candidates(centred, min(k + MARGIN, self.n_points))
-        indices, squared = rank(self.points, queries, places, k)
+        nearest = rank(self.points, queries, places, k)
+        kth = nearest.squared[:, -1]
         if places.shape[1] >= self.n_points:
-            return indices, squared, torch.ones_like(squared[:, 0], dtype=torch.bool)
-        kth = squared[:, -1]
+            return nearest, torch.ones_like(kth, dtype=torch.bool)
         limit = largest_product(kth, centred.square().sum(-1), queries.shape[1], products.dtype)
-        return indices, squared, (limit < products.amax(1)) | (kth == 0)
+        return nearest, (limit < products.amax(1)) | (kth == 0)
 
-    def _compare(
-        self, queries: Float64[Tensor, "Q D"], k: int
-    ) -> tuple[Int64[Tensor, "Q k"], Float64[Tensor, "Q k"]]:
-        """Return nearest points and squared distances, by differences of coordinates."""
-        if self.points.is_cuda or self.points.shape[1] > MAX_TREE_DIMENSIONS:
-            size = max(1, self.memory // (24 * self.n_points + 16 * k * self.points.shape[1]))
-            parts = [_nearest_by_differences(self.points, rows, k) for rows in queries.split(size)]
-            indices, squared = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
-            return indices, squared
-        nearest = self.tree.nearest(queries, k)
-        return nearest.indices, nearest.squared
+    def _compare(self, queries: Float64[Tensor, "Q D"], k: int) -> Nearest:
+        """Return the nearest points by differences of coordinates."""
+        if not self.points.is_cuda and self.points.shape[1] <= MAX_TREE_DIMENSIONS:
+            return self.tree.nearest(queries, k)
+        size = max(1, self.memory // (24 * self.n_points + 16 * k * self.points.shape[1]))
+        parts = queries.split(size)
+        return concatenate(_nearest_by_differences(self.points, rows, k) for rows in parts)
 
     @cached_property
     def tree(self) -> TreeSearch:
@@ -316,11 +290,10 @@ class _CPUScan:
 
     def __init__(self, points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"]) -> None:
         self.neighbours = NearestNeighbors(algorithm="brute").fit((points - centre).numpy())
-        self.n_inputs = points.shape[1]
 
     def query_bytes(self, n: int) -> int:
         """Return the bytes that a query takes."""
-        return 8 * n * (self.n_inputs + 4)
+        return 8 * n * (self.neighbours.n_features_in_ + 4)
 
     def candidates(self, centred: Float64[Tensor, "q D"], n: int) -> Candidates:
         """Return the nearest points by products."""
@@ -335,9 +308,8 @@ class _TopkScan:
         self, points: Float64[Tensor, "N D"], centre: Float64[Tensor, " D"], dtype: torch.dtype
     ) -> None:
         factors = point_factors(points, centre, dtype)
-        self.n_points, self.n_groups = len(points), -(-len(points) // GROUP)
-        padding = torch.zeros_like(factors[:1]).expand(self.n_groups * GROUP - len(points), -1)
-        padding = padding.clone()
+        self.n_groups = -(-len(points) // GROUP)
+        padding = factors.new_zeros(self.n_groups * GROUP - len(points), factors.shape[1])
         padding[:, -2] = torch.inf
         self.factors = torch.cat((factors, padding))
 
@@ -355,11 +327,6 @@ class _TopkScan:
         places = (groups[:, None] + members).flatten(1)
         values, chosen = products.gather(1, places).topk(n, largest=False, sorted=False)
         return places.gather(1, chosen), values
-
-
-def product_dtype() -> torch.dtype:
-    """Return float32, or float64 if PyTorch may multiply float32 with fewer bits than these."""
-    return torch.float32 if torch.get_float32_matmul_precision() == "highest" else torch.float64
 
 
 def point_factors(
@@ -408,7 +375,7 @@ def rank(
     queries: Float64[Tensor, "Q D"],
     places: Int64[Tensor, "Q n"],
     k: int,
-) -> tuple[Int64[Tensor, "Q k"], Float64[Tensor, "Q k"]]:
+) -> Nearest:
     """Return the k nearest of candidates, by differences in float64.
 
     Args:
@@ -423,13 +390,13 @@ def rank(
         order = squared.argsort(dim=1)[:, :k]
     else:  # NumPy sorts short rows several times as fast
         order = torch.from_numpy(np.argsort(squared.numpy(), axis=1)[:, :k])
-    return places.gather(1, order), squared.gather(1, order)
+    return Nearest(places.gather(1, order), squared.gather(1, order))
 
 
 def _nearest_by_differences(
     points: Float64[Tensor, "N D"], queries: Float64[Tensor, "q D"], k: int
-) -> tuple[Int64[Tensor, "q k"], Float64[Tensor, "q k"]]:
-    """Return the nearest points and their squared distances, without any product."""
+) -> Nearest:
+    """Return the nearest points without any product."""
     distances = torch.cdist(queries, points, compute_mode="donot_use_mm_for_euclid_dist")
     if distances.is_cuda:
         chosen = distances.topk(k, largest=False).indices

@@ -20,14 +20,11 @@ from jaxtyping import Bool, Float64, Int64
 
 from sswim.tables.table import TableError, quote_names
 from sswim.tables.values import (
-    NUMBER_FORMATS,
-    TIME_FORMATS,
-    NumberFormat,
-    TimeFormat,
     as_levels,
     as_numbers,
     finite_numbers,
     is_text,
+    parse_texts,
     require_kind,
 )
 
@@ -97,8 +94,7 @@ class NumberColumn(Column):
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
         """Return the numbers."""
         if is_text(values.type):
-            pattern = NUMBER_FORMATS[self.text_format or "."]
-            values = _parsed(values, pattern, self, "numbers")
+            values = _parsed(values, self, self.text_format or ".", "numbers")
         require_kind(self.name, values.type, "number")
         if pa.types.is_duration(values.type):
             values = pa.chunked_array([pa.array(_in_seconds(values))])
@@ -136,8 +132,7 @@ class TimeColumn(Column):
     def encode(self, values: pa.ChunkedArray) -> Float64[np.ndarray, "N d"]:
         """Return the seconds, and cosine and sine of each phase."""
         if is_text(values.type):
-            pattern = TIME_FORMATS[self.text_format or "ISO 8601"]
-            values = _parsed(values, pattern, self, "dates or times")
+            values = _parsed(values, self, self.text_format or "ISO 8601", "dates or times")
         require_kind(self.name, values.type, "time")
         self._require_same_sort(values.type)
         seconds = _in_seconds(values)
@@ -359,17 +354,14 @@ def centre_of(
 
 
 def _parsed(
-    values: pa.ChunkedArray,
-    pattern: NumberFormat | TimeFormat,
-    column: NumberColumn | TimeColumn,
-    words: str,
+    values: pa.ChunkedArray, column: NumberColumn | TimeColumn, text_format: str, words: str
 ) -> pa.ChunkedArray:
     """Return the numbers or times of texts; others are missing, with a warning of unknown ones.
 
     Raise an error if there are only others, and the column was no text in ``fit``.
     """
     texts = as_levels(values).combine_chunks()
-    parsed = pattern.parse(texts)
+    parsed = parse_texts(texts, text_format)
     known = pc.is_in(texts, value_set=pa.array(column.markers, pa.large_string()))
     bad = pc.and_not(pc.and_(parsed.is_null(), texts.is_valid()), known)
     if (n_bad := pc.sum(bad).as_py() or 0) > 0:

@@ -125,10 +125,9 @@ def is_utf8(encoding: str) -> bool:
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
 
-def blocks(stream: pa.NativeFile, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+def blocks(stream: pa.NativeFile) -> Iterator[bytes]:
     """Read a stream to its end."""
-    while block := stream.read(size):
-        yield block
+    return iter(lambda: stream.read(BLOCK_BYTES), b"")
 
 
 def exact_encoding(path: str | Path, given: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, pairwise
@@ -42,7 +42,6 @@ from sswim.tables.table import (
     require_shape,
     rows_per_chunk,
     table_files,
-    table_suffix,
 )
 
 PANDAS_INDEX = "Unnamed: 0"
@@ -128,7 +127,7 @@ class CsvFile:
     @classmethod
     def open(cls, path: str | Path, options: CsvOptions) -> CsvFile:
         """Find the dialect and the names of a file."""
-        with _csv_errors(path):
+        with reading(path):
             dialect, records, n_empty, is_whole, notes = sniff(path, options)
             if not records:
                 raise ValueError("Empty CSV file")
@@ -174,7 +173,7 @@ class CsvFile:
         """Read the whole file; columns without a given type have the one that suits all rows."""
         if not self.has_rows:
             return pa.table({name: pa.nulls(0) for name in self.names})
-        with _csv_errors(self.path), self._text() as text:
+        with reading(self.path), self._text() as text:
             options = self._options(types, self.n_skipped)
             return self._checked(pyarrow.csv.read_csv(text, **options))
 
@@ -184,7 +183,7 @@ class CsvFile:
         """Read some columns, a block at a time."""
         if not self.has_rows:
             return
-        with _csv_errors(self.path):
+        with reading(self.path):
             # The file is not closed here: a thread of Arrow's reads ahead in it, and closes it.
             options = self._options(types, self.n_skipped, include_columns=list(names))
             yield from pyarrow.csv.open_csv(self._text(), **options)
@@ -195,7 +194,7 @@ class CsvFile:
         """Read some columns, or all, in large parts; a column's type may differ between them."""
         if not self.has_rows:
             return
-        with _csv_errors(self.path), self._text() as text:
+        with reading(self.path), self._text() as text:
             n_skipped = self.n_skipped
             for part in record_blocks(blocks(text), self.dialect.separator, PASS_BYTES):
                 options = self._options(types, n_skipped, include_columns=list(names))
@@ -234,16 +233,6 @@ class CsvFile:
             encoding = self.dialect.encoding
             raise ValueError(f"some text is not {encoding}; give another --encoding, or none")
         return table
-
-
-@contextmanager
-def _csv_errors(path: str | Path) -> Iterator[None]:
-    """Turn errors of the body into a TableError that names the file."""
-    with reading(path, table_suffix(path)):
-        try:
-            yield
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{error}; give another --encoding, or none") from error
 
 
 @dataclass

@@ -208,7 +208,7 @@ def _select_columns(
 @contextmanager
 def _open_file(path: str, n_columns: int = 1) -> Iterator[pq.ParquetFile]:
     """Open a file to read ``n_columns`` of its columns."""
-    with reading(path, ".parquet"), pa.OSFile(path) as stream:
+    with reading(path), pa.OSFile(path) as stream:
         yield pq.ParquetFile(
             stream,
             pre_buffer=False,

@@ -46,6 +46,7 @@ from sswim.tables.values import (
     is_text,
     kind_of,
     missing_values,
+    parse_texts,
 )
 
 SAMPLE_ROWS = 2000
@@ -139,8 +140,12 @@ def learn_schema(
         processes: Processes that call this together; each reads its share of the rows.
     """
     _require_kinds(columns)
-    _require_names("text", text, columns)
-    _require_names("coordinates", coordinates or (), columns)
+    for what, names in (("text", text), ("coordinates", coordinates or ())):
+        if absent := [name for name in names if name not in columns.names]:
+            raise TableError(
+                f"{what} must name input columns. Got {quote_names(absent)}; there are "
+                f"{quote_names(columns.names)}."
+            )
     findings = Findings(
         {
             column.name: TextFindings(is_text(column.type) and column.name not in text)
@@ -223,10 +228,6 @@ class LevelSums:
     def levels(self) -> list[str]:
         """The levels in order, without the missing value."""
         return sorted(level for level in self.index if level is not None)
-
-    def count(self, level: str) -> int:
-        """Return the number of rows of a level."""
-        return int(self.sums[self.index[level], :, 0].sum())
 
     @property
     def sorted_sums(self) -> Float64[np.ndarray, "l K S"]:
@@ -341,8 +342,7 @@ class TextFindings:
         distinct = encoded.dictionary
         counts = np.bincount(encoded.indices.to_numpy(), minlength=len(distinct))
         for name, misfits in self.misfits.items():
-            parsed = (NUMBER_FORMATS | TIME_FORMATS)[name].parse(distinct)
-            bad = parsed.is_null().to_numpy(zero_copy_only=False)
+            bad = parse_texts(distinct, name).is_null().to_numpy(zero_copy_only=False)
             some = distinct.filter(pa.array(bad))[: MAX_MARKERS + 1].to_pylist()
             misfits.add(some, int(counts[bad].sum()))
         self._drop_formats()
@@ -455,7 +455,8 @@ class TextFindings:
     def _indicators(self, name: str, levels: list[str]) -> CategoryColumn | None:
         """Return the indicators of the levels that are common enough to have one."""
         fewest = max(RARE_SHARE * self.n_texts, min(RARE_ROWS, self.n_texts / 10))
-        counts = {level: self.levels.count(level) for level in levels}
+        n_rows = self.levels.sums[:, :, 0].sum(1)
+        counts = {level: n_rows[self.levels.index[level]] for level in levels}
         common = [level for level in levels if counts[level] >= fewest]
         common = sorted(sorted(common, key=counts.__getitem__, reverse=True)[:MAX_INDICATORS])
         if len(levels) - len(common) == 1 and len(levels) <= MAX_INDICATORS:
@@ -673,13 +674,4 @@ def _require_kinds(columns: pa.Schema) -> None:
                 f"{column.name!r} of type {column.type}; leave it out (--drop)."
                 for column in bad
             )
-        )
-
-
-def _require_names(what: str, names: Collection[str], columns: pa.Schema) -> None:
-    """Raise unless an option names input columns."""
-    if absent := [name for name in names if name not in columns.names]:
-        raise TableError(
-            f"{what} must name input columns. Got {quote_names(absent)}; there are "
-            f"{quote_names(columns.names)}."
         )

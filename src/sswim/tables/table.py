@@ -33,15 +33,17 @@ def quote_names(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def reading(path: str | Path, expected: str) -> Iterator[None]:
+def reading(path: str | Path, expected: str = "") -> Iterator[None]:
     """Turn errors of the body into a TableError that names the file and the expected format."""
     try:
         yield
     except TableError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
+        hint = "; give another --encoding, or none" if isinstance(error, UnicodeDecodeError) else ""
         raise TableError(
-            f"{str(path)!r} cannot be read as {expected}: {str(error).strip()}"
+            f"{str(path)!r} cannot be read as {expected or table_suffix(path)}: "
+            f"{str(error).strip()}{hint}"
         ) from error
 
 
@@ -228,18 +230,13 @@ def require_same_names(
     names: Sequence[str], file: str, first_names: Sequence[str], first: str
 ) -> None:
     """Raise unless a file has the same columns as the table's first file, in any order."""
-    have, first_have = ({*names}, {*first_names})
-    if have == first_have:
-        return
-    if more := [name for name in names if name not in first_have]:
-        more_file, other = file, first
-    else:
-        more = [name for name in first_names if name not in have]
-        more_file, other = first, file
-    raise TableError(
-        "All files of a table must have the same columns. "
-        f"Got {quote_names(more)} in {more_file!r} and not in {other!r}."
-    )
+    one, two = (file, names, {*names}), (first, first_names, {*first_names})
+    for (has, given, _), (lacks, _, others) in ((one, two), (two, one)):
+        if more := [name for name in given if name not in others]:
+            raise TableError(
+                "All files of a table must have the same columns. "
+                f"Got {quote_names(more)} in {has!r} and not in {lacks!r}."
+            )
 
 
 def require_new_names(names: Collection[str], new: Sequence[str]) -> None:

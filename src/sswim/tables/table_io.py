@@ -49,7 +49,7 @@ def read_table(path: str | Path, csv: CsvOptions = AS_FOUND) -> pa.Table:
     suffix = table_suffix(path)
     if suffix in CSV_SUFFIXES:
         return read_csv(path, csv).table
-    with reading(path, suffix), pa.OSFile(str(path)) as stream:
+    with reading(path), pa.OSFile(str(path)) as stream:
         if suffix == ".parquet":
             # Unlike pq.read_table, this does not turn folder names into columns.
             table = pq.ParquetFile(stream).read()

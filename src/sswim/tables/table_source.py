@@ -36,6 +36,7 @@ from sswim.tables.values import (
     is_text,
     kind_of,
     missing_values,
+    parse_texts,
     without_string_views,
 )
 
@@ -188,7 +189,7 @@ def target_numbers(
     values = table.column(target)
     if is_text(values.type):
         texts = values.cast(pa.large_string()).combine_chunks()
-        numbers = NUMBER_FORMATS[marks or target_format(table, target)].parse(texts)
+        numbers = parse_texts(texts, marks or target_format(table, target))
         bad = pc.and_(numbers.is_null(), texts.is_valid())
         if (pc.sum(bad).as_py() or 0) > 0.2 * len(texts):
             some = quote_names(texts.filter(bad).unique().to_pylist())
@@ -205,8 +206,8 @@ def target_numbers(
 def target_format(table: pa.Table, target: str) -> str:
     """Return the marks of the format of most targets, which are text."""
     texts = table.column(target).cast(pa.large_string()).drop_null().unique()
-    misfits = {m: format_.parse(texts).null_count for m, format_ in NUMBER_FORMATS.items()}
-    return min(misfits, key=misfits.__getitem__)  # the first of the best
+    # The first of the best.
+    return min(NUMBER_FORMATS, key=lambda marks: parse_texts(texts, marks).null_count)
 
 
 def input_names(schema: pa.Schema, target: str, drop: Any) -> list[str]:

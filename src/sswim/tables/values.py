@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -115,93 +114,66 @@ def as_levels(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(pa.large_string())
 
 
-@dataclass(frozen=True)
-class NumberFormat:
-    """A way to write numbers.
+NUMBER_FORMATS = (
+    *(".", ".,", ",", ",.", ", ", ". ", ".'"),
+    *(",\u00a0", ".\u00a0", ",\u202f", ".\u2019"),
+)
+"""Ways to write numbers, by their marks before fractions and between thousands, likeliest first.
 
-    A whole number with a leading zero, such as 00123, is a code and not a number.
+A whole number with a leading zero, such as 00123, is a code and not a number.
+"""
+
+TIME_FORMATS = (
+    "ISO 8601",
+    "ISO 8601 with offset",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%Y/%m/%d %H:%M:%S",
+)
+"""Ways to write dates or times: ISO 8601, and patterns of ``strptime``."""
+
+
+def parse_texts(texts: pa.Array, text_format: str) -> pa.Array:
+    """Return the numbers or times of texts; null where a text does not have the format.
+
+    Times are in microseconds; those with an offset from UTC are returned in UTC.
     """
-
-    decimal: str = "."
-    thousands: str = ""
-
-    def parse(self, texts: pa.Array) -> pa.Array:
-        """Return the numbers of texts; null where a text is not a number of this format."""
-        texts = pc.utf8_trim_whitespace(texts)
-        fits = pc.match_substring_regex(texts, self._pattern)
-        plain = pc.if_else(fits, texts, pa.scalar(None, pa.large_string()))
-        if self.thousands:
-            plain = pc.replace_substring(plain, self.thousands, "")
-        if self.decimal != ".":
-            plain = pc.replace_substring(plain, self.decimal, ".")
-        plain = pc.replace_substring_regex(plain, r"^\+", "")
-        return plain.cast(pa.float64())
-
-    @property
-    def _pattern(self) -> str:
-        whole = "(0|[1-9][0-9]*)"
-        if self.thousands:
-            whole = f"([1-9][0-9]{{0,2}}({re.escape(self.thousands)}[0-9]{{3}})+|{whole})"
-        point = re.escape(self.decimal)
-        return rf"^[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?$"
+    texts = pc.utf8_trim_whitespace(texts)
+    if text_format in NUMBER_FORMATS:
+        return _parse_numbers(texts, text_format[0], text_format[1:])
+    if text_format == "ISO 8601":
+        return _parse_iso(texts, pa.timestamp("us"))
+    if text_format == "ISO 8601 with offset":
+        return _parse_iso(texts, pa.timestamp("us", "UTC"))
+    times = pc.strptime(texts, format=text_format, unit="us", error_is_null=True)
+    # strptime takes 1.2.3 for a day of the year 3, and 31.02.2020 for one in March.
+    regex = re.escape(text_format).replace("%d", "(?P<day>[0-9]{1,2})").replace("%Y", "[0-9]{4}")
+    regex = "^" + re.sub("%[mHMS]", "[0-9]{1,2}", regex) + "$"
+    day = pc.struct_field(pc.extract_regex(texts, regex), "day").cast(pa.int64())
+    nothing = pa.scalar(None, times.type)
+    return pc.if_else(pc.fill_null(pc.equal(pc.day(times), day), False), times, nothing)
 
 
-@dataclass(frozen=True)
-class TimeFormat:
-    """A way to write dates or times: ISO 8601, or a pattern of ``strptime``."""
+def _parse_numbers(texts: pa.Array, decimal: str, thousands: str) -> pa.Array:
+    whole, point = "(0|[1-9][0-9]*)", re.escape(decimal)
+    if thousands:
+        whole = f"([1-9][0-9]{{0,2}}({re.escape(thousands)}[0-9]{{3}})+|{whole})"
+    pattern = rf"^[+-]?({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?$"
+    fits = pc.match_substring_regex(texts, pattern)
+    plain = pc.if_else(fits, texts, pa.scalar(None, pa.large_string()))
+    if thousands:
+        plain = pc.replace_substring(plain, thousands, "")
+    plain = pc.replace_substring(plain, decimal, ".")
+    return pc.replace_substring_regex(plain, r"^\+", "").cast(pa.float64())
 
-    pattern: str = "ISO 8601"
-
-    def parse(self, texts: pa.Array) -> pa.Array:
-        """Return times in microseconds; null where a text is not a time of this format.
-
-        Times with an offset from UTC are returned in UTC.
-        """
-        texts = pc.utf8_trim_whitespace(texts)
-        if self.pattern == "ISO 8601":
-            return _parse_iso(texts, pa.timestamp("us"))
-        if self.pattern == "ISO 8601 with offset":
-            return _parse_iso(texts, pa.timestamp("us", "UTC"))
-        times = pc.strptime(texts, format=self.pattern, unit="us", error_is_null=True)
-        # strptime takes 1.2.3 for a day of the year 3, and 31.02.2020 for one in March.
-        day = pc.struct_field(pc.extract_regex(texts, self._regex), "day").cast(pa.int64())
-        nothing = pa.scalar(None, times.type)
-        return pc.if_else(pc.fill_null(pc.equal(pc.day(times), day), False), times, nothing)
-
-    @property
-    def _regex(self) -> str:
-        regex = re.escape(self.pattern).replace("%d", "(?P<day>[0-9]{1,2})")
-        return "^" + re.sub("%[mHMS]", "[0-9]{1,2}", regex.replace("%Y", "[0-9]{4}")) + "$"
-
-
-NUMBER_FORMATS = {
-    marks: NumberFormat(marks[0], marks[1:])
-    for marks in (
-        *(".", ".,", ",", ",.", ", ", ". ", ".'"),
-        *(",\u00a0", ".\u00a0", ",\u202f", ".\u2019"),
-    )
-}
-"""Formats by their marks, before fractions and between thousands, the likeliest first."""
-
-TIME_FORMATS = {
-    pattern: TimeFormat(pattern)
-    for pattern in (
-        "ISO 8601",
-        "ISO 8601 with offset",
-        "%Y/%m/%d",
-        "%d.%m.%Y",
-        "%d/%m/%Y",
-        "%m/%d/%Y",
-        "%d.%m.%Y %H:%M",
-        "%d.%m.%Y %H:%M:%S",
-        "%d/%m/%Y %H:%M",
-        "%m/%d/%Y %H:%M",
-        "%d/%m/%Y %H:%M:%S",
-        "%m/%d/%Y %H:%M:%S",
-        "%Y/%m/%d %H:%M:%S",
-    )
-}
-"""Formats by their patterns."""
 
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?)?"
 
