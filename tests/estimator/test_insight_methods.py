@@ -136,7 +136,7 @@ def test_effects_of_tables(table_model: BaseRegressor) -> None:
         found = table_model.effect(column, complete, grid=3)
         assert found.grids[0].dtype.kind == kind
         for value, mean in zip(pd.Series(found.grids[0]), found.mean, strict=True):
-            expected = table_model.predict(complete.assign(**{column: value})).mean()
+            expected = np.mean(table_model.predict(complete.assign(**{column: value})))
             np.testing.assert_allclose(mean, expected, rtol=1e-6)
     pair = table_model.effect(("colour", "is_new"), grid=(["red", "blue"], ["yes"]))
     assert pair.mean.shape == (2, 1)

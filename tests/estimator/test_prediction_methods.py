@@ -107,7 +107,8 @@ def test_quantiles_invert_the_cumulative_of_the_density(dense: BaseRegressor) ->
     assert (np.diff(quantiles, axis=-1) > 0).all()
     for probability, quantile in zip(probabilities, quantiles.T, strict=True):
         assert np.allclose(dense.cdf(x, quantile), probability, rtol=1e-8)
-    grid = np.linspace(*quantiles.T[[1, 3]], 200)
+    lower, upper = quantiles.T[[1, 3]]
+    grid = np.linspace(lower, upper, 200)
     density = np.exp([dense.log_density(x, y) for y in grid])
     assert np.allclose(np.trapezoid(density, grid, axis=0), 0.9, atol=1e-3)
 
@@ -117,7 +118,8 @@ def test_draws_have_the_predicted_moments_and_quantiles(
     dense: BaseRegressor, include_noise: bool
 ) -> None:
     x, _ = skewed_rows(15, seed=1)
-    n, kind = 20_000, {"include_noise": include_noise}
+    n = 20_000
+    kind: dict[str, Any] = {"include_noise": include_noise}
     draws = dense.sample_y(x, n, random_state=1, **kind)
     mean, std = dense.predict(x, return_std=True, **kind)
     if include_noise:  # predict returns the mean of an observation in either case

@@ -87,7 +87,8 @@ def test_other_json_is_refused_with_one_line(field: str, value: Any, message: st
 
 
 def test_what_is_no_object_is_refused() -> None:
-    for content in (None, [], "text", 3, {}):
+    nothing: tuple[Any, ...] = (None, [], "text", 3, {})
+    for content in nothing:
         with pytest.raises(ValueError, match="it must"):
             from_json(Whole, content, "it")
 
