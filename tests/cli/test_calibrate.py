@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import FAST, invoke, prices, refuse, succeed
+from builders.commands import fit_prices, invoke, prices, refuse, succeed
 
 from sswim import load
 from sswim.cli.evaluate import DRIFTED
@@ -22,8 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table.slice(0, 60), folder / "train.parquet")
     pq.write_table(table.slice(60, 60), folder / "more.parquet")
     pq.write_table(table.slice(120), folder / "new.parquet")
-    options = ("--target", "price", "--drop", "id", *FAST)
-    succeed("fit", folder / "train.parquet", "--out", folder / "model.sswim", *options)
+    fit_prices(folder / "train.parquet", folder / "model.sswim")
     return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from builders.commands import succeed
@@ -18,13 +19,7 @@ from rich.console import Console
 
 import sswim
 from sswim.cli import demo
-from sswim.cli.demo import (
-    EXPLANATION,
-    OWN_TABLE_CODE,
-    demo_regressor,
-    draw_rows,
-    run_demo,
-)
+from sswim.cli.demo import EXPLANATION, OWN_TABLE_CODE, demo_regressor, draw_rows, run_demo
 from sswim.estimator import BaseRegressor, WarpedGPRegressor
 from sswim.estimator.evaluation import Scores
 
@@ -124,8 +119,7 @@ def test_the_lines_of_the_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(WarpedGPRegressor, n_components=32, n_pseudo=8, max_iter=2)
     monkeypatch.setattr(sswim, "SSWIMRegressor", quick)
     X, y = draw_rows(40, torch.Generator().manual_seed(0))
-    table = pytest.importorskip("pandas").DataFrame({"x": X[:, 0], "y": y})
-    names: dict[str, Any] = {"table": table}
+    names: dict[str, Any] = {"table": pd.DataFrame({"x": X[:, 0], "y": y})}
     exec(OWN_TABLE_CODE, names)
     assert len(OWN_TABLE_CODE.splitlines()) == 3
     assert np.all(names["lower"] < names["upper"])

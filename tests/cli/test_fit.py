@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builders.commands import fit_prices, prices, refuse, succeed
+from builders.commands import fit_prices, prices, succeed
 from typer.testing import Result
 
 from sswim import load
@@ -28,18 +28,15 @@ def test_fit_writes_a_model_that_python_reads_the_same_for_a_seed(
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (
-            ("--output-warp", "tanh", "--n-output-terms", "3", "--noise", "input-dependent"),
-            ("input-dependent", "tanh"),
-        ),
-        (("--n-neighbors", "16", "--inputs", "normal-scores"), ("n_neighbors │ 16",)),
+        ("--output-warp tanh --n-output-terms 3 --noise input-dependent", "input-dependent"),
+        ("--n-neighbors 16 --inputs normal-scores", "n_neighbors │ 16"),
     ],
 )
 def test_models_of_all_kinds_are_fitted_and_predict(
-    options: tuple[str, ...], shown: tuple[str, ...], table: Path, tmp_path: Path
+    options: str, shown: str, table: Path, tmp_path: Path
 ) -> None:
     model, out = tmp_path / "model.sswim", tmp_path / "out.parquet"
-    fitted = fit_prices(table, model, *options)
+    fitted = fit_prices(table, model, *options.split())
     assert fitted.exit_code == 0, fitted.output
     assert "from 60 rows" in fitted.stdout
     succeed("predict", model, table, "--out", out)
@@ -47,8 +44,7 @@ def test_models_of_all_kinds_are_fitted_and_predict(
     lower, median, upper = (rows[name].to_numpy() for name in ("lower", "median", "upper"))
     assert (lower < median).all()
     assert (median < upper).all()
-    told = " ".join(succeed("info", model).output.split())
-    assert all(words in told for words in shown)
+    assert shown in " ".join(succeed("info", model).output.split())
     succeed("evaluate", model, table)
 
 
@@ -94,20 +90,3 @@ def test_columns_may_be_called_text_and_coordinates(tmp_path: Path) -> None:
     assert model.coordinates == ("x", "lat")
     assert model.input_names_[:3] == ["x, lat east", "x, lat north", "x, lat up"]
     assert {"code=1", "code=2", "code=3"} <= set(model.input_names_)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--n-neighbors", "-3"), "n_neighbors must be an integer of at least 1"),
-        (("--n-neighbors", "8", "--growing"), "no setting 'growing'. It belongs to Warped"),
-        (("--depth", "1", "--no-local-amplitude"), "It belongs to NeighbourGPRegressor"),
-        (("--objective", "evidence"), "--depth chooses WarpedGPRegressor"),
-    ],
-)
-def test_options_of_another_estimator_are_refused(
-    options: tuple[str, ...], words: str, table: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "m.sswim"
-    assert words in refuse("fit", table, "--target", "price", "--out", out, *options)
-    assert not out.exists()

@@ -53,17 +53,9 @@ def test_values_that_cannot_be_read_are_told_once(model: Path, table: Path, page
     assert "pink" in page.read_text("utf-8")
 
 
-def test_outputs_are_checked_before_work(model: Path, table: Path, tmp_path: Path) -> None:
-    notes = tmp_path / "notes.html"
-    notes.write_text("mine")
-    for out, words in (
-        (table, "must not replace an input"),
-        (model, "must not replace an input"),
-        (tmp_path / "none" / "page.html", "Make the folder"),
-        (tmp_path, "which is a folder"),
-        (notes, "give --force to replace it"),
-    ):
-        assert words in refuse("report", model, table, "--out", out)
-    assert notes.read_text() == "mine"
-    succeed("report", model, table, "--out", notes, "--force")
-    succeed("report", model, table, "--out", notes)  # a page replaces a page
+def test_only_pages_are_replaced_unless_by_force(model: Path, table: Path, page: Path) -> None:
+    page.write_text("mine")
+    assert "give --force to replace it" in refuse("report", model, table, "--out", page)
+    assert page.read_text() == "mine"
+    succeed("report", model, table, "--out", page, "--force")
+    succeed("report", model, table, "--out", page)  # a page replaces a page

@@ -20,13 +20,7 @@ from sswim.estimator.model_file import MODEL
 from sswim.tables import read_table, write_table
 
 N_ROWS = 300
-SETTINGS: dict[str, Any] = {
-    "depth": 1,
-    "max_iter": 3,
-    "n_components": 16,
-    "n_pseudo": 4,
-    "random_state": 0,
-}
+SETTINGS = {"depth": 1, "max_iter": 3, "n_components": 16, "n_pseudo": 4, "random_state": 0}
 """The settings of ``FAST``."""
 
 
@@ -95,9 +89,8 @@ def assert_same(ours: Path, theirs: Path) -> None:
     assert mine.keys() == yours.keys()
     different = [name for name in mine if not torch.equal(mine[name], yours[name])]
     assert different == []
-    assert content["columns"] == other["columns"]
-    assert content["inputs"] == other["inputs"]
-    assert content["history"] == other["history"]
+    for part in ("columns", "inputs", "history"):
+        assert content[part] == other[part]
 
 
 @pytest.mark.filterwarnings("ignore::sswim.tables.table_source.TableNote")
@@ -120,7 +113,5 @@ def test_the_command_line_fits_and_predicts_the_same_in_every_format(
     source, out = folder / f"t.{suffix}", tmp_path / "out.parquet"
     assert_same(fit_command(source, tmp_path / "m.sswim"), model)
     succeed("predict", model, source, "--out", out)
-    for name, expected in zip(
-        ("mean", "std"), load(model).predict(source, return_std=True), strict=True
-    ):
-        assert np.array_equal(read_table(out)[name].to_numpy(), expected)
+    found = [read_table(out)[name].to_numpy() for name in ("mean", "std")]
+    assert np.array_equal(found, load(model).predict(source, return_std=True))

@@ -70,14 +70,12 @@ def test_means_over_rows_are_the_scores_of_evaluate() -> None:
     rows = score_rows(model(), X, y, done.append)
     assert sum(done) == len(X)
     found, expected = score_intervals(rows), evaluate(model(), X, y)
-    assert found.rmse.value == pytest.approx(expected.rmse)
-    assert found.mnlp.value == pytest.approx(expected.mnlp)
-    assert found.r2.value == pytest.approx(expected.r2)
+    for name in ("rmse", "mnlp", "r2"):
+        assert getattr(found, name).value == pytest.approx(getattr(expected, name))
     assert found.coverage[0.9].value == expected.coverage
     assert found.mae.value == pytest.approx(np.abs(y - model().predict(X)).mean())
-    lower, upper = model().predict_interval(X, 0.9)
-    assert rows.lower == pytest.approx(lower, abs=1e-5)
-    assert rows.upper == pytest.approx(upper, abs=1e-5)
+    ends = np.stack(model().predict_interval(X, 0.9))
+    assert np.stack((rows.lower, rows.upper)) == pytest.approx(ends, abs=1e-5)
     assert rows.noise == pytest.approx(model().predict_noise(X))
 
 

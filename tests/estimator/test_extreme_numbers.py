@@ -26,16 +26,14 @@ PROBABILITIES = (1e-15, 1e-6, 0.05, 0.5, 0.95, 1 - 1e-6, 1 - 2e-15)
 def require_sane(regressor: BaseRegressor, x: Any, y: Array, X_std: Any = None) -> None:
     """Check that predictions are finite, intervals and quantiles ordered, and cdf monotone."""
     mean, std = regressor.predict(x, return_std=True, X_std=X_std)
-    assert np.isfinite(mean).all()
-    assert np.isfinite(std).all()
+    assert np.isfinite([mean, std]).all()
     assert (std > 0).all()
     quantiles = regressor.predict_quantiles(x, PROBABILITIES, X_std=X_std)
     assert np.isfinite(quantiles).all()
     assert (np.diff(quantiles, axis=-1) >= 0).all()
     for coverage in (1e-16, 0.9, 1 - 3e-15):
         lower, upper = regressor.predict_interval(x, coverage, X_std=X_std)
-        assert np.isfinite(lower).all()
-        assert np.isfinite(upper).all()
+        assert np.isfinite([lower, upper]).all()
         assert (lower <= upper).all()
     values = np.sort(np.r_[np.linspace(y.min(), y.max(), 5), -1e300, 0.0, 1e300])
     cdf = np.array([regressor.cdf(x, np.full(len(mean), value), X_std=X_std) for value in values])
@@ -62,11 +60,10 @@ def test_extreme_inputs_are_predicted(model: dict[str, Any]) -> None:
         require_sane(fit(model, inputs, Y), inputs, Y)
 
 
-@pytest.mark.parametrize("X_std", [1e150])
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-def test_inputs_that_are_hardly_known_are_predicted(model: dict[str, Any], X_std: float) -> None:
-    require_sane(fit(model, X, Y), X, Y, X_std)
-    require_sane(fit(model, X, Y, X_std=X_std), X, Y)
+def test_inputs_that_are_hardly_known_are_predicted(model: dict[str, Any]) -> None:
+    require_sane(fit(model, X, Y), X, Y, X_std=1e150)
+    require_sane(fit(model, X, Y, X_std=1e150), X, Y)
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])

@@ -20,7 +20,8 @@ from safetensors.torch import save
 from sswim import Recipe, load
 from sswim.conformal import ConformityScores
 from sswim.ensemble.ensemble import HeldOutFolds
-from sswim.estimator.model_file import MODEL, ModelFileError
+from sswim.estimator import BaseRegressor
+from sswim.estimator.model_file import MODEL, MODEL_BYTES, ModelFileError
 
 SECONDS = 1.0
 """Time in which a forged file is refused; more on a busy machine."""
@@ -35,24 +36,31 @@ KINDS: dict[str, dict[str, Any]] = {
 SIZE: dict[str, Any] = {"n_components": 8, "n_pseudo": 3, "max_iter": 1}
 
 
+def content_of(model: BaseRegressor) -> Content:
+    """Return what the file of a model holds."""
+    return MODEL.from_bytes(model.__getstate__()[MODEL_BYTES], "it")
+
+
 @pytest.fixture(scope="module", params=[*KINDS.values()], ids=[*KINDS])
-def content(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Content:
+def content(request: pytest.FixtureRequest) -> Content:
     """Return the content of a valid model."""
-    path = tmp_path_factory.mktemp("models") / "model"
     x, y = make_rows(50)
     frame = pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 0, "yes", "no")})
-    small(**(SIZE | request.param)).fit(frame, y).save(path)
-    return MODEL.read(path)
+    return content_of(small(**(SIZE | request.param)).fit(frame, y))
 
 
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Content:
+def calibrated() -> Content:
     """Return the content of a model with held-out folds and a calibration by groups."""
-    path = tmp_path_factory.mktemp("models") / "model"
     x, y = make_rows(60)
     model = small(depth=None, recipe=Recipe(kinds=("neighbours-0-rough",)), max_iter=1).fit(x, y)
-    model.calibrate(x, y, groups=x[:, 0] > 0, out_of_fold=True).save(path)
-    return MODEL.read(path)
+    return content_of(model.calibrate(x, y, groups=x[:, 0] > 0, out_of_fold=True))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a file to forge."""
+    return tmp_path / "model"
 
 
 def refused(path: Path) -> bool:
@@ -67,10 +75,9 @@ def refused(path: Path) -> bool:
 
 
 def test_tensors_of_another_form_and_missing_and_additional_ones_are_refused(
-    content: Content, tmp_path: Path
+    content: Content, path: Path
 ) -> None:
     tensors, values = content
-    path = tmp_path / "model"
     for name in [*tensors][::6]:
         tensor = tensors[name]
         for forged in forged_tensors(tensor):
@@ -102,17 +109,15 @@ def test_tensors_of_another_form_and_missing_and_additional_ones_are_refused(
     ],
 )
 def test_values_outside_their_range_are_refused(
-    content: Content, name: str, value: float, tmp_path: Path
+    content: Content, name: str, value: float, path: Path
 ) -> None:
     tensors, values = content
-    forged = {**tensors, name: torch.full_like(tensors[name], value)}
-    forge(MODEL, tmp_path / "model", forged, values)
-    assert refused(tmp_path / "model")
+    forge(MODEL, path, {**tensors, name: torch.full_like(tensors[name], value)}, values)
+    assert refused(path)
 
 
-def test_a_calibration_of_another_form_is_refused(calibrated: Content, tmp_path: Path) -> None:
+def test_a_calibration_of_another_form_is_refused(calibrated: Content, path: Path) -> None:
     tensors, values = calibrated
-    path = tmp_path / "model"
     records = {"folds": HeldOutFolds, "held_out": ConformityScores}
     names = {f"{prefix}.{field.name}" for prefix in records for field in fields(records[prefix])}
     assert names == {name for name in tensors if name.startswith(("folds.", "held_out."))}
@@ -136,12 +141,10 @@ def test_a_calibration_of_another_form_is_refused(calibrated: Content, tmp_path:
     assert refused(path)
 
 
-def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
+def test_a_small_file_cannot_ask_for_much_memory(path: Path) -> None:
     """Few numbers per feature or pseudo-point, but a matrix of all pairs of them."""
-    x, y = make_rows(30, 1)
-    path = tmp_path / "model"
-    small(n_components=40, n_pseudo=3, max_iter=1).fit(x, y).save(path)
-    tensors, content = MODEL.read(path)
+    model = small(n_components=40, n_pseudo=3, max_iter=1).fit(*make_rows(30, 1))
+    tensors, content = content_of(model)
     assert "rows.inputs" in tensors
     many = 200_000
     for field, part in (("n_pseudo", ".pseudo_"), ("n_frequencies", "unit_frequencies")):
@@ -156,11 +159,8 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
         assert time.perf_counter() - begin < 5 * SECONDS
 
 
-def test_a_gram_matrix_that_is_none_is_refused(tmp_path: Path) -> None:
-    x, y = make_rows(200)
-    path = tmp_path / "model"
-    small(n_components=4, n_pseudo=3, max_iter=1).fit(x, y).save(path)
-    tensors, content = MODEL.read(path)
+def test_a_gram_matrix_that_is_none_is_refused(path: Path) -> None:
+    tensors, content = content_of(small(**SIZE | {"n_components": 4}).fit(*make_rows(200)))
     name = "members.0.statistics.gram"
     forge(MODEL, path, {**tensors, name: -1e6 * tensors[name].abs()}, content)
     with pytest.raises(ModelFileError, match="inconsistent"):
@@ -174,36 +174,25 @@ def sealed(text: str) -> bytes:
     return save({}, {MODEL.key: json.dumps(envelope)})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 100_000 + "]" * 100_000,
-        '{"parameters": {}, "parameters": {}}',
-        "[]",
-        "{",
-        '{"parameters": ' + "1" * 10_000 + "}",
-        '{"parameters": ' + "[" * 900 + "]" * 900 + "}",
-    ],
-    ids=["deep", "twice", "list", "cut", "digits", "nested"],
-)
-def test_json_that_is_no_model_is_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    path.write_bytes(sealed(text))
+BYTES = {
+    "deep JSON": sealed("[" * 100_000 + "]" * 100_000),
+    "a key twice": sealed('{"parameters": {}, "parameters": {}}'),
+    "a list": sealed("[]"),
+    "cut JSON": sealed("{"),
+    "many digits": sealed('{"parameters": ' + "1" * 10_000 + "}"),
+    "nested JSON": sealed('{"parameters": ' + "[" * 900 + "]" * 900 + "}"),
+    "too long a header": (2**63 + 5).to_bytes(8, "little") + b"{}",
+    "a deep header": (10**6).to_bytes(8, "little") + b"[" * 10**6,
+    "a header that is no text": (4).to_bytes(8, "little") + b"\xff\xfe{}",
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_json_and_headers_that_are_no_models_are_refused(name: str, path: Path) -> None:
+    path.write_bytes(BYTES[name])
     assert refused(path)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        (2**63 + 5).to_bytes(8, "little") + b"{}",
-        (10**6).to_bytes(8, "little") + b"[" * 10**6,
-        (4).to_bytes(8, "little") + b"\xff\xfe{}",
-    ],
-    ids=["too long", "deep", "no text"],
-)
-def test_headers_that_are_none_are_refused(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    path.write_bytes(data)
-    assert refused(path)
+def test_a_device_is_refused() -> None:
     with pytest.raises(ModelFileError, match="not a regular file"):
         load("/dev/zero")

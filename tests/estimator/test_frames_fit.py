@@ -32,9 +32,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def fit(frame: Any) -> BaseRegressor:
+def fit(frame: Any, y: Any = Y) -> BaseRegressor:
     with quiet():
-        return small(depth=0, n_components=8, n_pseudo=2, max_iter=1).fit(frame, Y)
+        return small(depth=0, n_components=8, n_pseudo=2, max_iter=1).fit(frame, y)
 
 
 def predict(regressor: BaseRegressor, frame: Any) -> Any:
@@ -127,9 +127,8 @@ def test_a_column_that_cannot_be_an_input_is_named(make: Any, values: Any) -> No
 def test_targets_are_matched_by_place_and_may_be_a_column() -> None:
     frame = mixed()
     found = predict(fit(frame), frame)
-    settings: dict[str, Any] = {"depth": 0, "n_components": 8, "n_pseudo": 2, "max_iter": 1}
     y = pd.Series(Y, index=range(100, 100 + N_ROWS))
-    assert np.array_equal(predict(small(**settings).fit(frame, y), frame), found)
-    regressor = small(**settings).fit(frame.assign(y=Y), "y")
+    assert np.array_equal(predict(fit(frame, y), frame), found)
+    regressor = fit(frame.assign(y=Y), "y")
     assert np.array_equal(predict(regressor, frame), found)
     assert np.array_equal(predict(regressor, frame.assign(y=None)), found)

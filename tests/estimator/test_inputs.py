@@ -15,25 +15,12 @@ from builders.estimators import make_rows, small, with_value
 from sswim.base.cholesky import FactorisationError, cholesky
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE
-from sswim.estimator import BaseRegressor
-from sswim.estimator.inputs import (
-    as_numpy,
-    as_source,
-    check_targets,
-    deviation_of,
-    finite,
-    finite_algebra,
-)
+from sswim.estimator import BaseRegressor, inputs
+from sswim.estimator.inputs import as_numpy, as_source, check_targets
 from sswim.rows import ArraySource, Measure, MemorySource, learn_imputer
-from sswim.tables import (
-    FrameSource,
-    TableNote,
-    TableSource,
-    write_table,
-)
+from sswim.tables import FrameSource, TableNote, TableSource, write_table
 
 X, Y = make_rows(20)
-
 
 BAD_FITS: dict[str, tuple[dict[str, Any], str]] = {
     "infinity in X": ({"X": with_value(X, np.inf)}, "Input X contains infinity"),
@@ -55,10 +42,7 @@ BAD_FITS: dict[str, tuple[dict[str, Any], str]] = {
     "X_std of another shape": ({"X_std": np.ones(3)}, "X_std must be a number, or have shape"),
     "negative X_std": ({"X_std": -1.0}, "none negative"),
     "NaN in X_std": ({"X_std": np.nan}, "no NaN"),
-    "X_std whose square is none": (
-        {"X_std": 1e200},
-        r"X_std must be 0 or between 1e-150 and 1e.150",
-    ),
+    "X_std whose square is none": ({"X_std": 1e200}, r"must be 0 or between 1e-150 and 1e.150"),
     "text in X_std": ({"X_std": "much"}, "X_std must hold numbers. Got 'much'"),
 }
 
@@ -75,10 +59,7 @@ def test_bad_rows_are_refused_and_nothing_is_lost(name: str) -> None:
 
 TENSORS: dict[str, tuple[torch.Tensor, str]] = {
     "meta": (torch.ones(3, 2, device="meta"), "on the meta device, which has no values"),
-    "nested": (
-        torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
-        "a nested tensor; use",
-    ),
+    "nested": (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "a nested tensor"),
     "sparse": (torch.ones(3, 2).to_sparse(), "layout torch.sparse_coo; use tensor.to_dense"),
 }
 
@@ -86,10 +67,9 @@ TENSORS: dict[str, tuple[torch.Tensor, str]] = {
 @pytest.mark.parametrize("name", TENSORS)
 def test_tensors_without_plain_numbers_are_refused(name: str) -> None:
     tensor, message = TENSORS[name]
-    with pytest.raises(UserError, match=message):
-        as_numpy(tensor)
-    with pytest.raises(UserError, match=message):
-        deviation_of(tensor, (3, 2))
+    for read in (as_numpy, lambda tensor: inputs.deviation_of(tensor, (3, 2))):
+        with pytest.raises(UserError, match=message):
+            read(tensor)
 
 
 def test_tensors_of_any_kind_of_numbers_are_read() -> None:
@@ -118,11 +98,11 @@ def test_masked_cells_are_missing() -> None:
 
 def test_masked_targets_and_weights_are_refused() -> None:
     masked = np.ma.masked_array(Y, np.arange(20) == 2)
-    for inputs in (X, pd.DataFrame(X, columns=["a", "b"])):
+    for rows_ in (X, pd.DataFrame(X, columns=["a", "b"])):
         with pytest.raises(UserError, match="Got 1 of 20 missing"):
-            small().fit(inputs, masked)
+            small().fit(rows_, masked)
         with pytest.raises(UserError, match="Got masked values in sample_weight"):
-            small().fit(inputs, Y, np.ma.masked_array(np.ones(20), masked.mask))
+            small().fit(rows_, Y, np.ma.masked_array(np.ones(20), masked.mask))
 
 
 def test_dates_are_not_taken_as_numbers_and_nat_is_missing() -> None:
@@ -200,15 +180,13 @@ N_ROWS = 60
 def rows() -> pd.DataFrame:
     """Return rows with numbers, text and times, and their target."""
     random = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "a": random.normal(size=N_ROWS),
-            "code": random.choice(["007", "008", "009"], N_ROWS),
-            "when": pd.date_range("2020-01-01", periods=N_ROWS, freq="D"),
-            "b": random.normal(size=N_ROWS),
-        }
-    )
-    frame.loc[::7, "b"] = np.nan
+    columns = {
+        "a": random.normal(size=N_ROWS),
+        "code": random.choice(["007", "008", "009"], N_ROWS),
+        "when": pd.date_range("2020-01-01", periods=N_ROWS, freq="D"),
+        "b": np.where(np.arange(N_ROWS) % 7, random.normal(size=N_ROWS), np.nan),
+    }
+    frame = pd.DataFrame(columns)
     return frame.assign(y=frame["a"] + random.normal(size=N_ROWS))
 
 
@@ -254,8 +232,7 @@ def test_rows_of_every_form_are_read_alike(
         "parquet": path,
         "csv": str(path),
     }[form]
-    found = regressor._reader.read(regressor, X)
-    assert same(found, expected)
+    assert same(regressor._reader.read(regressor, X), expected)
 
 
 def test_a_deviation_of_columns_is_one_of_inputs(
@@ -294,27 +271,26 @@ def test_a_target_is_split_off_frames_and_paths(
     table = pa.Table.from_pandas(rows(), preserve_index=False)
     write_table(table, tmp_path / "t.parquet")
     for X in (rows(), table, tmp_path / "t.parquet"):
-        inputs, targets = regressor._reader.split_target(X, "y")
+        others, targets = regressor._reader.split_target(X, "y")
         assert np.array_equal(targets, rows()["y"])
-        assert same(regressor._reader.read(regressor, inputs), expected)
+        assert same(regressor._reader.read(regressor, others), expected)
     assert np.array_equal(regressor.predict(expected), regressor.predict(rows()))
     with pytest.raises(UserError, match="y may be the name of a column where X is a data frame"):
         regressor._reader.split_target(rows().to_numpy(), "y")
 
 
 def test_a_model_of_arrays_reads_arrays() -> None:
-    x, y = make_rows(20)
-    regressor = small(depth=0, max_iter=1).fit(x, y)
+    regressor = small(depth=0, max_iter=1).fit(X, Y)
     reader = regressor._reader
     assert (reader.schema, reader.columns, reader.inputs) == (None, None, None)
     assert reader.n_columns == reader.n_inputs == 2
-    for X in (x, torch.tensor(x), x.tolist()):
-        found = reader.read(regressor, X)
-        assert np.array_equal(found.mean, x)
+    for form in (X, torch.tensor(X), X.tolist()):
+        found = reader.read(regressor, form)
+        assert np.array_equal(found.mean, X)
         assert found.input_variance is None
-    holes = with_value(x, np.nan)
+    holes = with_value(X, np.nan)
     found = reader.read(regressor, holes, 0.5)
-    expected = learn_imputer(x)
+    expected = learn_imputer(X)
     assert np.array_equal(reader.imputer.mean, expected.mean)
     assert np.array_equal(found.mean, expected.fill(holes)[0])
     assert found.input_variance is not None
@@ -323,7 +299,7 @@ def test_a_model_of_arrays_reads_arrays() -> None:
     with pytest.raises(UserError, match="model of arrays does not know the columns of a table"):
         regressor.predict("t.csv")
     with pytest.raises(UserError, match="y may be the name of a column"):
-        reader.split_target(x, "y")
+        reader.split_target(X, "y")
 
 
 def test_points_are_read_in_the_reference_system_of_fit() -> None:
@@ -455,10 +431,10 @@ def test_arguments_that_exclude_each_other_are_an_error(
 
 def test_predictions_that_are_not_finite_are_an_error_of_the_user() -> None:
     values = torch.zeros(2, 1, dtype=torch.float64)
-    assert finite(values) is values
+    assert inputs.finite(values) is values
     for value in (torch.nan, torch.inf, -torch.inf):
         with pytest.raises(UserError, match=r"Predictions must be finite.*Fit it again"):
-            finite(torch.tensor([[0.0], [value]], dtype=torch.float64))
-    with pytest.raises(UserError, match=r"must be finite.*covariance") as raised, finite_algebra():
+            inputs.finite(values + value)
+    with pytest.raises(UserError, match=r"finite.*covariance") as raised, inputs.finite_algebra():
         cholesky(torch.full((2, 2), torch.nan, dtype=torch.float64), "covariance")
     assert isinstance(raised.value.__cause__, FactorisationError)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,19 @@ from scipy import stats
 from sswim import load
 from sswim.base.validation import UserError
 from sswim.estimator import BaseRegressor
+from sswim.estimator.evaluation import evaluate
 
 
 def frame(n: int = 120, seed: int = 0) -> pd.DataFrame:
     random = np.random.default_rng(seed)
-    found = pd.DataFrame(
-        {
-            "size": random.normal(size=n),
-            "colour": random.choice(["red", "green", "blue"], n),
-            "idle": random.normal(size=n),
-            "day": pd.date_range("2020-01-01", periods=n, freq="7h"),
-            "is_new": random.choice(["yes", "no"], n),
-        }
-    )
-    found.loc[::10, "idle"] = np.nan
+    columns = {
+        "size": random.normal(size=n),
+        "colour": random.choice(["red", "green", "blue"], n),
+        "idle": np.where(np.arange(n) % 10, random.normal(size=n), np.nan),
+        "day": pd.date_range("2020-01-01", periods=n, freq="7h"),
+        "is_new": random.choice(["yes", "no"], n),
+    }
+    found = pd.DataFrame(columns)
     noise = 0.1 * random.normal(size=n)
     return found.assign(y=np.sin(2 * found["size"]) + 1.5 * (found["colour"] == "red") + noise)
 
@@ -131,28 +131,21 @@ def test_effects_of_tables(table_model: BaseRegressor) -> None:
         )
         assert abs(found.standard_deviation[place] / np.sqrt(covariance.mean()) - 1) < 0.1
     assert found.mean[2] > max(found.mean[:2]) + 1
-    size = table_model.effect("size", rows.dropna(), grid=3)
-    expected = [
-        np.mean(table_model.predict(rows.dropna().assign(size=value))) for value in size.grids[0]
-    ]
-    np.testing.assert_allclose(size.mean, expected)
-    day = table_model.effect("day", rows.dropna(), grid=3)
-    assert day.grids[0].dtype.kind == "M"
-    expected = [
-        np.mean(table_model.predict(rows.dropna().assign(day=value.astype("datetime64[ns]"))))
-        for value in day.grids[0]
-    ]
-    np.testing.assert_allclose(day.mean, expected, rtol=1e-6)
+    complete = rows.dropna()
+    for column, kind in (("size", "f"), ("day", "M")):
+        found = table_model.effect(column, complete, grid=3)
+        assert found.grids[0].dtype.kind == kind
+        for value, mean in zip(pd.Series(found.grids[0]), found.mean, strict=True):
+            expected = np.mean(table_model.predict(complete.assign(**{column: value})))
+            np.testing.assert_allclose(mean, expected, rtol=1e-6)
     pair = table_model.effect(("colour", "is_new"), grid=(["red", "blue"], ["yes"]))
     assert pair.mean.shape == (2, 1)
 
 
 def test_effects_of_coordinates() -> None:
     random = np.random.default_rng(0)
-    rows = pd.DataFrame(
-        {"lon": random.uniform(170, 190, 80), "lat": random.uniform(-20, 40, 80), "z": 1.0}
-    )
-    rows["z"] = random.normal(size=80)
+    lon, lat = random.uniform(170, 190, 80), random.uniform(-20, 40, 80)
+    rows = pd.DataFrame({"lon": lon, "lat": lat, "z": random.normal(size=80)})
     y = np.sin(rows["lat"] / 20) + 0.1 * random.normal(size=80)
     model = small(depth=0, max_iter=30, coordinates=("lon", "lat")).fit(rows, y)
     assert model.relevance().names == ("lon, lat", "z")
@@ -190,31 +183,28 @@ def test_bad_effects(array_model: BaseRegressor, arguments: dict[str, Any], mess
 
 
 def test_bad_rows(array_model: BaseRegressor) -> None:
-    with pytest.raises(UserError, match=r"two or more rows. Got 1"):
-        array_model.relevance(np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="2 features"):
-        array_model.local_metric(np.zeros((3, 2)))
     x, y = make_rows(20, 3)
-    with pytest.raises(UserError, match="n_repeats must be an integer of at least 2"):
-        array_model.permutation_importance(x, y, n_repeats=1)
-    with pytest.raises(ValueError, match=r"inconsistent|same number"):
-        array_model.permutation_importance(x, y[:5])
+    calls: dict[str, Callable[[], object]] = {
+        r"two or more rows. Got 1": lambda: array_model.relevance(x[:1]),
+        "2 features": lambda: array_model.local_metric(x[:, :2]),
+        "integer of at least 2": lambda: array_model.permutation_importance(x, y, n_repeats=1),
+        "inconsistent|same number": lambda: array_model.permutation_importance(x, y[:5]),
+    }
+    for message, call in calls.items():
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
-@pytest.mark.parametrize(
-    ("column", "grid", "message"),
-    [
+def test_bad_effects_of_tables(table_model: BaseRegressor) -> None:
+    cases: tuple[tuple[Any, Any, str], ...] = (
         ("colour", ["pink"], "must be levels of the fit. Got 'pink'; the levels are 'blue'"),
         ("day", ["yesterday"], "must hold times"),
         ("day", ["NaT"], "Got NaT"),
         (0, None, "Got 0"),
-    ],
-)
-def test_bad_effects_of_tables(
-    table_model: BaseRegressor, column: Any, grid: Any, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        table_model.effect(column, grid=grid)
+    )
+    for column, grid, message in cases:
+        with pytest.raises(UserError, match=message):
+            table_model.effect(column, grid=grid)
 
 
 def test_permutation_importance(array_model: BaseRegressor, table_model: BaseRegressor) -> None:
@@ -222,10 +212,8 @@ def test_permutation_importance(array_model: BaseRegressor, table_model: BaseReg
     found = array_model.permutation_importance(x, y)
     assert found.columns[0].name == "x0"
     assert found.columns[0].rmse.mean > 0.5
-    assert found.n_rows == found.scores.n_rows == 60
-    np.testing.assert_allclose(
-        found.scores.rmse, np.sqrt(np.mean((array_model.predict(x) - y) ** 2))
-    )
+    assert found.n_rows == 60
+    assert found.scores == evaluate(array_model, x, y)
     rows = frame(60, seed=2)
     found = table_model.permutation_importance(rows, "y", n_repeats=3)
     assert {column.name for column in found.columns[:2]} == {"size", "colour"}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ def one_model() -> BaseRegressor:
     return small().fit(*make_rows(40))
 
 
+conformal = partial(BaseRegressor.predict_interval, level=0.8, method="conformal")
+
+
 def calibrated() -> BaseRegressor:
     """Return a copy of one model, calibrated with rows of two groups, one of them noisier."""
     x, y = make_rows(80, seed=1)
@@ -43,7 +46,7 @@ def test_a_calibrated_model_covers_the_rows_it_was_calibrated_with() -> None:
     """Of n rows, about the nominal share lies between two order statistics of their scores."""
     x, y = make_rows(80, seed=1)
     model = small().fit(*make_rows(40)).calibrate(x, y)
-    lower, upper = model.predict_interval(x, 0.8, method="conformal")
+    lower, upper = conformal(model, x)
     n_inside = ((lower <= y) & (y <= upper)).sum()
     # Ranks ⌊0.1·81⌋ = 8 to ⌈0.9·81⌉ = 73.
     assert n_inside == 66
@@ -53,35 +56,30 @@ def test_groups_have_intervals_of_their_own() -> None:
     x, _ = make_rows(30, seed=4)
     right = x[:, 0] > 0
     model = calibrated()
-    lower, upper = model.predict_interval(x, 0.8, method="conformal", groups=right)
+    lower, upper = conformal(model, x, groups=right)
     wide = upper - lower
     assert wide[right].min() > 2 * wide[~right].max()
     # The same groups under other types, and all rows as one group.
     for same in (right.astype(str), right.tolist()):
-        again = model.predict_interval(x, 0.8, method="conformal", groups=same)
-        assert np.array_equal(again, (lower, upper))
-    together = model.predict_interval(x, 0.8, method="conformal")
+        assert np.array_equal(conformal(model, x, groups=same), (lower, upper))
+    together = conformal(model, x)
     assert not np.allclose(together, (lower, upper))
     with pytest.raises(ValueError, match="NaN"):  # a calibration that fails leaves the old one
         model.calibrate(x, np.full(30, np.nan))
-    assert np.array_equal(model.predict_interval(x, 0.8, method="conformal"), together)
+    assert np.array_equal(conformal(model, x), together)
     # Labels that are equal numbers are the same group.
     model.calibrate(*make_rows(60, seed=1), groups=np.arange(60) % 2)
-    model.predict_interval(x, 0.5, method="conformal", groups=(np.arange(30) % 2).astype(float))
+    conformal(model, x, level=0.5, groups=(np.arange(30) % 2).astype(float))
 
 
 def test_rows_of_the_fit_can_be_given_again_for_their_groups() -> None:
     x, y = make_rows(90)
     model = default().fit(x, y)
-    plain = model.predict_interval(x[:9], 0.8, method="conformal")
+    plain = conformal(model, x[:9])
     model.calibrate(x, y, out_of_fold=True)
-    assert np.allclose(model.predict_interval(x[:9], 0.8, method="conformal"), plain, rtol=1e-9)
+    assert np.allclose(conformal(model, x[:9]), plain, rtol=1e-9)
     model.calibrate(x, y, groups=x[:, 1] > 0, out_of_fold=True)
-    model.predict_interval(x[:9], 0.5, method="conformal", groups=x[:9, 1] > 0)
-
-
-def pickled(model: BaseRegressor, _: Path) -> BaseRegressor:
-    return pickle.loads(pickle.dumps(model))
+    conformal(model, x[:9], level=0.5, groups=x[:9, 1] > 0)
 
 
 def test_a_file_without_rows_has_no_conformal_intervals_until_it_is_calibrated(
@@ -91,19 +89,17 @@ def test_a_file_without_rows_has_no_conformal_intervals_until_it_is_calibrated(
     fitted().save(tmp_path / "model.sswim", include_rows=False)
     model = load(tmp_path / "model.sswim")
     with pytest.raises(UserError, match="call calibrate"):
-        model.predict_interval(x, method="conformal")
-    model.calibrate(x, y).predict_interval(x, method="conformal")
+        conformal(model, x)
+    conformal(model.calibrate(x, y), x)
 
 
 def test_more_rows_forget_the_calibration_but_not_the_held_out_rows() -> None:
     x, y = make_rows(20, seed=6)
     model = calibrated().partial_fit(x, y)
     with pytest.raises(UserError, match="call calibrate"):
-        model.predict_interval(x, method="conformal")
-    more = pickled(fitted(), Path()).partial_fit(x, y)
-    before = fitted().predict_interval(x, 0.8, method="conformal")
-    after = more.predict_interval(x, 0.8, method="conformal")
-    assert not np.allclose(before, after)
+        conformal(model, x)
+    more = pickle.loads(pickle.dumps(fitted())).partial_fit(x, y)
+    assert not np.allclose(conformal(fitted(), x), conformal(more, x))
     for method, message in (("conformal", "need a model that calibrate"), ("model", "for method")):
         with pytest.raises(UserError, match=message):
             more.predict_interval(x, 0.5, method=method, groups=[1] * 20)
@@ -121,19 +117,17 @@ def test_more_rows_forget_the_calibration_but_not_the_held_out_rows() -> None:
     ],
 )
 def test_bad_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
-    x, _ = make_rows(20, seed=3)
-    conformal: dict[str, Any] = {"level": 0.8, "method": "conformal"}
     with pytest.raises(UserError, match=message):
-        calibrated().predict_interval(x, **(conformal | changes))
+        conformal(calibrated(), make_rows(20, seed=3)[0], **changes)
 
 
 def test_too_small_a_group_is_refused_by_name() -> None:
     x, y = make_rows(60, seed=1)
     groups = ["few"] * 3 + ["many"] * 57
     model = small().fit(*make_rows(40)).calibrate(x, y, groups=groups)
-    model.predict_interval(x[3:], 0.8, method="conformal", groups=groups[3:])
+    conformal(model, x[3:], groups=groups[3:])
     with pytest.raises(UserError, match=r"Got 3 of the group 'few', enough for a coverage of 0.5"):
-        model.predict_interval(x, 0.8, method="conformal", groups=groups)
+        conformal(model, x, groups=groups)
 
 
 def test_rows_of_the_fit_are_refused_as_new_rows() -> None:
@@ -152,13 +146,12 @@ def test_a_column_of_a_frame_makes_groups_of_the_held_out_rows() -> None:
     y = np.where(place == "sea", y + random.normal(size=160), y)
     model = default().fit(frame, y)
     new = pd.DataFrame({"x": x[:9, 0], "place": ["hill", "sea", "town"] * 3})
-    lower, upper = model.predict_interval(new, 0.8, method="conformal", groups="place")
+    lower, upper = conformal(model, new, groups="place")
     wide = (upper - lower).reshape(3, 3)
     assert np.all(wide[:, 1] > wide[:, 0])
-    with pytest.raises(UserError, match=r"in the group of row 0, by 'x'"):
-        model.predict_interval(new, 0.8, method="conformal", groups="x")
-    with pytest.raises(UserError, match="must be a column of the fit"):
-        model.predict_interval(new, 0.8, method="conformal", groups="colour")
+    for groups, message in (("x", "group of row 0, by 'x'"), ("colour", "a column of the fit")):
+        with pytest.raises(UserError, match=message):
+            conformal(model, new, groups=groups)
     with pytest.raises(UserError, match="rows that fit did not get"):
         model.calibrate(frame, y)
 
@@ -174,4 +167,4 @@ def test_rows_whose_levels_became_mean_targets_are_not_taken_for_new_ones() -> N
     with pytest.raises(UserError, match="cannot be: each had the means"):
         model.calibrate(frame, y, out_of_fold=True)
     with pytest.raises(UserError, match="other than mean targets"):
-        model.predict_interval(frame, 0.8, method="conformal", groups="street")
+        conformal(model, frame, groups="street")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
-from builders.estimators import Array, make_rows, small
+from builders.estimators import make_rows, small
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import KFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -17,6 +17,7 @@ from sswim.estimator import BaseRegressor
 X, Y = make_rows(60)
 WEIGHT = np.tile([1.0, 3.0, 0.0], 20)
 DEVIATION = np.tile([[0.0, 0.1], [0.4, 0.0]], (30, 1))
+KNOWN: dict[str, Any] = {"sample_weight": WEIGHT, "X_std": DEVIATION}
 
 
 @pytest.fixture(autouse=True)
@@ -25,20 +26,19 @@ def routing() -> Iterator[None]:
         yield
 
 
-def requesting(**settings: Any) -> BaseRegressor:
+def requesting() -> BaseRegressor:
     """Return an estimator that asks for weights and standard deviations wherever it may."""
-    model = small(**settings).set_fit_request(sample_weight=True, X_std=True)
+    model = small().set_fit_request(sample_weight=True, X_std=True)
     return model.set_predict_request(X_std=True).set_score_request(sample_weight=True, X_std=True)
 
 
-def split_scores(**settings: Any) -> list[float]:
+def split_scores() -> list[float]:
     """Return the scores of two folds, found without scikit-learn's routing."""
     scores = []
-    for train, test in KFold(2).split(X):
-        model = small(**settings)
-        model.fit(X[train], Y[train], sample_weight=WEIGHT[train], X_std=DEVIATION[train])
-        known: dict[str, Array] = {"sample_weight": WEIGHT[test], "X_std": DEVIATION[test]}
-        scores.append(model.score(X[test], Y[test], **known))
+    for rows in KFold(2).split(X):
+        train, test = ({name: KNOWN[name][part] for name in KNOWN} for part in rows)
+        model = small().fit(X[rows[0]], Y[rows[0]], **train)
+        scores.append(model.score(X[rows[1]], Y[rows[1]], **test))
     return scores
 
 
@@ -54,20 +54,18 @@ def test_weights_and_deviations_are_all_that_can_be_routed() -> None:
 def test_a_pipeline_passes_them_on() -> None:
     scale = StandardScaler().set_fit_request(sample_weight=False)
     pipeline = make_pipeline(scale, requesting())
-    pipeline.fit(X, Y, sample_weight=WEIGHT, X_std=DEVIATION)
-    alone = small().fit(scale.fit_transform(X), Y, sample_weight=WEIGHT, X_std=DEVIATION)
+    pipeline.fit(X, Y, **KNOWN)
+    alone = small().fit(scale.fit_transform(X), Y, **KNOWN)
     scaled = scale.transform(X)
     expected = alone.predict(scaled, X_std=DEVIATION)
     assert np.array_equal(pipeline.predict(X, X_std=DEVIATION), expected)
     assert not np.array_equal(pipeline.predict(X), expected)
-    known: dict[str, Array] = {"sample_weight": WEIGHT, "X_std": DEVIATION}
-    assert pipeline.score(X, Y, **known) == alone.score(scaled, Y, **known)
+    assert pipeline.score(X, Y, **KNOWN) == alone.score(scaled, Y, **KNOWN)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_cross_validation_cuts_them_with_the_rows(n_jobs: int) -> None:
-    known = {"sample_weight": WEIGHT, "X_std": DEVIATION}
-    found = cross_validate(requesting(), X, Y, cv=KFold(2), params=known, n_jobs=n_jobs)
+    found = cross_validate(requesting(), X, Y, cv=KFold(2), params=KNOWN, n_jobs=n_jobs)
     assert found["test_score"] == pytest.approx(split_scores(), rel=1e-12)
 
 

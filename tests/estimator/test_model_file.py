@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from builders.estimators import small
 from builders.models import DENSITIES, small_model, small_rows
 from builders.neighbours import neighbour_model
 
@@ -32,10 +33,7 @@ def x() -> np.ndarray:
 @pytest.fixture(scope="module")
 def regressor(x: np.ndarray) -> BaseRegressor:
     y = np.stack([np.sin(x[:, 0]), x[:, 1]], axis=1)
-    small = make_estimator(
-        depth=2, n_components=12, n_pseudo=4, n_members=2, max_iter=3, random_state=0, device="cpu"
-    )
-    return small.fit(x, y)
+    return small(depth=2, n_components=12, n_pseudo=4, n_members=2, max_iter=3).fit(x, y)
 
 
 @pytest.fixture
@@ -46,13 +44,8 @@ def path(regressor: BaseRegressor, tmp_path: Path) -> Path:
 
 
 def test_settings_of_every_kind_can_be_kept(x: np.ndarray, tmp_path: Path) -> None:
-    regressor = make_estimator(
-        depth=1,
-        n_pseudo=2,
-        max_iter=1,
-        random_state=np.random.RandomState(0),
-        callback=lambda member, step: None,
-    )
+    random_state, callback = np.random.RandomState(0), lambda member, step: None
+    regressor = small(n_pseudo=2, max_iter=1, random_state=random_state, callback=callback)
     regressor.set_params(n_components=np.int64(8), learning_rate=np.float64(0.1))  # a grid search's
     regressor.fit(x, x[:, 0]).save(tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -224,10 +217,8 @@ def table() -> pd.DataFrame:
 def test_a_model_of_frames_comes_back_exactly(tmp_path: Path) -> None:
     frame = table()
     y = np.random.default_rng(1).normal(size=300)
-    regressor = make_estimator(
-        depth=1, n_components=12, n_pseudo=4, max_iter=2, random_state=0, device="cpu"
-    )
-    regressor.fit(frame, y).save(tmp_path / "model")
+    regressor = small(n_components=12, n_pseudo=4, max_iter=2).fit(frame, y)
+    regressor.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()

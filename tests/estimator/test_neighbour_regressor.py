@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders.estimators import Array, make_rows, small
+from builders.estimators import make_rows, small
 
 from sswim import load
 from sswim.base.validation import UserError
@@ -13,7 +13,7 @@ from sswim.estimator import BaseRegressor
 from sswim.estimator.model_file import MODEL
 from sswim.rows import ArraySource
 
-X, Y = make_rows(20)
+X, Y = make_rows()
 
 
 def near(**changes: Any) -> BaseRegressor:
@@ -22,13 +22,8 @@ def near(**changes: Any) -> BaseRegressor:
 
 
 @pytest.fixture(scope="module")
-def rows() -> tuple[Array, Array]:
-    return make_rows()
-
-
-@pytest.fixture(scope="module")
-def regressor(rows: tuple[Array, Array]) -> BaseRegressor:
-    return near(max_iter=20).fit(*rows)
+def regressor() -> BaseRegressor:
+    return near(max_iter=20).fit(X, Y)
 
 
 def test_detail_is_learnt() -> None:
@@ -44,20 +39,17 @@ def test_detail_is_learnt() -> None:
     assert np.mean(model.log_density(x[1000:], y[1000:])) > 0.7
 
 
-def test_what_it_is(regressor: BaseRegressor, rows: tuple[Array, Array]) -> None:
+def test_what_it_is(regressor: BaseRegressor) -> None:
     assert regressor.keeps_rows_
     assert regressor.n_samples_seen_ == 60
-    assert small().fit(*rows).keeps_rows_  # few rows are smaller than sums over them
+    assert small().fit(X, Y).keeps_rows_  # few rows are smaller than sums over them
     assert not hasattr(regressor, "log_marginal_likelihood_")
     with pytest.raises(AttributeError, match="no evidence of all rows"):
         regressor.log_marginal_likelihood_  # noqa: B018
-    assert len(regressor.warp(rows[0])) == 1
+    assert len(regressor.warp(X)) == 1
 
 
-def test_a_file_without_rows_asks_for_them(
-    regressor: BaseRegressor, rows: tuple[Array, Array], tmp_path: Path
-) -> None:
-    x, y = rows
+def test_a_file_without_rows_asks_for_them(regressor: BaseRegressor, tmp_path: Path) -> None:
     regressor.save(tmp_path / "model", include_rows=False)
     tensors, _ = MODEL.read(tmp_path / "model")
     assert all(60 not in tensor.shape for tensor in tensors.values())
@@ -65,24 +57,24 @@ def test_a_file_without_rows_asks_for_them(
     assert loaded.n_samples_seen_ == 0
     assert loaded.keeps_rows_
     for ask in (
-        lambda: loaded.predict(x),
-        lambda: loaded.predict(x, return_std=True),
-        lambda: loaded.predict(x, return_cov=True),
-        lambda: loaded.predict(x, return_std=True, X_std=0.1),
-        lambda: loaded.predict_interval(x),
-        lambda: loaded.log_density(x, y),
-        lambda: loaded.sample_y(x),
+        lambda: loaded.predict(X),
+        lambda: loaded.predict(X, return_std=True),
+        lambda: loaded.predict(X, return_cov=True),
+        lambda: loaded.predict(X, return_std=True, X_std=0.1),
+        lambda: loaded.predict_interval(X),
+        lambda: loaded.log_density(X, Y),
+        lambda: loaded.sample_y(X),
     ):
         with pytest.raises(UserError, match=r"saved without them.*partial_fit\(X, y\) first"):
             ask()
-    assert np.isfinite(loaded.warp(x)[0][0]).all()  # warps need no rows
-    loaded.partial_fit(x[:30], y[:30]).partial_fit(x[30:], y[30:])
-    ours, theirs = (model.predict(x, return_std=True) for model in (loaded, regressor))
+    assert np.isfinite(loaded.warp(X)[0][0]).all()  # warps need no rows
+    loaded.partial_fit(X[:30], Y[:30]).partial_fit(X[30:], Y[30:])
+    ours, theirs = (model.predict(X, return_std=True) for model in (loaded, regressor))
     assert np.allclose(ours, theirs, rtol=1e-9)
 
 
-def test_a_source_is_fitted_as_arrays_are(rows: tuple[Array, Array]) -> None:
-    ours, theirs = near().fit(ArraySource(*rows)), near().fit(*rows)
+def test_a_source_is_fitted_as_arrays_are() -> None:
+    ours, theirs = near().fit(ArraySource(X, Y)), near().fit(X, Y)
     assert np.allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
     with pytest.raises(UserError, match="loo_predict needs the arrays"):
         ours.loo_predict()

@@ -49,11 +49,10 @@ def test_only_types_of_sswim_need_trust(
     skops.dump(model, path)
     assert skops.get_untrusted_types(file=path) == sorted(types)
     again = skops.load(path, trusted=types)
-    for ours, theirs in (
-        (again.predict(frame, return_std=True), model.predict(frame, return_std=True)),
-        (again.log_density(frame, Y), model.log_density(frame, Y)),
-    ):
-        assert np.array_equal(np.asarray(ours), np.asarray(theirs))
+    ours, theirs = (
+        [*one.predict(frame, return_std=True), one.log_density(frame, Y)] for one in (again, model)
+    )
+    assert np.array_equal(ours, theirs)
     if "random_state" not in settings:
         assert again.get_params() == model.get_params()
     assert again.kinds_ == model.kinds_

@@ -35,13 +35,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Fitted = tuple[BaseRegressor, Schema]
+
+
 @pytest.fixture(scope="module")
-def fitted(folder: Path) -> tuple[BaseRegressor, Schema]:
+def fitted(folder: Path) -> Fitted:
     model = small(depth=0, max_iter=30).fit(folder / "fit.parquet", "y")
     return model, model.table_schema_
 
 
-def test_columns_that_matter_come_first(folder: Path, fitted: tuple[BaseRegressor, Schema]) -> None:
+def test_columns_that_matter_come_first(folder: Path, fitted: Fitted) -> None:
     found = permutation_importance(*fitted, folder / "test.parquet")
     assert [column.name for column in found.columns] == ["place", "colour", "idle"]
     place, colour, idle = found.columns
@@ -51,9 +54,7 @@ def test_columns_that_matter_come_first(folder: Path, fitted: tuple[BaseRegresso
     assert found.scores.n_rows == found.n_rows == 97
 
 
-def test_rises_are_those_of_tables_with_a_shuffled_column(
-    folder: Path, fitted: tuple[BaseRegressor, Schema]
-) -> None:
+def test_rises_are_those_of_tables_with_a_shuffled_column(folder: Path, fitted: Fitted) -> None:
     model, _ = fitted
     table = rows(97, seed=1)
     inputs, y = table.drop_columns(["y"]), table["y"].to_numpy()
@@ -73,7 +74,7 @@ def test_rises_are_those_of_tables_with_a_shuffled_column(
 
 
 def test_many_rows_are_sampled_alike_in_chunks_and_at_once(
-    folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
+    folder: Path, fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "SHUFFLED_ROWS", 40)
     found = permutation_importance(*fitted, folder / "test.parquet", memory=10**9)
@@ -93,18 +94,14 @@ def importance_of_share(processes: Processes, folder: Path) -> Importance:
     return permutation_importance(model, schema, folder / "test.parquet", processes=processes)
 
 
-def test_two_processes_find_what_one_finds(
-    folder: Path, fitted: tuple[BaseRegressor, Schema]
-) -> None:
+def test_two_processes_find_what_one_finds(folder: Path, fitted: Fitted) -> None:
     fitted[0].save(folder / "model.sswim")
     alone = importance_of_share(ALONE, folder)
     for found in run_processes(2, importance_of_share, folder):
         assert found == alone
 
 
-def test_progress_is_said(
-    folder: Path, fitted: tuple[BaseRegressor, Schema], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_said(folder: Path, fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sswim.estimator.progress.LINE_SECONDS", 0.0)
     lines: list[str] = []
     permutation_importance(*fitted, folder / "test.parquet", n_repeats=2, say=lines.append)

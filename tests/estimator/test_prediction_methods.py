@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from builders.commands import run_python
-from builders.estimators import Array, make_rows, skewed_rows, small, with_value
+from builders.estimators import make_rows, skewed_rows, small, with_value
 from builders.models import DENSITIES
 from sklearn.exceptions import NotFittedError
 
@@ -14,16 +15,7 @@ from sswim.estimator import BaseRegressor
 from sswim.rows import as_measure
 
 X, Y = make_rows(20)
-
-
-@pytest.fixture(scope="module")
-def rows() -> tuple[Array, Array]:
-    return make_rows()
-
-
-@pytest.fixture(scope="module", params=[1, 3], ids=["one member", "three members"])
-def fitted(rows: tuple[Array, Array], request: pytest.FixtureRequest) -> BaseRegressor:
-    return small(n_members=request.param).fit(*rows)
+ROWS = make_rows()
 
 
 @pytest.fixture(scope="module", params=[*DENSITIES.values()], ids=[*DENSITIES])
@@ -47,10 +39,10 @@ def test_the_distribution_has_what_the_methods_return(dense: BaseRegressor) -> N
     assert np.array_equal(found.cdf(targets)[:, 0], dense.cdf(x, y))
 
 
-def test_members_predict_the_mixture_together(
-    fitted: BaseRegressor, rows: tuple[Array, Array]
-) -> None:
-    x, _ = rows
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_members_predict_the_mixture_together(n_members: int) -> None:
+    x, _ = ROWS
+    fitted = small(n_members=n_members).fit(*ROWS)
     scaling = fitted.scaling_
     inputs = scaling.inputs(as_measure(x))
     means = [
@@ -108,55 +100,46 @@ def test_shapes_of_predictions(density: dict[str, Any], n_targets: int) -> None:
     assert joint.shape == (7, 7, *y.shape[1:])
 
 
-def test_quantiles_invert_the_cumulative_and_are_the_ends_of_intervals(
-    dense: BaseRegressor,
-) -> None:
+def test_quantiles_invert_the_cumulative_of_the_density(dense: BaseRegressor) -> None:
     x, _ = skewed_rows(30, seed=1)
     probabilities = [0.01, 0.05, 0.5, 0.95, 0.99]
     quantiles = dense.predict_quantiles(x, probabilities)
     assert (np.diff(quantiles, axis=-1) > 0).all()
     for probability, quantile in zip(probabilities, quantiles.T, strict=True):
         assert np.allclose(dense.cdf(x, quantile), probability, rtol=1e-8)
-    lower, upper = dense.predict_interval(x, level=0.9)
-    assert np.allclose(np.stack([lower, upper]), quantiles.T[[1, 3]], rtol=1e-12)
+    lower, upper = quantiles.T[[1, 3]]
     grid = np.linspace(lower, upper, 200)
     density = np.exp([dense.log_density(x, y) for y in grid])
     assert np.allclose(np.trapezoid(density, grid, axis=0), 0.9, atol=1e-3)
 
 
-def test_drawn_observations_have_the_predicted_mean_and_quantiles(dense: BaseRegressor) -> None:
+@pytest.mark.parametrize("include_noise", [True, False])
+def test_draws_have_the_predicted_moments_and_quantiles(
+    dense: BaseRegressor, include_noise: bool
+) -> None:
     x, _ = skewed_rows(15, seed=1)
     n = 20_000
-    draws = dense.sample_y(x, n, random_state=1, include_noise=True)
-    mean, std = dense.predict(x, return_std=True)
-    assert (np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(n)).all()
-    assert np.allclose(draws.std(1), std, rtol=0.15)  # that of a long tail is hard to draw
+    kind: dict[str, Any] = {"include_noise": include_noise}
+    draws = dense.sample_y(x, n, random_state=1, **kind)
+    mean, std = dense.predict(x, return_std=True, **kind)
+    if include_noise:  # predict returns the mean of an observation in either case
+        assert (np.abs(draws.mean(1) - mean) < 5 * std / np.sqrt(n)).all()
+    # The deviation of a long tail is hard to draw.
+    assert np.allclose(draws.std(1), std, rtol=0.15 if include_noise else 0.1)
     probabilities = np.array([0.05, 0.5, 0.95])
-    quantiles = dense.predict_quantiles(x, probabilities)
+    quantiles = dense.predict_quantiles(x, probabilities, **kind)
     below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
     slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
     assert (np.abs(below - probabilities) < slack).all()
-    assert np.array_equal(draws, dense.sample_y(x, n, random_state=1, include_noise=True))
-
-
-def test_drawn_functions_have_the_quantiles_of_the_function(dense: BaseRegressor) -> None:
-    x, _ = skewed_rows(15, seed=1)
-    n = 20_000
-    draws = dense.sample_y(x, n, random_state=1)
-    probabilities = np.array([0.05, 0.5, 0.95])
-    quantiles = dense.predict_quantiles(x, probabilities, include_noise=False)
-    below = (draws[:, None, :] < quantiles[:, :, None]).mean(-1)
-    slack = 5 * np.sqrt(probabilities * (1 - probabilities) / n)
-    assert (np.abs(below - probabilities) < slack).all()
-    _, std = dense.predict(x, return_std=True, include_noise=False)
-    assert np.allclose(draws.std(1), std, rtol=0.1)
-    ends = np.stack(dense.predict_interval(x, level=0.9, include_noise=False))
+    ends = np.stack(dense.predict_interval(x, level=0.9, **kind))
     assert np.allclose(ends, quantiles.T[[0, 2]], rtol=1e-12)
-    lower, upper = dense.predict_interval(x, level=0.9)
-    assert ((lower < ends[0]) & (ends[1] < upper)).all()
-    apart = np.concatenate([dense.sample_y(p, n, random_state=1) for p in (x[:4], x[4:])])
-    assert np.allclose(apart, draws, rtol=1e-10)
-    assert not np.allclose(dense.sample_y(x, n, random_state=2), draws)
+    assert np.array_equal(draws, dense.sample_y(x, n, random_state=1, **kind))
+    assert not np.allclose(dense.sample_y(x, n, random_state=2, **kind), draws)
+    if not include_noise:
+        lower, upper = dense.predict_interval(x, level=0.9)
+        assert ((lower < ends[0]) & (ends[1] < upper)).all()
+        apart = np.concatenate([dense.sample_y(p, n, random_state=1) for p in (x[:4], x[4:])])
+        assert np.allclose(apart, draws, rtol=1e-10)
 
 
 def test_noise_is_part_of_the_spread_and_of_joint_covariances(dense: BaseRegressor) -> None:
@@ -166,20 +149,15 @@ def test_noise_is_part_of_the_spread_and_of_joint_covariances(dense: BaseRegress
     assert (observed > latent).all()
     noise = dense.predict_noise(x)
     assert ((noise > 0) & (noise < observed)).all()
-    for included, std in ((True, observed), (False, latent)):
-        for uncertainty in (None, 0.1):
-            _, joint = dense.predict(x, return_cov=True, include_noise=included, X_std=uncertainty)
-            _, expected = dense.predict(
-                x, return_std=True, include_noise=included, X_std=uncertainty
-            )
-            assert np.allclose(np.sqrt(np.diag(joint)), expected)
-            assert np.linalg.eigvalsh(joint).min() > -1e-10 * np.diag(joint).max()
-        assert std.shape == (20,)
+    for included, X_std in itertools.product((True, False), (None, 0.1)):
+        _, joint = dense.predict(x, return_cov=True, include_noise=included, X_std=X_std)
+        _, expected = dense.predict(x, return_std=True, include_noise=included, X_std=X_std)
+        assert np.allclose(np.sqrt(np.diag(joint)), expected)
+        assert np.linalg.eigvalsh(joint).min() > -1e-10 * np.diag(joint).max()
 
 
-def test_warps_come_in_the_units_of_the_inputs(rows: tuple[Array, Array]) -> None:
-    x, y = rows
-    x = 1000 + 10 * x
+def test_warps_come_in_the_units_of_the_inputs() -> None:
+    x, y = 1000 + 10 * ROWS[0], ROWS[1]
     untrained = small(depth=2, max_iter=0).fit(x, y)
     layers = untrained.warp(x)
     assert len(layers) == 2
@@ -191,12 +169,10 @@ def test_warps_come_in_the_units_of_the_inputs(rows: tuple[Array, Array]) -> Non
     assert small(depth=0).fit(x, y).warp(x) == []
 
 
-def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
-    with pytest.raises(NotFittedError):
-        small().predict(X)
-    with pytest.raises(NotFittedError):
-        _ = small().log_marginal_likelihood_
+def test_predicting_before_fitting_is_refused() -> None:
     for ask in (
+        lambda unfitted: unfitted.predict(X),
+        lambda unfitted: unfitted.log_marginal_likelihood_,
         lambda unfitted: unfitted.predict_interval(X),
         lambda unfitted: unfitted.predict_quantiles(X),
         lambda unfitted: unfitted.predict_noise(X),
@@ -205,33 +181,36 @@ def test_predicting_before_fitting_or_other_columns_is_refused() -> None:
     ):
         with pytest.raises(NotFittedError):
             ask(small())
+
+
+BAD_PROBABILITIES: tuple[Any, ...] = (0.0, 1.0, [], [0.5, 1.5], [np.nan], [[0.5]])
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("predict", {"X": X[:, :1]}, "expecting 2 features"),
+    ("predict", {"X": X, "return_std": True, "return_cov": True}, "At most one of"),
+    ("predict_interval", {"X": X, "level": 1.0}, "level must lie between 0 and 1"),
+    *(
+        ("predict_quantiles", {"X": X, "probabilities": bad}, "must be one or more numbers")
+        for bad in BAD_PROBABILITIES
+    ),
+    ("warp_targets", {"y": np.stack([Y, Y], axis=1)}, r"y must have 1 targets. Got 2"),
+    ("warp_targets", {"y": with_value(Y, np.nan)}, "y must be finite"),
+    ("warp_targets", {"y": Y, "member": 1}, "member must be one of the model's 1 members"),
+    ("sample_y", {"X": X, "n_samples": 0}, "n_samples must be an integer"),
+    ("partial_fit", {"X": X, "y": np.stack([Y, Y], axis=1)}, "targets of fit"),
+]
+
+
+def test_bad_arguments_are_refused() -> None:
     regressor = small().fit(X, Y)
-    with pytest.raises(ValueError, match="expecting 2 features"):
-        regressor.predict(X[:, :1])
-    with pytest.raises(ValueError, match="At most one of"):
-        regressor.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="level must lie between 0 and 1"):
-        regressor.predict_interval(X, level=1.0)
-    for probabilities in (0.0, 1.0, [], [0.5, 1.5], [np.nan], [[0.5]]):
-        with pytest.raises(ValueError, match="probabilities must be one or more numbers"):
-            regressor.predict_quantiles(X, probabilities)
-    with pytest.raises(ValueError, match=r"y must have 1 targets. Got 2"):
-        regressor.warp_targets(np.stack([Y, Y], axis=1))
-    with pytest.raises(ValueError, match="y must be finite"):
-        regressor.warp_targets(with_value(Y, np.nan))
-    with pytest.raises(ValueError, match="member must be one of the model's 1 members"):
-        regressor.warp_targets(Y, member=1)
-    with pytest.raises(ValueError, match="n_samples must be an integer"):
-        regressor.sample_y(X, 0)
-    with pytest.raises(ValueError, match="targets of fit"):
-        regressor.partial_fit(X, np.stack([Y, Y], axis=1))
+    for method, arguments, message in REFUSED:
+        with pytest.raises(ValueError, match=message):
+            getattr(regressor, method)(**arguments)
 
 
 def test_a_million_rows_are_predicted_in_bounded_memory() -> None:
     """The memory in addition to the rows is below one GiB, in a new process."""
     program = """
 import resource, numpy as np
-from sswim.estimator import BaseRegressor
 from sswim.estimator import make_estimator
 random = np.random.default_rng(0)
 x = random.normal(size=(1_000_000, 20))

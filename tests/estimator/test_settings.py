@@ -35,9 +35,9 @@ def test_the_default_is_the_recipe() -> None:
 def test_one_model_by_features_is_trained_on_all_rows() -> None:
     plan = make_fit_plan(depth=2)
     [kind] = plan.kinds
-    assert kind.architecture.depth == 2
-    assert kind.architecture.n_frequencies == 256
-    assert kind.architecture.output_warp == "none"
+    architecture = kind.architecture
+    sizes = (architecture.depth, architecture.n_frequencies, architecture.output_warp)
+    assert sizes == (2, 256, "none")
     assert kind.objective == MAP
     assert kind.optimiser == Adam()
     assert plan.total_members == 1

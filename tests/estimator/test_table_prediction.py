@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from builders.commands import succeed
 from builders.estimators import small
 from builders.processes import run_processes
 from builders.tables import mixed, small_chunks
-from typer.testing import CliRunner
 
 from sswim import load
-from sswim.cli.app import app
 from sswim.distributed.processes import ALONE, Processes
 from sswim.estimator import BaseRegressor
 from sswim.estimator.table_prediction import (
@@ -22,16 +21,9 @@ from sswim.estimator.table_prediction import (
     assign_by_size,
     predicted_columns,
 )
-from sswim.tables import (
-    Schema,
-    TableError,
-    open_source,
-    read_table,
-    write_table,
-)
+from sswim.tables import Schema, TableError, open_source, read_table, write_table
 
 N_ROWS = 97
-
 
 SIZES = {"a.parquet": 50, "b/none.parquet": 0, "b/c.parquet": 7, "b/d.parquet": 40}
 """Numbers of rows of the files of a folder."""
@@ -59,12 +51,17 @@ def load_model(model: Path) -> tuple[BaseRegressor, Schema]:
     return regressor, regressor.table_schema_
 
 
-def write_folder(folder: Path, table: pa.Table) -> Path:
+def write_folder(folder: Path, table: pa.Table, suffix: str = ".parquet") -> Path:
     """Write rows to files of different sizes, one of them without rows."""
     first = 0
     for name, size in SIZES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table.slice(first, size), folder / name, row_group_size=8)
+        file = folder / name.replace(".parquet", suffix)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = table.slice(first, size)
+        if suffix == ".parquet":
+            pq.write_table(part, file, row_group_size=8)
+        else:
+            write_table(part, file)
         first += size
     return folder
 
@@ -79,17 +76,14 @@ def predict(model: Path, source: Path, out: Path, **changes: Any) -> int:
 def expected(model: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     """The command's predictions of the rows in one file that fits in memory."""
     folder = tmp_path_factory.mktemp("expected")
-    write_table(rows(), folder / "in.arrow")
-    arguments = ["predict", model, folder / "in.arrow", "--out", folder / "out.arrow"]
-    command = [*map(str, arguments), "--level", "0.8"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    return read_table(folder / "out.arrow")
+    source, out = folder / "in.arrow", folder / "out.arrow"
+    write_table(rows(), source)
+    succeed("predict", model, source, "--out", out, "--level", "0.8")
+    return read_table(out)
 
 
-def read_all(folder: Path, suffix: str = ".parquet") -> pa.Table:
-    names = [Path(name).with_suffix(suffix) for name in SIZES]
-    return pa.concat_tables([pq.ParquetFile(folder / name).read() for name in names])
+def read_all(folder: Path) -> pa.Table:
+    return pa.concat_tables([pq.ParquetFile(folder / name).read() for name in SIZES])
 
 
 def assert_same(ours: pa.Table, theirs: pa.Table) -> None:
@@ -179,13 +173,8 @@ def test_a_file_becomes_a_file(
 def test_a_folder_of_csv_becomes_one_of_parquet(
     model: Path, expected: pa.Table, tmp_path: Path
 ) -> None:
-    first = 0
-    for name, size in SIZES.items():
-        file = tmp_path / "in" / name.replace(".parquet", ".csv.gz")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_table(rows().slice(first, size), file)
-        first += size
-    assert predict(model, tmp_path / "in", tmp_path / "out") == N_ROWS
+    source = write_folder(tmp_path / "in", rows(), ".csv.gz")
+    assert predict(model, source, tmp_path / "out") == N_ROWS
     found = read_all(tmp_path / "out")
     assert_same(found.drop_columns(["day"]), expected.drop_columns(["day"]))
     assert found.schema.field("id").type == pa.int64()

@@ -93,55 +93,44 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
 
 def test_only_files_of_a_kind_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    for content in (None, b"", b"a MARK of it"):
-        if content is not None:
-            path.write_bytes(content)
+    require_replaceable(path, b"MARK", "marked file")
+    for content in (b"", b"a MARK of it"):
+        path.write_bytes(content)
         require_replaceable(path, b"MARK", "marked file")
     path.write_bytes(b"other")
     with pytest.raises(OutputError, match=r"only if it is a marked file.*--force"):
         require_replaceable(path, b"MARK", "marked file")
 
 
-def test_a_result_that_cannot_be_saved_is_saved_elsewhere(
+def test_a_result_that_cannot_be_saved_is_saved_elsewhere_or_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, home = tmp_path / "first", tmp_path / "home"
+    first, home, out = (tmp_path / name for name in ("first", "home", "out"))
     for folder in (first, home):
         folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(first))
     monkeypatch.setenv("HOME", str(home))
-    full = {tmp_path / "out"}
+    monkeypatch.chdir(home)
+    full = {out}
 
     def save(path: Path) -> None:
-        if any(each in path.parents for each in full):
+        if any(folder in path.parents for folder in full):
             raise OSError(28, "No space left on device")
         path.write_text("result")
 
     save_somewhere(save, tmp_path / "model")
     assert (tmp_path / "model").read_text() == "result"
-    out = tmp_path / "out" / "model"
-    with pytest.raises(OutputError, match=r"No space left.*It was written to '.*/first/.*model'"):
-        save_somewhere(save, out)
-    assert [path.read_text() for path in first.glob("*/model")] == ["result"]
-    shutil.rmtree(first)
-    with pytest.raises(OutputError, match=r"It was written to '.*/home/.*model'"):
-        save_somewhere(save, out)
-    assert [path.read_text() for path in home.glob("*/model")] == ["result"]
-
-
-def test_a_result_that_no_folder_takes_is_lost_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-
-    def save(path: Path) -> None:
-        raise OSError(28, "No space left on device")
-
+    for folder in (first, home):
+        message = rf"No space left.*It was written to '.*/{folder.name}/.*model'"
+        with pytest.raises(OutputError, match=message):
+            save_somewhere(save, out / "model")
+        [kept] = folder.glob("*/model")
+        assert kept.read_text() == "result"
+        shutil.rmtree(kept.parent)
+        full.add(folder)
     with pytest.raises(OutputError, match="it is lost"):
-        save_somewhere(save, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
+        save_somewhere(save, out / "model")
+    assert list(first.iterdir()) == list(home.iterdir()) == []
 
 
 def test_the_file_appears_when_all_went_well(tmp_path: Path) -> None:

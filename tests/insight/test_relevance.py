@@ -79,9 +79,8 @@ def test_linear_function_has_squared_slopes_as_shares() -> None:
     """A function a·x has the shares a_d² Var(x_d)."""
     random = np.random.default_rng(0)
     x = random.normal(size=(300, 3)) * [1.0, 2.0, 1.0]
-    model = small(depth=0, max_iter=100, kernel="rbf", length_scale=10.0).fit(
-        x, x @ [2.0, 0.5, 0.0]
-    )
+    model = small(depth=0, max_iter=100, kernel="rbf", length_scale=10.0)
+    model.fit(x, x @ [2.0, 0.5, 0.0])
     found = relevance_of(model._ensemble, torch.from_numpy(x), [[0], [1], [2]])[0]
     np.testing.assert_allclose(found, [0.8, 0.2, 0.0], atol=0.05)
 

@@ -232,9 +232,9 @@ def test_errors_are_clear(tmp_path: Path) -> None:
         ((model, X[:0], "height"), "at least one row"),
         ((of_two, X, two), "Got a model of 2"),
     )
-    for (estimator, inputs, targets), message in cases:
+    for arguments, message in cases:
         with pytest.raises(ValueError, match=message):
-            write_report(estimator, inputs, targets, out)
+            write_report(*arguments, out)
     with pytest.raises(UserError, match="max_rows"):
         write_report(model, X, y, out, max_rows=0)
     with pytest.raises(FileNotFoundError, match="Make the folder"):

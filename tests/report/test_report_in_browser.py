@@ -10,16 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.reports import (
-    HOSTILE,
-    IMAGE_TEXT,
-    SCRIPT_NAME,
-    Case,
-    hostile_table,
-    many_columns,
-    one_input,
-    two_inputs,
-)
+from builders import reports
+from builders.reports import HOSTILE, IMAGE_TEXT, SCRIPT_NAME, Case
 
 from sswim.report import write_report
 
@@ -107,7 +99,7 @@ def browser() -> Iterator[Browser]:
         driver.quit()
 
 
-CASES = {case.__name__: case for case in (one_input, two_inputs, many_columns, hostile_table)}
+CASES = ("one_input", "two_inputs", "many_columns", "hostile_table")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +110,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def page(name: str) -> Path:
         path = folder / f"{name}.html"
         if not path.exists():
-            case: Case = CASES[name]()
+            case: Case = getattr(reports, name)()
             write_report(case.model, case.X, case.y, path)
         return path
 

@@ -61,8 +61,7 @@ def evaluate(
                 "--importance is about the model of the file, and --blocks fits others. Got both; "
                 "give one at a time."
             )
-    if blocks is not None:
-        with user_errors():
+        if blocks is not None:
             from sswim.maps import evaluate_table_blocks
 
             evaluation = evaluate_table_blocks(
@@ -76,11 +75,11 @@ def evaluate(
                 csv=csv,
                 say=partial(say, messages),
             )
-        n_rows, n_left_out = evaluation.blocks.n_rows, evaluation.blocks.n_left_out
-        say_left_out(n_left_out, n_left_out + n_rows)
-        title = f"settings of {model} on {n_rows} rows of {table}, {folds} folds"
-        _print_side_by_side(title, evaluation, level)
-        return
+            n_rows, n_left_out = evaluation.blocks.n_rows, evaluation.blocks.n_left_out
+            say_left_out(n_left_out, n_left_out + n_rows)
+            title = f"settings of {model} on {n_rows} rows of {table}, {folds} folds"
+            _print_side_by_side(title, evaluation, level)
+            return
     with user_errors(), options.join_launched(timeout) as processes:
         regressor, schema = options.load_model(model)
         size = as_bytes(memory)

@@ -134,15 +134,9 @@ def fit(
 
 def _make_estimator(given: dict[str, Any]) -> BaseRegressor:
     """Make the estimator that the given options ask for."""
-    from sswim.estimator import (
-        NeighbourGPRegressor,
-        SSWIMRegressor,
-        WarpedGPRegressor,
-        make_estimator,
-    )
+    from sswim.estimator.settings import all_estimators, make_estimator
 
-    kinds = (SSWIMRegressor, WarpedGPRegressor, NeighbourGPRegressor)
-    known = {name for kind in kinds for name in kind._get_param_names()}
+    known = {name for kind in all_estimators() for name in kind._get_param_names()}
     try:
         return make_estimator(**{name: given[name] for name in given if name in known})
     except TypeError as error:

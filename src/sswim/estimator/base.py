@@ -51,16 +51,8 @@ from sswim.estimator.inputs import (
     finite_algebra,
     require_dense,
 )
-from sswim.estimator.settings import (
-    Auto,
-    DType,
-    check_settings,
-    refuse_unknown,
-    stored_settings,
-)
-from sswim.insight.effect import Effect
-from sswim.insight.local_metric import LocalMetric
-from sswim.insight.relevance import Relevance
+from sswim.estimator.settings import Auto, DType, check_settings, refuse_unknown, stored_settings
+from sswim.insight import Effect, LocalMetric, Relevance
 from sswim.members.checkpoints import Checkpoints, MemberCallback
 from sswim.members.kinds import Plan
 from sswim.members.member import Member

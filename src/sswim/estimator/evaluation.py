@@ -244,16 +244,10 @@ def score_intervals(rows: RowScores, *, random_state: int = 0) -> ScoreIntervals
         rows: Scores of single rows.
         random_state: Seed of the bootstrap samples.
     """
+    error, n_rows = rows.residual, len(rows.target)
     centred = rows.target - rows.target.mean()  # small numbers, so that squares lose no digits
-    columns = [
-        np.square(rows.residual),
-        np.abs(rows.residual),
-        rows.log_density,
-        rows.crps,
-        centred,
-        np.square(centred),
-    ]
-    values, n_rows = np.stack(columns, axis=1), len(rows.target)
+    columns = [error**2, np.abs(error), rows.log_density, rows.crps, centred, centred**2]
+    values = np.stack(columns, axis=1)
     # The means of the rows, and then those of N_DRAWS bootstrap samples of them.
     means = [values.mean(axis=0, keepdims=True)]
     generator = np.random.default_rng(random_state)
@@ -430,8 +424,9 @@ def importance_of_rows(
     reader = regressor._reader
     if isinstance(y, str):
         X, y = reader.split_target(X, y)
-    table = None if reader.schema is None else reader.read_table(X)
-    inputs = reader.encode(regressor, X if table is None else table)
+    if reader.schema is not None:
+        X = reader.read_table(X)
+    inputs = reader.encode(regressor, X)
     rows = check_rows(regressor, reader.impute(inputs), y)
     chosen = smallest_keys(np.arange(len(rows)), SHUFFLED_ROWS)
     inputs, targets = inputs[chosen], rows.targets.numpy()[chosen]
@@ -443,9 +438,9 @@ def importance_of_rows(
         return changed
 
     shuffle: Callable[..., Float64[np.ndarray, "N D"]] = shuffle_input
-    if reader.schema is not None and table is not None:
+    if reader.schema is not None:
         names = reader.schema.used
-        shuffle = partial(reader.schema.with_column_in_order, inputs, table.take(chosen))
+        shuffle = partial(reader.schema.with_column_in_order, inputs, X.take(chosen))
     columns, scores = _shuffle_columns(
         regressor, inputs, targets, names, shuffle, n_repeats, random_state
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -392,7 +392,7 @@ def _take_statistics(
         require_moderate(name, tensor)
     for name in ("energy", "count"):
         _require_not_negative(f"statistics.{name}", getattr(packed, name))
-    return {field.name: getattr(packed, field.name) for field in fields(packed)}
+    return vars(packed)
 
 
 def _take_folds(tensors: dict[str, Tensor], n_members: int) -> HeldOutFolds | None:

@@ -290,20 +290,15 @@ def _display(tracker: ProgressTracker) -> AbstractContextManager[Callable[[int, 
 
 @contextmanager
 def _bar(tracker: ProgressTracker, console: Console) -> Iterator[Callable[[int, Step], None]]:
-    from rich.progress import (  # noqa: PLC0415 (only this needs rich)
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-    )
+    from rich import progress  # noqa: PLC0415 (only this needs rich)
 
-    with Progress(
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("objective {task.fields[objective]}"),
+    with progress.Progress(
+        progress.TextColumn("training"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("objective {task.fields[objective]}"),
         # rich's own estimate needs two steps within half a minute.
-        TextColumn("{task.fields[time]}", style="progress.remaining"),
+        progress.TextColumn("{task.fields[time]}", style="progress.remaining"),
         console=console,
     ) as bar:
         task = bar.add_task("training", total=tracker.n_all, objective="…", time="")

@@ -129,15 +129,12 @@ class SSWIMRegressor(BaseRegressor):
         if kind.architecture.depth:
             warp_dim = None if recipe.warp_dim is None else int(recipe.warp_dim)
             changes |= {"warp_matrix": _warp_matrix(recipe), "warp_dim": warp_dim}
-        steps, rate = recipe.max_iter, recipe.learning_rate
-        optimiser = replace(
-            kind.optimiser,
-            steps=kind.optimiser.steps if steps is None else int(steps),
-            learning_rate=kind.optimiser.learning_rate if rate is None else float(rate),
-        )
-        return replace(
-            kind, architecture=replace(kind.architecture, **changes), optimiser=optimiser
-        )
+        architecture, optimiser = replace(kind.architecture, **changes), kind.optimiser
+        if recipe.max_iter is not None:
+            optimiser = replace(optimiser, steps=int(recipe.max_iter))
+        if recipe.learning_rate is not None:
+            optimiser = replace(optimiser, learning_rate=float(recipe.learning_rate))
+        return replace(kind, architecture=architecture, optimiser=optimiser)
 
 
 def _changed_size(size: Size, recipe: Recipe) -> Size:

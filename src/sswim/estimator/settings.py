@@ -118,6 +118,13 @@ def make_estimator(**settings: Any) -> BaseRegressor:
     )
 
 
+def all_estimators() -> tuple[type[BaseRegressor], ...]:
+    """Return the classes of estimators, the default first."""
+    from sswim import estimator  # noqa: PLC0415 (it imports this module)
+
+    return estimator.SSWIMRegressor, estimator.WarpedGPRegressor, estimator.NeighbourGPRegressor
+
+
 def refuse_unknown(kind: type[BaseRegressor], settings: Iterable[str]) -> None:
     """Raise an error about settings that belong to another estimator, or to a recipe.
 
@@ -126,16 +133,10 @@ def refuse_unknown(kind: type[BaseRegressor], settings: Iterable[str]) -> None:
         settings: Names of the settings that it got.
     """
     for name in set(settings).difference(kind._get_param_names()):
-        from sswim import estimator  # noqa: PLC0415 (it imports this module)
-
-        others = (
-            estimator.SSWIMRegressor,
-            estimator.WarpedGPRegressor,
-            estimator.NeighbourGPRegressor,
-        )
+        others = all_estimators()
         homes = [other.__name__ for other in others if name in other._get_param_names()]
         example = ""
-        if issubclass(kind, estimator.SSWIMRegressor) and name in RECIPE:
+        if issubclass(kind, others[0]) and name in RECIPE:
             homes.insert(0, "Recipe")
             example = f", as in {kind.__name__}(recipe=Recipe({name}=...))"
         if homes:

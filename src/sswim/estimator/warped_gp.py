@@ -8,13 +8,7 @@ from typing import Any
 from sswim.base.validation import RandomState
 from sswim.estimator.base import BaseRegressor
 from sswim.estimator.inputs import Coordinates
-from sswim.estimator.settings import (
-    Auto,
-    DType,
-    ObjectiveName,
-    PriorName,
-    n_frequencies,
-)
+from sswim.estimator.settings import Auto, DType, ObjectiveName, PriorName, n_frequencies
 from sswim.kernels.features import Kernel
 from sswim.members.checkpoints import MemberCallback
 from sswim.members.kinds import Kind, Plan

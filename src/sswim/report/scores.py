@@ -6,6 +6,7 @@ Scores, calibration of densities, residuals, and the rows that surprise the mode
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -214,9 +215,7 @@ def _width_chart(content: Content) -> Html:
     groups = np.array_split(np.argsort(width, kind="stable"), n_groups)
     shares = [share_interval(scores.inside(COVERAGE)[group]) for group in groups]
     x = np.arange(n_groups, dtype=np.float64)
-    lower, value, upper = (
-        np.array([getattr(share, name) for share in shares]) for name in ("lower", "value", "upper")
-    )
+    value, lower, upper = np.array([astuple(share) for share in shares]).T
     widths = tuple(number(float(np.median(width[group])), 2) for group in groups)
     return chart(
         "Where the model is more or less sure",
