@@ -34,7 +34,8 @@ from sswim_lab.datasets import Split
 
 from sswim import SSWIMRegressor
 from sswim.ensemble.ensemble import make_ensemble
-from sswim.ensemble.fit import TrainedMembers, combine_members, draw_members, train_members
+from sswim.ensemble.fit import combine_members, draw_members
+from sswim.ensemble.member_training import TrainedMembers, train_members
 from sswim.ensemble.mixture import Mixture
 from sswim.ensemble.plan import KINDS, KindName
 from sswim.members.kinds import Plan

@@ -13,6 +13,7 @@ from typing import Any
 import conformal
 import conformal_methods
 import effects
+import fit_seconds
 import monitor
 import numpy as np
 import prediction
@@ -190,3 +191,16 @@ def test_scores_of_intervals_are_shares_inside_and_widths_in_units() -> None:
     assert conformal.binomial_error(line, 20) == pytest.approx(np.sqrt(0.09 / 75))  # counted once
     unknown = line | {"n_distinct": None}
     assert conformal.binomial_error(unknown, 20) == pytest.approx(np.sqrt(0.09 / 1000))
+
+
+def test_stages_of_a_fit_and_of_a_prediction_are_timed_and_shown() -> None:
+    line = {"label": "this", **fit_seconds.fit_once("30x2", 0)}
+    assert line["shape"] == (30, 2)
+    assert {"draw", "weights", "noise", "train features-1", "leave out, neighbours"} < {
+        *line["stages"]
+    }
+    assert sum(line["stages"].values()) > 0
+    assert line["stages"]["draw"] + line["stages"]["train and compete, wall"] < line["seconds"]
+    first, second = fit_seconds.show([line, line]).split("\n\n")
+    assert first.splitlines()[-1].startswith("| 30x2 | this |")
+    assert "train neighbours-1" in second

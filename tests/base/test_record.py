@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,8 +13,6 @@ from sswim.base.record import (
     chunks,
     concatenate,
     map_chunks,
-    map_in_threads,
-    map_on_cores,
     rows_at_once,
     stack_records,
 )
@@ -102,54 +97,3 @@ def test_rows_of_members_are_cut_along_their_own_axis(generator: torch.Generator
     assert len(cut) == 3
     for number, expected in enumerate(zip(*(chunks(rows, 3) for rows in members), strict=True)):
         assert_close(cut[number], stack_records(expected), 0.0)
-
-
-@pytest.fixture
-def _four_threads() -> Iterator[None]:
-    """Let PyTorch use four threads, however many cores there are."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    yield
-    assert torch.get_num_threads() == 4
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("_four_threads")
-def test_threads_have_one_core_each_and_results_their_order() -> None:
-    barrier = threading.Barrier(4)
-
-    def work(item: int) -> tuple[int, int, int]:
-        barrier.wait(10)  # all four run at the same time
-        return item, torch.get_num_threads(), threading.get_ident()
-
-    items, cores, names = zip(*map_in_threads(work, range(4)), strict=True)
-    assert items == (0, 1, 2, 3)
-    assert set(cores) == {1}
-    assert len(set(names)) == 4
-    # One item is computed by the caller, and threads of others keep their cores.
-    assert map_in_threads(lambda _: threading.get_ident(), [0]) == [threading.get_ident()]
-    assert map_in_threads(str, []) == []
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(torch.get_num_threads).result() == 4
-
-
-@pytest.mark.usefixtures("_four_threads")
-def test_threads_record_gradients_if_the_caller_does_and_raise_errors() -> None:
-    leaf = torch.ones(2, requires_grad=True)
-    results = map_in_threads(lambda n: n * leaf, range(8))
-    (gradient,) = torch.autograd.grad(torch.stack(results).sum(), leaf)
-    assert gradient.tolist() == [28, 28]
-    with torch.no_grad():
-        results = map_in_threads(lambda n: n * leaf, range(8))
-    assert not any(result.requires_grad for result in results)
-    with pytest.raises(ZeroDivisionError):
-        map_in_threads(lambda item: 1 / (item - 5), range(8))
-
-
-@pytest.mark.usefixtures("_four_threads")
-def test_a_map_on_cores_keeps_the_order() -> None:
-    with map_on_cores() as map_:
-        assert torch.get_num_threads() == 1
-        for _ in range(2):  # the same threads work again
-            found = list(map_(lambda item: (item, torch.get_num_threads()), range(20)))
-            assert found == [(item, 1) for item in range(20)]

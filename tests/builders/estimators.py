@@ -71,5 +71,5 @@ def with_value(array: Array, value: float) -> Array:
 def few_noise_steps() -> Iterator[None]:
     """Learn noise in few steps; other tests check how well it is learnt."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise_fit, "STEPS", 20)
+        patch.setattr(noise_fit, "STEPS", 5)
         yield

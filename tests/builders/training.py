@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from sswim.ensemble import member_training, stacking
+from sswim.members import kinds
 from sswim.members.kinds import Kind
 from sswim.members.model import Architecture
 from sswim.members.neighbour_training import MiniBatches
@@ -30,3 +33,13 @@ def kind_of(
     optimiser = MiniBatches(steps) if by_neighbours else Adam(steps)
     name = f"{way}-{architecture.depth}"
     return Kind(name, way, architecture, objective, optimiser, n_members)
+
+
+def let_few_rows_compete(patch: pytest.MonkeyPatch, n_rows: int, weight: float = 0.05) -> None:
+    """Let kinds compete, and prune them, by this many left-out rows.
+
+    Of few rows the prior alone gives every kind some weight, so a kind pays that has more of it.
+    """
+    patch.setattr(kinds, "COMPETITION_ROWS", n_rows)
+    patch.setattr(member_training, "COMPETITION_WEIGHT", weight)
+    patch.setattr(stacking, "PRUNING_ROWS", n_rows)

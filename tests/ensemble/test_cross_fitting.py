@@ -75,7 +75,8 @@ def by_hand(kinds: list[TrainedKind], rows: Rows, folds: list[Tensor]) -> Stacki
         parts: list[OutOfFold] = []
         for number, fold in enumerate(folds):
             held = rows.take(fold)
-            member = condition(kind.models[number % len(kind.models)], outside(rows, held))
+            others = rows.take(outside(rows, held))
+            member = condition(kind.models[number % len(kind.models)], others)
             prediction = member.predict(held.inputs)
             rounding = None
             if isinstance(member, NeighbourMember):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.cores import use_threads
 from builders.models import OUTPUT_WARPS, assert_close, normal, random_warp
 from builders.posteriors import KINDS, far_points, far_rows, small_ensemble
 from torch import Tensor
@@ -109,12 +110,8 @@ def test_many_sets_are_cut_into_chunks(
     monkeypatch.setattr(ensemble_module, "rows_at_once", lambda _: 9)
     monkeypatch.setattr(pathwise, "PAIRS", 100)
     monkeypatch.setattr("sswim.members.neighbour_member.ENTRIES", {"cpu": 1})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(4)  # they record gradients
-    try:
+    with use_threads(4):  # they record gradients
         parts = mixture.posterior(points)
-    finally:
-        torch.set_num_threads(threads)
     assert_close(whole, parts, 1e-9)
     first, second = (
         torch.autograd.grad(each.mean.sum() + each.covariance.sum(), points)[0]

@@ -13,7 +13,8 @@ from builders.training import kind_of, training_rows
 from torch import Tensor
 
 from sswim.distributed.processes import Processes
-from sswim.ensemble.fit import DrawnMembers, draw_members
+from sswim.ensemble.fit import draw_members
+from sswim.ensemble.member_training import DrawnMembers
 from sswim.members import EVIDENCE, MAP, Kind, Plan, kinds, outside
 from sswim.members.kinds import (
     FEW_ROWS,
@@ -86,11 +87,9 @@ def test_rows_outside_a_fold_have_other_inputs(
     fold = rows.take(indices)
     inside = (x[:, None] == x[indices]).all(-1).any(-1)
     assert inside.sum() > len(indices)
-    found = outside(rows, fold)
-    assert torch.equal(found.targets, rows.targets[~inside])
-    assert torch.equal(found.inputs.mean, rows.inputs.mean[~inside])
+    assert torch.equal(outside(rows, fold), (~inside).nonzero()[:, 0])
     assert len(outside(rows, rows)) == 0
-    assert torch.equal(outside(rows, rows.no_rows()).targets, rows.targets)
+    assert torch.equal(outside(rows, rows.no_rows()), torch.arange(60))
 
 
 def test_each_member_sees_the_rows_outside_its_fold(
@@ -154,10 +153,13 @@ def draw(plan: Plan, rows: TrainingRows) -> DrawnMembers:
 
 
 def targets_of(drawn: DrawnMembers) -> list[Tensor]:
-    """Return the targets that each batch is trained on."""
-    rows = [batch.rows for batch in drawn.batches]
-    assert all(isinstance(each, Rows) for each in rows)
-    return [each.targets for each in rows if isinstance(each, Rows)]
+    """Return the targets that each batch, or each member of shared rows, is trained on."""
+    found = []
+    for batch in drawn.batches:
+        assert isinstance(batch.rows, Rows)
+        targets = batch.rows.targets
+        found += [targets[numbers] for numbers in batch.seen] or [targets]
+    return found
 
 
 def test_members_are_drawn_in_batches_of_their_kind(
@@ -202,6 +204,21 @@ def test_members_that_are_cross_fitted_leave_their_folds_out(
         assert torch.equal(targets.sort(0).values, without(sample, [fold]).sort(0).values)
     for number, targets in enumerate(neighbours):
         assert torch.equal(targets, without(everything, drawn.folds[number::n_members]))
+
+
+def test_members_by_neighbours_share_the_rows_in_batches_of_a_few(
+    generator: torch.Generator,
+) -> None:
+    rows = training_rows(small_rows(generator))
+    batches = draw(Plan((by_neighbours(6), by_neighbours(1, depth=1))), rows).batches
+    assert [batch.model.batch for batch in batches] == [(4,), (2,), ()]
+    assert [batch.first for batch in batches] == [0, 4, 6]
+    assert batches[0].rows is batches[1].rows
+    seeds = [seed for batch in batches for seed in batch.seeds]
+    assert len({*seeds}) == len(seeds) == 7
+    for batch in batches:
+        for numbers in batch.seen:
+            assert torch.equal(numbers, torch.arange(len(rows.sample)))
 
 
 def test_members_by_neighbours_know_how_targets_are_rounded(generator: torch.Generator) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders.cores import use_threads
 from builders.estimators import few_noise_steps  # noqa: F401 (for every test here)
 from builders.models import SMALL, normal, small_rows
 from builders.training import kind_of, training_rows
@@ -78,21 +79,19 @@ def test_no_member_is_begun_after_a_callback_ends_the_training(
     generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sswim.members.feature_member.members_together", lambda *_: 2)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     rows = small_rows(generator)
-    combined, _ = fit(plan_of(6, 5), rows, lambda member, step: member == 3)
+    with use_threads(1):
+        combined, _ = fit(plan_of(6, 5), rows, lambda member, step: member == 3)
     assert len(combined.members) == 4
     assert [len(training.history) for training in combined.trainings] == [6, 6, 1, 1]
 
 
-def test_kinds_that_were_not_begun_are_left_out(
-    generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+def test_kinds_that_were_not_begun_are_left_out(generator: torch.Generator) -> None:
     rows = small_rows(generator, n=60)
     kinds = [kind_of(replace(SMALL, depth=depth), 2, steps=3) for depth in (1, 2)]
     plan = Plan(tuple(kinds), cross_fitting=True, shortest_first=True)
-    combined, _ = fit(plan, rows, lambda member, step: member == 1)
+    with use_threads(1):
+        combined, _ = fit(plan, rows, lambda member, step: member == 1)
     assert [member.model.architecture.depth for member in combined.members] == [1, 1]
     assert combined.weights.sum() == pytest.approx(1)
 

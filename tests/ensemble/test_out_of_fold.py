@@ -67,7 +67,7 @@ def predict(model: SSWIM, rows: Rows, fold: Tensor) -> OutOfFold:
 def by_hand(model: SSWIM, rows: Rows, fold: Tensor) -> Density:
     """Predict a fold by a model that is conditioned on the other rows."""
     inside = rows.take(fold)
-    predictor = condition(model, outside(rows, inside))
+    predictor = condition(model, rows.take(outside(rows, inside)))
     return Density(predictor.predict(inside.inputs), predictor.factors.output, no_scaling(rows))
 
 

@@ -80,7 +80,7 @@ def test_the_better_kind_counts_more_and_a_useless_one_is_pruned(
     generator: torch.Generator,
 ) -> None:
     rows = kinds(generator, (0.1, 1.0), (0.1, 1.0))
-    weights = learn_stacking(rows, prune=False).weights
+    weights = learn_stacking(rows, pruning_loss=None).weights
     assert weights[0] > 0.95
     assert weights.sum() == pytest.approx(1)
     assert (weights > 0).all()
@@ -91,7 +91,7 @@ def test_weights_are_the_best(generator: torch.Generator) -> None:
     """No other weight of two kinds has more merit and prior density."""
     n = 300
     rows = kinds(generator, (0.5, 0.6), (0.5, 0.6), n=n)
-    found = learn_stacking(rows, correct=False, prune=False)
+    found = learn_stacking(rows, correct=False, pruning_loss=None)
     densities = densities_of(rows, found)
     errors = torch.stack([kind.error for kind in rows])
 
@@ -175,7 +175,7 @@ def test_pruning_costs_no_more_than_it_may(generator: torch.Generator) -> None:
     n, scales = 1000, (0.4, 0.5, 0.6, 0.7, 1.5)
     common = normal(generator, n, 1)
     rows = [gaussian(0.3 * common + scale * normal(generator, n, 1), scale) for scale in scales]
-    stacking = learn_stacking(rows, prune=False)
+    stacking = learn_stacking(rows, pruning_loss=None)
     densities = densities_of(rows, stacking)
     errors = torch.stack([kind.error for kind in rows])
     share = torch.full((n,), 1 / n, dtype=torch.float64)
@@ -206,9 +206,9 @@ def test_means_that_are_far_off_at_times_cost_weight(
     def squared_error(weights: Tensor) -> float:
         return (weights @ errors).square().mean().item()
 
-    weights = learn_stacking(rows, correct=False, prune=False).weights
+    weights = learn_stacking(rows, correct=False, pruning_loss=None).weights
     monkeypatch.setattr(stacking_module, "SQUARED_ERROR_ROWS", math.inf)
-    by_density = learn_stacking(rows, correct=False, prune=False).weights
+    by_density = learn_stacking(rows, correct=False, pruning_loss=None).weights
     assert weights[1] < 0.5 * by_density[1]
     assert squared_error(weights) < 0.5 * squared_error(by_density)
 

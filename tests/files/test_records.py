@@ -126,6 +126,16 @@ def test_a_record_comes_back_from_tensors(record: Tensors) -> None:
     assert take_part(tensors | {"part.a.b": torch.ones(2)}, "part").keys() == {"a.b"}
 
 
+def test_a_batch_has_as_many_members_as_it_must() -> None:
+    rows = TENSORS.rows[None].expand(2, -1, -1)
+    tensors = to_tensors(replace(TENSORS, rows=rows), "it")
+    assert torch.equal(from_tensors(Tensors, dict(tensors), "it", {"*B": 2}).rows, rows)
+    for n_members in (None, 3):
+        sizes = {} if n_members is None else {"*B": n_members}
+        with pytest.raises(ValueError, match=r"the tensor 'it\.rows' must have shape"):
+            from_tensors(Tensors, dict(tensors), "it", sizes)
+
+
 @pytest.mark.parametrize("name", ["rows", "number", "limit", "own", "weight"])
 def test_tensors_of_another_form_are_refused(name: str) -> None:
     tensors = to_tensors(TENSORS, "it")

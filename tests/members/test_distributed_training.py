@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from builders.distributed_fits import (
     SAMPLE_ROWS,
     SETTINGS,
@@ -17,11 +19,15 @@ from builders.distributed_fits import (
     result,
     table,
 )
+from builders.models import small_rows
+from builders.neighbours import neighbour_model
 from builders.processes import run_processes
+from builders.training import let_few_rows_compete
 
 from sswim.distributed.processes import ALONE, Processes
 from sswim.ensemble import Recipe
 from sswim.estimator import make_estimator
+from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.rows import IterableSource
 from sswim.rows import summary as surveying
 from sswim.warps import noise_field as noise_fit
@@ -64,11 +70,35 @@ def bring(processes: Processes) -> Arrays:
     return result(regressor.fit(source, processes=processes))
 
 
+def train_by_single_rows(processes: Processes) -> Arrays:
+    """Take steps by fewer rows than there are processes."""
+    generator = torch.Generator().manual_seed(0)
+    rows = small_rows(generator, 7)
+    model = neighbour_model(rows, generator, 4)
+    settings = MiniBatches(steps=3, batch_rows=1)
+    [training] = train_by_neighbours(model, rows, settings, processes=processes)
+    return {"values": np.array([step.value for step in training.history])}
+
+
+def compete(processes: Processes) -> Arrays:
+    """Fit kinds of which two are dropped after their first members."""
+    recipe = Recipe(kinds=("features-1", "features-2", "neighbours-1"))
+    settings = {**SETTINGS, **ENSEMBLE, "n_pseudo": 4, "max_iter": 4, "random_state": 0}
+    with pytest.MonkeyPatch.context() as patch:
+        let_few_rows_compete(patch, 100, weight=0.3)
+        regressor = make_estimator(**settings, recipe=recipe).fit(*table(), processes=processes)
+    sizes = [kind.n_members for kind in regressor.kinds_]
+    assert {*sizes} == {1, 2}
+    return {"sizes": np.array(sizes), **result(regressor)}
+
+
 def fit_all(processes: Processes) -> dict[str, Arrays]:
     """Fit all settings in one start of the processes, which takes longer than the fits."""
-    noise_fit.STEPS = 20
+    noise_fit.STEPS = 3
     found = {name: fit_arrays(processes, settings) for name, settings in ARRAYS.items()}
     found["brought"] = bring(processes)
+    found["competition"] = compete(processes)
+    found["single rows"] = train_by_single_rows(processes)
     for name, (settings, memory) in SHARDS.items():
         found[name] = fit_shards(processes, settings, SAMPLE_ROWS, memory)
     with warnings.catch_warnings():

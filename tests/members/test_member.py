@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders.cores import use_threads
 from builders.models import DENSITIES, assert_close, normal, small_model, small_rows
 from builders.neighbours import neighbour_model, row_of
 from torch import Tensor
@@ -82,12 +83,8 @@ def test_chunks_and_threads_change_nothing(
     monkeypatch.setattr(record, "CPU_ROWS", 4)
     monkeypatch.setattr(feature_member, "PAIRS", 4 * 6**2)
     monkeypatch.setattr(neighbour_member, "ENTRIES", {"cpu": 7**2 * 3})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
+    with use_threads(3):
         in_chunks = everything()
-    finally:
-        torch.set_num_threads(threads)
     for ours, theirs in zip(in_chunks, at_once, strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
-from dataclasses import replace
+from collections.abc import Iterator
 
 import pytest
 import torch
+from builders.cores import use_threads
 from builders.models import small_model, small_rows
 from builders.neighbours import neighbour_model
 from builders.training import kind_of
 
 from sswim.distributed.processes import ALONE
-from sswim.ensemble.fit import MemberTrainer
+from sswim.ensemble.member_training import MemberTrainer
 from sswim.members import SSWIM, WAYS, Batch, Step
 from sswim.members.model import stack_models
 from sswim.rows import Rows
 
 
-def batch_of(first: int, model: SSWIM, rows: Rows, steps: int = 5, seed: int = 0) -> Batch:
+def batch_of(first: int, model: SSWIM, rows: Rows, steps: int = 5) -> Batch:
     kind = kind_of(model.architecture, steps=steps)
-    return Batch(WAYS[kind.way], first, model, rows, kind, seed)
+    seeds = tuple(range(3, 3 + math.prod(model.batch)))
+    seen = (torch.arange(len(rows)),) * len(seeds)
+    return Batch(WAYS[kind.way], first, model, rows, kind, seen, seeds)
 
 
 @pytest.fixture
@@ -39,15 +43,17 @@ def with_steps(batches: list[Batch], steps: int) -> list[Batch]:
     return [batch_of(b.first, b.model, b.rows, steps) for b in batches if isinstance(b.rows, Rows)]
 
 
-def use_workers(patch: pytest.MonkeyPatch, n: int) -> None:
-    patch.setattr(torch, "get_num_threads", lambda: n)
+@pytest.fixture
+def workers(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Use so many threads."""
+    with use_threads(request.param):
+        yield request.param
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("workers", [1, 2, 5], indirect=True)
 def test_the_callback_gets_every_step_of_every_member_one_at_a_time(
-    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+    workers: int, batches: list[Batch]
 ) -> None:
-    use_workers(monkeypatch, workers)
     seen: list[tuple[int, int]] = []
     inside = threading.Lock()
 
@@ -61,11 +67,8 @@ def test_the_callback_gets_every_step_of_every_member_one_at_a_time(
     assert sorted(seen) == [(member, step) for member in range(4) for step in range(6)]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_callback_or_an_error_in_one_ends_all(
-    workers: int, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_workers(monkeypatch, workers)
+@pytest.mark.parametrize("workers", [1, 2], indirect=True)
+def test_a_callback_or_an_error_in_one_ends_all(workers: int, batches: list[Batch]) -> None:
     results = MemberTrainer().train(with_steps(batches, 1000), lambda member, step: step.index == 2)
     lengths = [len(training.history) for result in results for training in result]
     assert lengths
@@ -79,22 +82,19 @@ def test_a_callback_or_an_error_in_one_ends_all(
         MemberTrainer().train(with_steps(batches, 100_000), fail)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2], indirect=True)
 def test_every_batch_has_its_own_optimiser(
-    workers: int, batches: list[Batch], generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+    workers: int, batches: list[Batch], generator: torch.Generator
 ) -> None:
     """Members by features and by neighbours are trained together, each as if alone."""
-    use_workers(monkeypatch, workers)
     rows = batches[0].rows
     assert isinstance(rows, Rows)
-    mixed = [
-        batch_of(0, neighbour_model(rows, generator, 8), rows, 7, seed=3),
-        replace(batches[1], first=1),
-        replace(with_steps(batches, 2)[2], first=2),
-    ]
+    by_neighbours = stack_models([neighbour_model(rows, generator, 8) for _ in range(2)])
+    mixed = [batch_of(0, by_neighbours, rows, 7), batches[1], with_steps(batches, 2)[2]]
     alone = copy.deepcopy(mixed)
     results = MemberTrainer().train(mixed, lambda member, step: None)
-    assert [len(result[0].history) for result in results] == [8, 6, 3]
+    lengths = [[len(training.history) for training in result] for result in results]
+    assert lengths == [[8, 8], [6], [3]]
     for batch, other in zip(mixed, alone, strict=True):
         other.member.train(other, lambda member, step: None, ALONE, lambda name: None)
         for name, tensor in other.model.state_dict().items():
@@ -103,9 +103,9 @@ def test_every_batch_has_its_own_optimiser(
 
 @pytest.mark.parametrize("shortest_first", [False, True])
 def test_an_early_end_leaves_the_longest_or_the_shortest_out(
-    shortest_first: bool, batches: list[Batch], monkeypatch: pytest.MonkeyPatch
+    shortest_first: bool, batches: list[Batch]
 ) -> None:
-    use_workers(monkeypatch, 1)
     trainer = MemberTrainer(shortest_first=shortest_first)
-    results = trainer.train(batches, lambda member, step: member == 2)  # in the middle
+    with use_threads(1):
+        results = trainer.train(batches, lambda member, step: member == 2)  # in the middle
     assert [bool(result) for result in results] == [shortest_first, True, not shortest_first]

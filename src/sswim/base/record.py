@@ -1,27 +1,23 @@
 """Frozen records of tensors, which carry data from one stage of the method to the next.
 
-Records of rows are computed in chunks, and chunks in threads, each with one core.
+Records of rows are computed in chunks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from sswim.base.threads import map_in_threads
+
 RecordT = TypeVar("RecordT", bound="Record")
 
 ResultT = TypeVar("ResultT", bound="Record")
-
-ItemT = TypeVar("ItemT")
-
-ValueT = TypeVar("ValueT")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,69 +155,3 @@ def _join(records: Iterable[RecordT], function: Callable[[tuple[Tensor, ...]], T
     columns = zip(*(part.tensors() for part in parts), strict=True)
     joined = iter([function(column) for column in columns])
     return parts[0].map(lambda _: next(joined))
-
-
-def map_in_threads(function: Callable[[ItemT], ValueT], items: Sequence[ItemT]) -> list[ValueT]:
-    """Apply a function to each item, on as many threads as PyTorch would use.
-
-    Batches of small factorisations run on one core however many there are, so each core gets
-    batches of its own. Gradients are recorded if they are in the thread of the caller.
-    """
-    n_threads = torch.get_num_threads()
-    workers = min(n_threads, len(items))
-    if workers <= 1:
-        return [function(item) for item in items]
-    records_gradients = torch.is_grad_enabled()  # each thread has a setting of its own
-
-    def apply(item: ItemT) -> ValueT:
-        with torch.set_grad_enabled(records_gradients):
-            return function(item)
-
-    try:
-        with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
-            return list(pool.map(apply, items))
-    finally:
-        torch.set_num_threads(n_threads)  # else threads that start later would have one core
-
-
-@contextmanager
-def map_on_cores() -> Iterator[Callable[..., Iterable[Any]]]:
-    """Compute on one core, but for the function that this yields.
-
-    It is a ``map`` whose calls run at once, each on a core of its own, on as many threads as
-    PyTorch would use. The threads live on between its uses, which may be many and short.
-
-    Matrices of a hundred rows are factorised no faster by several cores, and many times as slowly
-    where other programs use these.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        if n_threads == 1:
-            yield map
-        else:
-            with ThreadPoolExecutor(n_threads, initializer=begin_worker) as pool:
-                yield pool.map
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-def begin_worker() -> None:
-    """Prepare a thread of a pool: one core, and no denormal numbers."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-
-
-@contextmanager
-def flushed_denormals() -> Iterator[None]:
-    """Take numbers below 1e-308 as zero in this thread.
-
-    Expected features of very uncertain inputs are so small, and a processor computes with such
-    numbers a hundred times as slowly as with others.
-    """
-    was_on = bool(torch.tensor(1e-310, dtype=torch.float64) * 1 == 0)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(was_on)

@@ -9,9 +9,7 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from threading import Event, Lock
 
 import numpy as np
 import torch
@@ -19,159 +17,28 @@ from jaxtyping import Float, Float64, Int64
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from sswim.base.record import begin_worker, flushed_denormals
 from sswim.base.validation import RandomState, draw_generator
-from sswim.distributed.processes import ALONE, Processes, run_in_thread
 from sswim.ensemble.ensemble import HeldOutFolds, held_out_folds
+from sswim.ensemble.member_training import (
+    DrawnMembers,
+    TrainedMembers,
+    predict_left_out,
+    sum_over_rows,
+    train_members,
+    weight_of_folds,
+)
 from sswim.ensemble.mixture import equal_weights
 from sswim.ensemble.noise_learning import learn_noise
 from sswim.ensemble.plan import FittedKind
-from sswim.ensemble.stacking import learn_shared_noise, learn_stacking
+from sswim.ensemble.stacking import PRUNING_LOSS, learn_shared_noise, learn_stacking
 from sswim.members import WAYS
-from sswim.members.checkpoints import Checkpoints, MemberCallback, Step, Training
+from sswim.members.checkpoints import Checkpoints, MemberCallback, Training
 from sswim.members.density import Correction
 from sswim.members.kinds import Batch, Draw, Plan, TrainedKind, draw_folds, start_sample
-from sswim.members.linear_regression import Statistics, member_statistics
-from sswim.members.member import LeftOut, Member, NewStore
-from sswim.members.model import SSWIM, require_converged, unstack_models, with_noise_field
+from sswim.members.member import Member
+from sswim.members.model import SSWIM, with_noise_field
 from sswim.members.start import StartingPoint, starting_points
-from sswim.rows.rows import Rows
 from sswim.rows.training_rows import TrainingRows
-
-
-@dataclass(frozen=True)
-class MemberTrainer:
-    """Trains batches of members in one or several processes."""
-
-    processes: Processes = ALONE
-    deal_members: bool = False
-    """Whether each process trains some of the batches on all rows; else all processes train every
-    batch together, each with its own rows."""
-    checkpoints: Checkpoints | None = None
-    shortest_first: bool = False
-    """Whether the batches that take least time come first, so that an end is possible early."""
-
-    def train(self, batches: Sequence[Batch], callback: MemberCallback) -> list[list[Training]]:
-        """Train all batches in place, and return the trainings of each batch's members.
-
-        The list of a batch that had not begun when a callback ended the training is empty.
-        """
-        if not self.deal_members:
-            return self._train_all(batches, callback, self.processes)
-        order = self._order(batches)
-        mine = [batches[number] for number in order[self.processes.rank :: self.processes.size]]
-
-        def train() -> list[tuple[int, dict[str, torch.Tensor], list[Training]]]:
-            device = batches[0].model.log_noise.device
-            if device.type == "cuda":
-                torch.cuda.set_device(device)  # every thread has its own current device
-            results = self._train_all(mine, callback, ALONE) if mine else []
-            return [
-                (batch.first, _cpu_state(batch.model), result)
-                for batch, result in zip(mine, results, strict=True)
-            ]
-
-        gathered = self.processes.all_gather(run_in_thread(self.processes, train))
-        trained = {
-            first: (state, result) for results in gathered for first, state, result in results
-        }
-        for batch in batches:
-            batch.model.load_state_dict(trained[batch.first][0])
-        return [trained[batch.first][1] for batch in batches]
-
-    def _train_all(
-        self,
-        batches: Sequence[Batch],
-        callback: MemberCallback,
-        processes: Processes,
-    ) -> list[list[Training]]:
-        """Train batches in this process alone, or in step with all processes.
-
-        On a CPU each core trains a batch of its own, because small matrices are not worth sharing.
-        Their order makes no difference to the result. One thread at a time calls the callback.
-        """
-        stop, lock = Event(), Lock()
-
-        def train(batch: Batch) -> list[Training]:
-            if stop.is_set():
-                return []
-
-            def after_step(number: int, step: Step) -> bool:
-                with lock:
-                    if callback(batch.first + number, step) is True:
-                        stop.set()
-                return stop.is_set()
-
-            with flushed_denormals():
-                store = self._store(batch, processes)
-                result = batch.member.train(batch, after_step, processes, store)
-            require_converged(batch.model)
-            if processes.any(stop.is_set()):
-                stop.set()
-            return result
-
-        alone = batches[0].model.log_noise.device.type == "cpu" and processes.size == 1
-        in_memory = all(isinstance(batch.rows, Rows) for batch in batches)
-        workers = min(torch.get_num_threads(), len(batches)) if alone and in_memory else 1
-        order = self._order(batches)
-        if workers == 1:
-            results = {number: train(batches[number]) for number in order}
-            return [results[number] for number in range(len(batches))]
-        with ThreadPoolExecutor(workers, initializer=begin_worker) as pool:
-            futures = {number: pool.submit(train, batches[number]) for number in order}
-            try:
-                done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-            except BaseException:
-                stop.set()  # else the pool would wait for the other batches
-                raise
-        return [futures[number].result() for number in range(len(batches))]
-
-    def _order(self, batches: Sequence[Batch]) -> list[int]:
-        """Return the indices of the batches in the order in which they are trained."""
-        order = deepest_first(batches)
-        return order[::-1] if self.shortest_first else order
-
-    def _store(self, batch: Batch, processes: Processes) -> NewStore:
-        """Return what makes the checkpoint files of a batch."""
-        checkpoints = self.checkpoints
-        if checkpoints is None:
-            return lambda _: None
-        return lambda end: checkpoints.file(f"member-{batch.first:03}{end}", processes)
-
-
-def deepest_first(batches: Sequence[Batch]) -> list[int]:
-    """Return the indices of the batches, those that take longest first."""
-    return sorted(range(len(batches)), key=lambda n: _cost(batches[n].model), reverse=True)
-
-
-def _cost(model: SSWIM) -> tuple[int, int]:
-    """Return what orders members by the time that they take."""
-    return model.architecture.depth, model.architecture.n_neighbors
-
-
-def _cpu_state(model: SSWIM) -> dict[str, torch.Tensor]:
-    return {name: tensor.cpu() for name, tensor in model.state_dict().items()}
-
-
-@dataclass(frozen=True)
-class DrawnMembers:
-    """Members before training."""
-
-    batches: list[Batch]
-    folds: list[Int64[Tensor, " _"]] | None
-    """Rows of the sample that the members of each kind leave out; None for none."""
-
-
-@dataclass(frozen=True)
-class TrainedMembers:
-    """Members after training, before they are combined."""
-
-    kinds: list[TrainedKind]
-    """The kinds whose members have all begun; if there is none, those that have."""
-    folds: list[Int64[Tensor, " _"]] | None
-    """Rows that the members left out; None if they left out none, or if no kind is complete."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +90,8 @@ def fit_members(
     trained = train_members(plan, rows, drawn, callback, checkpoints)
     combined = combine_members(plan, rows, trained, random)
     kinds = tuple(
-        _describe(trained_kind, combined.kind_weights.get(trained_kind.number, 0.0))
-        for trained_kind in trained.kinds
+        _describe(kind, combined.kind_weights.get(kind.number, 0.0))
+        for kind in sorted((*trained.kinds, *trained.dropped), key=lambda kind: kind.number)
     )
     return combined, kinds
 
@@ -265,42 +132,7 @@ def draw_members(plan: Plan, rows: TrainingRows, random: np.random.RandomState) 
     for kind in plan.kinds:
         batches += WAYS[kind.way].start(kind, first, draw)
         first += kind.n_members
-    return DrawnMembers(batches, folds)
-
-
-def train_members(
-    plan: Plan,
-    rows: TrainingRows,
-    drawn: DrawnMembers,
-    callback: MemberCallback,
-    checkpoints: Checkpoints | None = None,
-) -> TrainedMembers:
-    """Train drawn members in place; see :func:`fit_members`."""
-    trainer = MemberTrainer(
-        rows.processes, plan.deals_members(rows), checkpoints, plan.shortest_first
-    )
-    results = trainer.train(drawn.batches, callback)
-    members = {
-        batch.first + place: (model, training)
-        for batch, result in zip(drawn.batches, results, strict=True)
-        if result
-        for place, (model, training) in enumerate(zip(_models(batch), result, strict=True))
-    }
-    kinds, first = [], 0
-    for number, kind in enumerate(plan.kinds):
-        begun = [members[n] for n in range(first, first + kind.n_members) if n in members]
-        first += kind.n_members
-        if begun:
-            models, trainings = zip(*begun, strict=True)
-            kinds.append(TrainedKind(kind, number, list(models), list(trainings)))
-    complete = [trained for trained in kinds if len(trained.models) == trained.kind.n_members]
-    if drawn.folds is None or not complete:
-        return TrainedMembers(kinds, None)
-    return TrainedMembers(complete, drawn.folds)
-
-
-def _models(batch: Batch) -> list[SSWIM]:
-    return unstack_models(batch.model) if batch.model.batch else [batch.model]
+    return DrawnMembers(batches, folds, draw.competing)
 
 
 def combine_members(
@@ -342,7 +174,7 @@ def combine_members(
         )
         for kind in kinds:
             kind.models[:] = [next(noisy) for _ in kind.models]
-    totals = _sum_over_rows(kinds, rows)
+    totals = sum_over_rows(kinds, rows)
     members = [
         member
         for kind in kinds
@@ -354,15 +186,6 @@ def combine_members(
         [training for kind in kinds for training in kind.trainings],
         {kind.number: len(kind.models) / len(members) for kind in kinds},
     )
-
-
-def _sum_over_rows(kinds: Sequence[TrainedKind], rows: TrainingRows) -> dict[int, list[Statistics]]:
-    """Return sums over all rows for the members of every kind that needs them, in one pass."""
-    summed = [kind for kind in kinds if WAYS[kind.kind.way].sums_rows]
-    factors = [model.factors()[0] for kind in summed for model in kind.models]
-    totals = iter(member_statistics(factors, rows.everything, rows.processes) if factors else ())
-    by_number: dict[int, list[Statistics]] = {kind.number: [] for kind in kinds}
-    return by_number | {kind.number: [next(totals) for _ in kind.models] for kind in summed}
 
 
 @torch.no_grad()
@@ -388,19 +211,9 @@ def combine_kinds(
         prune: Whether kinds that do not pay are left out.
         noise: Start of input-dependent noise; None for constant noise.
     """
-    # Where the sample has all rows, sums over folds add up to those over all rows.
-    totals = {} if rows.complete else _sum_over_rows(kinds, rows)
-    judged: list[tuple[TrainedKind, LeftOut]] = [
-        (kind, WAYS[kind.kind.way].leave_out(kind.models, rows, folds, totals.get(kind.number, ())))
-        for kind in kinds
-    ]
-    # Predictions that are not finite rule a kind out, unless all are like that.
-    judged = [pair for pair in judged if pair[1].prediction.is_finite] or judged
+    judged = predict_left_out(kinds, rows, folds)
     predictions = [left_out.prediction for _, left_out in judged]
-    sample = rows.device_sample
-    weight = None
-    if sample.weight is not None:
-        weight = torch.cat([sample.weight[fold] for fold in folds])
+    sample, weight = rows.device_sample, weight_of_folds(rows, folds)
     means = [number for number, (kind, _) in enumerate(judged) if WAYS[kind.kind.way].is_mean]
     stacking = learn_stacking(
         predictions,
@@ -408,7 +221,7 @@ def combine_kinds(
         means[0] if means else None,
         stack=stack,
         correct=correct,
-        prune=prune,
+        pruning_loss=PRUNING_LOSS if prune else None,
     )
     field = None
     if noise is not None:

@@ -109,14 +109,18 @@ def _fit(model: SSWIM, rows: Rows, prediction: Prediction) -> None:
         rows.weight,
     )
 
-    def backward() -> None:
+    def add_gradients() -> Tensor:
         factors, prior = field.factors()
         leaves = factors.leaves()
+        total = prior.detach()
         for chunk in chunks(residuals, CHUNK_ROWS):
-            _negative_log_density(leaves, chunk).backward()
+            loss = _negative_log_density(leaves, chunk)
+            loss.backward()
+            total = total + loss.detach()
         send_back(factors, leaves, prior)
+        return total
 
-    fit_noise_field(field, backward)
+    fit_noise_field(field, add_gradients)
 
 
 @dataclass(frozen=True)

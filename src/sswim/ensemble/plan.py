@@ -105,6 +105,10 @@ class Size:
     """Number of steps of members that predict by features."""
     neighbour_steps: int
     """Number of steps of members that predict by neighbours."""
+    n_training_neighbors: int
+    """Largest number of neighbours in these steps."""
+    n_warp_frequencies_by_neighbours: int
+    n_pseudo_by_neighbours: int
     is_map: bool
     """Whether there are so few inputs that they may be places or times, whose distances count:
     normal scores would distort them."""
@@ -112,7 +116,7 @@ class Size:
 
 def choose_size(n_rows: int, n_inputs: int) -> Size:
     """Choose sizes whose cost grows slowly with the rows and that small tables hardly overfit."""
-    many = n_rows > 10_000
+    few, many = n_rows < FEW_ROWS, n_rows > 10_000
     n_members = 3 if n_rows <= 5000 else 2
     n_frequencies = 256 if many else min(max(32 * round(n_rows / 160), 32), 192)
     return Size(
@@ -122,21 +126,21 @@ def choose_size(n_rows: int, n_inputs: int) -> Size:
         n_warp_frequencies=n_frequencies // 2,
         n_pseudo=128 if many else 64,
         n_members=n_members,
-        n_stationary=n_members if n_rows < FEW_ROWS else 1,
-        steps=150 if many else 80,
+        n_stationary=n_members if few else 1,
+        steps=110 if many else 80 if few else 60,
         neighbour_steps=300 if many else 100 if n_rows < 2000 else 200,
+        n_training_neighbors=32 if few else 24,
+        n_warp_frequencies_by_neighbours=128 if few else 64,
+        n_pseudo_by_neighbours=64 if few else 32,
         is_map=n_inputs <= MAP_INPUTS,
     )
 
 
-LEARNING_RATE = 0.06
+LEARNING_RATE = 0.08
 """Largest learning rate of members that predict by features."""
 
 N_NEIGHBORS = 64
 """m, the number of rows that a prediction by neighbours is conditioned on."""
-
-N_WARP_FREQUENCIES, N_PSEUDO = 128, 64
-"""Numbers of frequencies and pseudo-points of the warps of members that predict by neighbours."""
 
 
 def make_plan(recipe: Recipe, size: Size) -> Plan:
@@ -149,6 +153,7 @@ def make_plan(recipe: Recipe, size: Size) -> Plan:
         stacking=recipe.stacking,
         correction=recipe.correction,
         pruning=recipe.pruning,
+        competition=recipe.stacking and recipe.pruning,
     )
 
 
@@ -171,9 +176,9 @@ def _make_kind(name: KindName, recipe: Recipe, size: Size) -> Kind:
         by_features,
         n_neighbors=N_NEIGHBORS,
         local_amplitude=recipe.local_amplitude,
-        n_frequencies=N_WARP_FREQUENCIES,
+        n_frequencies=size.n_warp_frequencies_by_neighbours,
         n_warp_frequencies=None,
-        n_pseudo=N_PSEUDO,
+        n_pseudo=size.n_pseudo_by_neighbours,
     )
     # Kinds without an output warp are there for targets that no output warp suits.
     stationary = replace(by_neighbours, depth=0, output_warp="none")
@@ -188,7 +193,7 @@ def _make_kind(name: KindName, recipe: Recipe, size: Size) -> Kind:
     if architecture.n_neighbors:
         # Exact kernels have no random draws: members without warps would be nearly the same.
         n_members = size.n_members if architecture.depth else size.n_stationary
-        steps = MiniBatches(size.neighbour_steps)
+        steps = MiniBatches(size.neighbour_steps, n_neighbors=size.n_training_neighbors)
         return Kind(name, "neighbours", architecture, Objective(), steps, n_members)
     optimiser = Adam(size.steps, LEARNING_RATE, noise_rate=4.0)
     n_more = size.n_more if recipe.enrichment else 0

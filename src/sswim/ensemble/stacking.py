@@ -29,6 +29,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sswim.base.minimise import minimise
 from sswim.base.record import Record
 from sswim.members.density import Correction, OutOfFold
 from sswim.members.model import Architecture
@@ -98,7 +99,7 @@ def learn_stacking(
     *,
     stack: bool = True,
     correct: bool = True,
-    prune: bool = True,
+    pruning_loss: float | None = PRUNING_LOSS,
 ) -> Stacking:
     """Return the weights and corrections with the greatest out-of-fold density.
 
@@ -109,7 +110,8 @@ def learn_stacking(
             only if it makes the squared error smaller: its broad density is always of some use.
         stack: Whether weights are learnt; else all are equal.
         correct: Whether variances are corrected.
-        prune: Whether kinds that do not pay get no weight.
+        pruning_loss: How much of the mean density may be lost, in nats per row, by taking weight
+            from kinds that do not pay; None to keep all kinds.
     """
     start = equal_stacking(kinds)
     n_kinds, (n_rows, n_targets) = len(kinds), kinds[0].residual.shape
@@ -122,13 +124,11 @@ def learn_stacking(
     free = [parameter for parameter in (logits, corrections) if parameter.requires_grad]
     if not free:
         return start
-    optimiser = torch.optim.LBFGS(free, max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def current() -> list[Correction]:
         return [Correction(*corrections[:, number]) for number in range(n_kinds)]
 
-    def evaluate() -> Tensor:
-        optimiser.zero_grad()
+    def add_gradients() -> Tensor:
         log_weights = logits.log_softmax(0)
         densities = _densities(kinds, current())
         fit = _merit(densities, errors, share, log_weights)
@@ -138,16 +138,16 @@ def learn_stacking(
         loss.backward()
         return loss
 
-    with torch.enable_grad():
-        optimiser.step(evaluate)
+    minimise(free, add_gradients, STEPS)
     corrections = corrections.detach()
     weights = logits.detach().softmax(0)
     if not bool(weights.isfinite().all() & corrections.isfinite().all()):
         return start  # the search ran away
     if stack and mean_kind is not None and n_kinds > 1:
         weights = _without_mean(_densities(kinds, current()), errors, share, weights, mean_kind)
-    if stack and prune and n_rows >= PRUNING_ROWS:
-        weights = pruned_weights(_densities(kinds, current()), errors, share, weights)
+    if stack and pruning_loss is not None and n_rows >= PRUNING_ROWS:
+        densities = _densities(kinds, current())
+        weights = pruned_weights(densities, errors, share, weights, pruning_loss)
     return Stacking(weights, tuple(current()))
 
 
@@ -217,17 +217,14 @@ def _weigh(
 ) -> Float64[Tensor, " K"]:
     """Return the best weights of kinds, with the same prior."""
     logits = (weights / weights.sum()).log().requires_grad_()
-    optimiser = torch.optim.LBFGS([logits], max_iter=WEIGHING_STEPS, line_search_fn="strong_wolfe")
 
-    def evaluate() -> Tensor:
-        optimiser.zero_grad()
+    def add_gradients() -> Tensor:
         log_weights = logits.log_softmax(0)
         loss = -log_weights.sum() / len(share) - _merit(densities, errors, share, log_weights)
         loss.backward()
         return loss
 
-    with torch.enable_grad():
-        optimiser.step(evaluate)
+    minimise([logits], add_gradients, WEIGHING_STEPS)
     return logits.detach().softmax(0)
 
 
@@ -269,12 +266,12 @@ def learn_shared_noise(
     field = start_noise_field(architecture, residual.shape[-1], sample, generator)
     field.to(residual.device)
 
-    def backward() -> None:
+    def add_gradients() -> Tensor:
         factors, prior = field.factors()
         density = mixture_log_density(kinds, stacking, log_noise_ratio(factors, inputs)).sum(-1)
-        fit = (density if weight is None else weight * density).sum()
-        (prior - fit).backward()
+        loss = prior - (density if weight is None else weight * density).sum()
+        loss.backward()
+        return loss
 
-    with torch.enable_grad():
-        fit_noise_field(field, backward)
+    fit_noise_field(field, add_gradients)
     return field

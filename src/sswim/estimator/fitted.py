@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -15,6 +16,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sswim.base.threads import kept_memory, on_one_core
 from sswim.base.validation import UserError
 from sswim.conformal import Calibration, ConformalPredictor, calibrate, conformal_predictor
 from sswim.distributed.processes import Processes, local_device, resolve_device
@@ -259,22 +261,25 @@ def learn(
         keep_rows=any(WAYS[kind.way].needs_rows for kind in plan.kinds),
         processes=processes,
     )
-    with show_progress(
-        estimator.verbose and processes.is_first,
-        plan.members_per_process(rows),
-        [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
-        estimator.callback,
-        deadline,
-        [number for number, kind in enumerate(plan.kinds) for _ in range(kind.n_members)],
-    ) as callback:
-        combined, kinds = fit_members(plan, rows, random, callback, checkpoints)
-    ensemble = make_ensemble(
-        summary.scaling.to(device=device),
-        combined.members,
-        combined.weights,
-        rows.device_sample if rows.complete else None,
-        combined.folds,
-    )
+    # One large model alone is worth teams of threads.
+    cores = on_one_core() if plan.cross_fitting and device.type == "cpu" else nullcontext()
+    with kept_memory(), cores:
+        with show_progress(
+            estimator.verbose and processes.is_first,
+            plan.members_per_process(rows),
+            [kind.optimiser.steps for kind in plan.kinds for _ in range(kind.n_members)],
+            estimator.callback,
+            deadline,
+            [number for number, kind in enumerate(plan.kinds) for _ in range(kind.n_members)],
+        ) as callback:
+            combined, kinds = fit_members(plan, rows, random, callback, checkpoints)
+        ensemble = make_ensemble(
+            summary.scaling.to(device=device),
+            combined.members,
+            combined.weights,
+            rows.device_sample if rows.complete else None,
+            combined.folds,
+        )
     imputer = source.imputer
     if imputer is None:
         imputer = learn_imputer(summary.sample.inputs.mean.to(torch.float64).numpy())

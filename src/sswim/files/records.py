@@ -192,7 +192,8 @@ def from_tensors(
         kind: A dataclass whose fields are tensors or arrays, or None where there may be none.
         tensors: The tensors of a file, without those that were taken before.
         prefix: Text in front of every name, with a dot after it.
-        sizes: Lengths of axes by the names that shapes have for them; new names are added.
+        sizes: Lengths of axes by the names that shapes have for them; new names are added. Axes
+            of members, such as ``*B``, are there only if they have a length.
         infinite: Names of fields in which infinity, but not NaN, has a meaning.
     """
     parts: dict[str, Any] = {}
@@ -231,7 +232,7 @@ def require_all_taken(tensors: Mapping[str, Tensor]) -> None:
 
 def _require_form(name: str, tensor: Tensor, form: Any, sizes: dict[str, int]) -> None:
     """Raise unless a tensor has the precision and the shape of a field's type."""
-    axes = [axis for axis in form.dim_str.split() if not axis.startswith("*")]
+    axes = [axis for axis in form.dim_str.split() if not axis.startswith("*") or axis in sizes]
     dtype = str(tensor.dtype).removeprefix("torch.")
     allowed = [one for one in form.dtypes if one in ("float32", "float64", "int64", "bool")]
     if tensor.ndim == len(axes):

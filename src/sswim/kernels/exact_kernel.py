@@ -6,7 +6,6 @@ distance r, with k(0) = 1.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -34,17 +33,14 @@ def correlation(
     if kernel == "rbf":
         value = (-0.5 * squared).exp()
         return value, -0.5 * value
-    root = squared.clamp(min=_TINY).sqrt()
+    # In place where autograd allows it: memory is slower than arithmetic.
+    scaled = squared.clamp(min=_TINY).mul_(DEGREES_OF_FREEDOM[kernel]).sqrt_()  # √(2ν)·r
+    decay = scaled.neg().exp_()
     if kernel == "matern12":
-        value = (-root).exp()
         # The slope has no bound at r = 0, where a kink of the kernel has no gradient.
-        return value, torch.where(squared > _TINY, -0.5 * value / root, 0.0)
+        return decay, torch.where(squared > _TINY, -0.5 * decay / scaled, 0.0)
     if kernel == "matern32":
-        scaled = math.sqrt(3) * root
-        decay = (-scaled).exp()
         return decay.addcmul(scaled, decay), -1.5 * decay
-    scaled = math.sqrt(5) * root
-    decay = (-scaled).exp()
     slope = (-5 / 6) * decay.addcmul(scaled, decay)
     return decay * (1 + scaled + scaled.square() / 3), slope
 

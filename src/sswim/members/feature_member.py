@@ -112,9 +112,8 @@ class FeatureMember(Member):
         inputs = seen.inputs if isinstance(seen, Rows) else rows.sample.inputs
         size = members_together(kind.architecture, inputs, n_rows, kind.n_members)
         point = cls._starting_point(kind, draw)
-        for begin in range(0, kind.n_members, size):
-            end = min(begin + size, kind.n_members)
-            models = [draw.start(kind, fold, point) for fold in folds[begin:end]]
+        for numbers in draw.batches_of(kind, size):
+            models = [draw.start(kind, folds[number], point) for number in numbers]
             for model in models:
                 if model.output_warp is not None and plan.cross_fitting:
                     model.output_warp.set_range(rows.lowest, rows.highest)
@@ -122,8 +121,9 @@ class FeatureMember(Member):
             model = models[0] if len(models) == 1 else stack_models(models)
             batch_rows = seen
             if isinstance(seen, Rows) and own_rows:
-                batch_rows = seen.map(itemgetter(slice(begin, end) if model.batch else begin))
-            yield Batch(cls, first + begin, model.to(rows.device), batch_rows, kind)
+                part = slice(numbers.start, numbers.stop)
+                batch_rows = seen.map(itemgetter(part if model.batch else numbers.start))
+            yield Batch(cls, first + numbers.start, model.to(rows.device), batch_rows, kind)
 
     @classmethod
     def _starting_point(cls, kind: Kind, draw: Draw) -> StartingPoint | None:

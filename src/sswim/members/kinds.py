@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -50,6 +51,9 @@ MAX_FOLD_ROWS = 5000
 Optimiser = Adam | MiniBatches
 """Settings of the training of a kind; each way has its own."""
 
+COMPETITION_ROWS = 200
+"""Smallest number of left-out rows by which kinds compete."""
+
 MIN_ROWS = 24
 """Smallest number of distinct rows for which there are folds."""
 
@@ -84,6 +88,8 @@ class Plan:
     stacking: bool = False
     correction: bool = False
     pruning: bool = False
+    competition: bool = False
+    """Whether kinds compete by their first members, where enough rows are left out."""
     shortest_first: bool = False
     """Whether members that take least time are trained first: for a limited time."""
 
@@ -91,6 +97,11 @@ class Plan:
     def total_members(self) -> int:
         """Number of members of all kinds."""
         return sum(kind.n_members for kind in self.kinds)
+
+    @property
+    def first_members(self) -> list[int]:
+        """Numbers of the first members of the kinds among all members."""
+        return [0, *accumulate(kind.n_members for kind in self.kinds[:-1])]
 
     @property
     def n_folds(self) -> int:
@@ -120,6 +131,23 @@ class Draw:
     starts: Mapping[str, StartingPoint]
     """Starts that screening found, by the form of the inputs."""
     random: np.random.RandomState
+
+    @property
+    def competing(self) -> bool:
+        """Whether the first member of each kind is a batch by itself, and kinds compete by these.
+
+        On a GPU, members that train together cost no more than one.
+        """
+        enough = self.folds is not None and len(self.folds[0]) >= COMPETITION_ROWS
+        return enough and self.plan.competition and self.rows.device.type == "cpu"
+
+    def batches_of(self, kind: Kind, size: int) -> Iterator[range]:
+        """Yield the numbers of a kind's members by batches of at most some size."""
+        begin = 0
+        while begin < kind.n_members:
+            end = 1 if self.competing and begin == 0 else min(begin + size, kind.n_members)
+            yield range(begin, end)
+            begin = end
 
     def start(
         self,
@@ -171,8 +199,10 @@ class Batch:
     rows: Rows | Stream
     """The rows, on the training device."""
     kind: Kind
-    seed: int = 0
-    """Seed of the order of rows in mini-batches."""
+    seen: tuple[Int64[Tensor, " _"], ...] = ()
+    """Numbers of the rows that each member sees, where members share rows but see only some."""
+    seeds: tuple[int, ...] = ()
+    """Seeds of the order of rows in mini-batches."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +214,11 @@ class TrainedKind:
     """Number of the kind in the plan."""
     models: list[SSWIM]
     trainings: list[Training]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all members have been trained, or have begun."""
+        return len(self.models) == self.kind.n_members
 
 
 def start_sample(rows: Rows, generator: torch.Generator) -> Float[Tensor, "S D"]:
@@ -234,12 +269,10 @@ def draw_folds(
     return [torch.isin(group, fold).nonzero()[:, 0] for fold in chosen]
 
 
-def outside(rows: Rows, fold: Rows) -> Rows:
-    """Return the rows whose inputs are not those of any row of a fold."""
-    keys = row_keys(rows.inputs.mean.to(torch.float64))
-    return rows.take(
-        (~torch.isin(keys, row_keys(fold.inputs.mean.to(torch.float64)))).nonzero()[:, 0]
-    )
+def outside(rows: Rows, fold: Rows) -> Int64[Tensor, " n"]:
+    """Return the numbers of the rows whose inputs are not those of any row of a fold."""
+    keys, others = (row_keys(part.inputs.mean.to(torch.float64)) for part in (rows, fold))
+    return (~torch.isin(keys, others)).nonzero()[:, 0]
 
 
 def leave_out(rows: Rows, folds: Sequence[Int64[Tensor, " _"]], generator: torch.Generator) -> Rows:

@@ -33,6 +33,7 @@ from torch.autograd.function import once_differentiable
 from sswim.base.cholesky import cholesky, solve, solve_and_invert, triangular_inverse
 from sswim.base.numerics import student_t_cdf, student_t_log_density, student_t_quantiles
 from sswim.base.record import Record, rows_at_once
+from sswim.base.threads import map_in_threads
 from sswim.distributed.processes import ALONE, Processes
 from sswim.members.model import Factors, Observations, observe
 from sswim.rows.rows import Rows, SmallerChunks
@@ -251,11 +252,22 @@ def member_statistics(
         # In float32 the features of a row, and sums of them, would depend on how rows are cut into
         # chunks: the posterior amplifies that by the number of rows over λ.
         exact = chunk.to(dtype=torch.float64)
-        parts = [statistics(observe(factors, exact)) for factors in members]
+        parts = _on_each(members, exact)
         totals = [a + b for a, b in zip(totals, parts, strict=True)] if totals else parts
     if not totals:
         raise ValueError(_NO_CHUNKS)
     return [processes.all_sum(total) for total in totals]
+
+
+def _on_each(members: Sequence[Factors], chunk: Rows) -> list[Statistics]:
+    """Return the statistics of a chunk for every member, each on a core of its own."""
+
+    @torch.no_grad()
+    def compute(factors: Factors) -> Statistics:
+        return statistics(observe(factors, chunk))
+
+    several = len(members) > 1 and chunk.targets.device.type == "cpu"
+    return map_in_threads(compute, members) if several else list(map(compute, members))
 
 
 def sum_statistics(parts: Iterable[Statistics]) -> Statistics:

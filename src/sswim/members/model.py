@@ -482,11 +482,12 @@ def kernel_points(factors: Factors, inputs: Measure) -> Measure:
     """
     assert factors.length_scales is not None
     top = warped_measures(factors, inputs)[-1]
-    points = top.mean.to(torch.float64) / factors.length_scales
+    scales = factors.length_scales[..., None, :]
+    points = top.mean.to(torch.float64) / scales
     variance = marginal_variance(replace(top, variance=None))
     if variance is None:
         return Measure(points)
-    return Measure(points, variance.to(torch.float64) / factors.length_scales.square())
+    return Measure(points, variance.to(torch.float64) / scales.square())
 
 
 def row_features(factors: Factors, inputs: Measure) -> Float[Tensor, "*B N F"]:

@@ -16,7 +16,8 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from sswim.base.numerics import N_NODES, normal_nodes, symmetric_root
-from sswim.base.record import Record, chunks, concatenate, map_chunks, map_in_threads, rows_at_once
+from sswim.base.record import Record, chunks, concatenate, map_chunks, rows_at_once
+from sswim.base.threads import map_in_threads
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes
 from sswim.kernels.features import Kernel
@@ -25,7 +26,7 @@ from sswim.members.density import out_of_fold
 from sswim.members.kinds import Batch, Draw, Kind, outside
 from sswim.members.linear_regression import JointPrediction, Prediction, Statistics
 from sswim.members.member import LeftOut, Member, NewStore, append_rows, count_rows
-from sswim.members.model import SSWIM, kernel_points, log_precision
+from sswim.members.model import SSWIM, kernel_points, log_precision, stack_models
 from sswim.members.neighbour_training import MiniBatches, train_by_neighbours
 from sswim.members.neighbourhood import (
     LocalPrediction,
@@ -38,8 +39,11 @@ from sswim.rows.rows import Measure, Rows, full_covariance
 from sswim.rows.summary import target_resolution
 from sswim.rows.training_rows import TrainingRows
 
-ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+ENTRIES = {"cpu": 2**18, "cuda": 2**26}
 """Number of entries of all covariances that are factorised together."""
+
+MEMBERS_TOGETHER = 4
+"""Largest number of members that are trained in one batch."""
 
 
 @dataclass(frozen=True)
@@ -82,45 +86,54 @@ class NeighbourMember(Member):
 
     @classmethod
     def start(cls, kind: Kind, first: int, draw: Draw) -> Iterator[Batch]:
-        """Yield the members of a kind before training, each by itself.
+        """Yield the members of a kind before training; they share the rows.
 
         If there are fewer members than folds, each leaves out several folds; a kind with one member
         leaves out all, so that it need not be trained again for each.
         """
         rows, folds = draw.rows, draw.folds
+        assert rows.kept is not None
         dtype = torch.float64 if draw.plan.precision == "float64" else torch.float32
+        shared = replace(rows.kept, inputs=rows.kept.inputs.to(dtype=dtype))
+        models, seen, seeds = [], [], []
         for member in range(kind.n_members):
-            seen, left_out = rows.kept, None
-            assert seen is not None
+            left_out = None
+            numbers = torch.arange(len(shared), device=rows.device)
             if folds is not None:
                 left_out = torch.cat(folds[member :: kind.n_members])
-                seen = outside(seen, rows.device_sample.take(left_out))
-            seen = replace(seen, inputs=seen.inputs.to(dtype=dtype))
+                numbers = outside(rows.kept, rows.device_sample.take(left_out))
             model = draw.start(kind, left_out)
             model.resolution.copy_(target_resolution(rows.sample))
             if model.output_warp is not None:
                 model.output_warp.set_range(rows.lowest, rows.highest)
-            seed = int(draw.random.randint(2**31))
-            yield Batch(cls, first + member, model.to(rows.device), seen, kind, seed)
+            models.append(model)
+            seen.append(numbers)
+            seeds.append(int(draw.random.randint(2**31)))
+        for members in draw.batches_of(kind, MEMBERS_TOGETHER):
+            part = slice(members.start, members.stop)
+            few = models[part]
+            model = (few[0] if len(few) == 1 else stack_models(few)).to(rows.device)
+            number = first + members.start
+            yield Batch(cls, number, model, shared, kind, tuple(seen[part]), tuple(seeds[part]))
 
     @classmethod
     def train(
         cls, batch: Batch, callback: MemberCallback, processes: Processes, store: NewStore
     ) -> list[Training]:
-        """Train a member in place, on mini-batches of rows given their neighbours."""
+        """Train members in place, on mini-batches of rows given their neighbours."""
         assert isinstance(batch.rows, Rows)
         assert isinstance(batch.kind.optimiser, MiniBatches)
-        training = train_by_neighbours(
+        return train_by_neighbours(
             batch.model,
             batch.rows,
             batch.kind.optimiser,
             prior_weight=batch.kind.objective.prior_weight,
-            seed=batch.seed,
+            seen=batch.seen,
+            seeds=batch.seeds,
             callback=callback,
             processes=processes,
             checkpoint=store(""),
         )
-        return [training]
 
     @classmethod
     def leave_out(
@@ -135,7 +148,8 @@ class NeighbourMember(Member):
         parts = []
         for number, fold in enumerate(folds):
             inside = rows.device_sample.take(fold)
-            member = cls.condition_on(models[number % len(models)], outside(rows.kept, inside))
+            others = rows.kept.take(outside(rows.kept, inside))
+            member = cls.condition_on(models[number % len(models)], others)
             prediction = member.predict(inside.inputs)
             rounding = member.rounding_variance(prediction)
             parts.append(out_of_fold(prediction, member.factors.output, inside, rounding))

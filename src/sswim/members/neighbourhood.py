@@ -39,7 +39,7 @@ are the leading parts of those of all neighbours, so it costs nothing more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -144,18 +144,18 @@ MIN_RIDGE = 1e-8
 class NeighbourRows(Record):
     """Rows as predictions by neighbours use them."""
 
-    points: Float64[Tensor, "N D"]
+    points: Float64[Tensor, "*B N D"]
     """Warped inputs, in units of the length-scales."""
-    variance: Float64[Tensor, "N D"] | None
+    variance: Float64[Tensor, "*B N D"] | None
     """Variances of uncertain inputs, passed on by the warps; None where inputs are exact."""
-    targets: Float64[Tensor, "N T"]
+    targets: Float64[Tensor, "*#B N T"]
     """z = T(y), the warped targets."""
-    log_slope: Float64[Tensor, "N T"]
+    log_slope: Float64[Tensor, "*#B N T"]
     """log T'(y)"""
-    ridge: Float64[Tensor, "N T"]
+    ridge: Float64[Tensor, "*B N T"]
     """λ, the noise variance over s²."""
-    is_far: Bool[Tensor, " N"]
-    """Whether each row can be a far neighbour."""
+    is_far: Bool[Tensor, " N"] | None = None
+    """Whether each row can be a far neighbour; None while training."""
 
     def __len__(self) -> int:
         return len(self.points)
@@ -167,6 +167,7 @@ class NeighbourRows(Record):
     @cached_property
     def index(self) -> NeighbourIndex:
         """The index in which neighbours are found."""
+        assert self.is_far is not None
         return NeighbourIndex(self.points, self.is_far)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -184,25 +185,31 @@ def neighbour_rows(
         rows: Standardised rows.
         noise_to_signal: λ = σ²/s² of a row that counts once, under constant noise.
     """
-    return map_chunks(
-        lambda chunk: observe_neighbours(factors, chunk, noise_to_signal), rows, rows_at_once(rows)
-    )
+
+    def observe(chunk: Rows) -> NeighbourRows:
+        observed = observe_neighbours(factors, chunk, noise_to_signal)
+        return replace(observed, is_far=thinned(chunk.inputs.mean))
+
+    return map_chunks(observe, rows, rows_at_once(rows))
 
 
 def observe_neighbours(
-    factors: Factors, rows: Rows, noise_to_signal: Float64[Tensor, " T"]
+    factors: Factors, rows: Rows, noise_to_signal: Float64[Tensor, "*B T"]
 ) -> NeighbourRows:
-    """Compute points, targets and ridges of one chunk of rows; differentiable."""
+    """Compute points, targets and ridges of one chunk of rows; differentiable.
+
+    Members of a batch share the rows, or each has its own.
+    """
     measure = kernel_points(factors, rows.inputs)
     targets, log_slope = factors.output.forward(rows.targets)
-    ridge = noise_to_signal.clamp(min=MIN_RIDGE).expand_as(targets)
+    ridge = noise_to_signal.clamp(min=MIN_RIDGE)[..., None, :]
+    ridge = ridge.expand(*ridge.shape[:-2], *targets.shape[-2:])
     precision = log_precision(factors, rows.inputs)
     if precision is not None and factors.noise is not None:
-        ridge = ridge * (-factors.noise.temper * precision).exp()
+        ridge = ridge * (-factors.noise.temper[..., None, :] * precision).exp()
     if rows.weight is not None:
-        ridge = ridge / rows.weight[:, None]
-    is_far = thinned(rows.inputs.mean)
-    return NeighbourRows(measure.mean, measure.variance, targets, log_slope, ridge, is_far)
+        ridge = ridge / rows.weight[..., None]
+    return NeighbourRows(measure.mean, measure.variance, targets, log_slope, ridge)
 
 
 @dataclass(frozen=True)
@@ -326,9 +333,9 @@ class Neighbourhoods(Record):
 def neighbour_log_density(
     rows: Neighbourhoods,
     kernel: Kernel,
-    signal: Float64[Tensor, " T"],
-    degrees: Float64[Tensor, " T"] | None,
-    rounding: Float64[Tensor, "B T"] | Float64[Tensor, " T"],
+    signal: Float64[Tensor, "*#B T"],
+    degrees: Float64[Tensor, "*#B T"] | None,
+    rounding: Float64[Tensor, "*#B T"],
 ) -> Float64[Tensor, "B T"]:
     """Return log p(z(x) | neighbours) of every row, differentiable; zero for one without any.
 

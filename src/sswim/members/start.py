@@ -25,6 +25,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sswim.base.threads import map_in_threads
 from sswim.kernels.features import Kernel, draw_frequencies, expected_features
 from sswim.members.model import SSWIM, Architecture
 from sswim.rows.rows import Measure, Rows
@@ -253,11 +254,13 @@ def screen(rows: Rows, kernel: Kernel, generator: torch.Generator) -> StartingPo
     points = rows.inputs.mean
     n_inputs = points.shape[1]
     unit = draw_frequencies(kernel, N_FREQUENCIES, n_inputs, generator)
-    tried = []
-    for multiple in MULTIPLES:
+
+    def attempt(multiple: float) -> Candidate:
         length_scale = multiple * math.sqrt(n_inputs)
         features = expected_features(unit / length_scale, Measure(points))
-        tried.append(evaluate(length_scale, features, rows.targets))
+        return evaluate(length_scale, features, rows.targets)
+
+    tried = map_in_threads(attempt, MULTIPLES)
     best = choose(tried, tried[MULTIPLES.index(1.0)])
     if bool((best.ridge > ALL_NOISE).any()):
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -23,7 +23,7 @@ from torch import Tensor
 from sswim.base.cholesky import FactorisationError, deferred_failures
 from sswim.base.validation import UserError
 from sswim.distributed.processes import ALONE, Processes, resolve_device
-from sswim.files.records import from_json, to_json
+from sswim.files.records import from_json, take_part, to_json
 from sswim.files.sealed_files import require_tensors
 from sswim.members.checkpoints import (
     Callback,
@@ -33,10 +33,9 @@ from sswim.members.checkpoints import (
     Step,
     Training,
     TrainingState,
-    load_optimiser,
-    pack_optimiser,
     resuming,
 )
+from sswim.members.descent import Descent, OneCycle
 from sswim.members.model import SSWIM, check_parameters
 from sswim.members.objective import MAP, Objective, backward
 from sswim.rows.rows import Rows
@@ -91,21 +90,19 @@ def growing(rows: Rows, n_steps: int) -> Iterator[Rows]:
 
 
 class RecordedStep:
-    """A function of parameters together with their gradients, recorded as a CUDA graph.
+    """A function that writes gradients in place, recorded as a CUDA graph.
 
     The host waits for the device only once, at the end of a replay; the result then also says
     whether a factorisation failed.
     """
 
-    def __init__(self, function: Callable[[], Tensor], parameters: Sequence[Tensor]) -> None:
+    def __init__(self, function: Callable[[], Tensor]) -> None:
         """Record a function.
 
         Args:
-            function: Returns a few numbers and leaves gradients in the parameters. It has been
-                called before, so that nothing is compiled while recording.
-            parameters: Parameters whose values change in place between replays.
+            function: Returns a few numbers. It has been called before, so that nothing is compiled
+                while recording. What it reads and writes stays where it is between replays.
         """
-        self.parameters = parameters
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), deferred_failures():
@@ -116,13 +113,10 @@ class RecordedStep:
             result = function().flatten()
             failed = torch.stack([flags.any() for flags in failures]).any()
             self.result = torch.cat((failed.to(result.dtype)[None], result))
-        self.gradients = [parameter.grad for parameter in parameters]
 
     def replay(self) -> list[float] | None:
-        """Return the numbers and set the gradients; None if a factorisation failed."""
+        """Return the numbers; None if a factorisation failed."""
         self.graph.replay()
-        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
-            parameter.grad = gradient
         failed, *numbers = self.result.tolist()
         return None if failed else numbers
 
@@ -146,14 +140,20 @@ class TrainingRun:
     model: SSWIM
     rows: Rows | Iterable[Rows]
     objective: Objective
+    settings: Adam
     chunk_rows: int | None
     callback: MemberCallback | None
     processes: Processes
 
     def __post_init__(self) -> None:
-        self.parameters = list(self.model.parameters())
-        self.members = [MemberSteps() for _ in range(math.prod(self.model.batch))]
-        self.best_position = self.position()
+        self.descent = Descent(
+            self.model,
+            lambda name: self.settings.noise_rate if name == "log_noise" else 1.0,
+            OneCycle(self.settings.steps + 1),
+            self.settings.learning_rate,
+        )
+        self.members = [MemberSteps() for _ in range(self.descent.n_members)]
+        self.best_position = self.descent.position.clone()
         self.began = time.perf_counter()
         self.steps = 0
         self.last_rows = self.rows
@@ -188,7 +188,7 @@ class TrainingRun:
             and not self.recording_failed
         ):
             try:
-                self.recording = RecordedStep(self._compute, self.parameters)
+                self.recording = RecordedStep(self._compute)
             except RuntimeError:  # a driver, a library or too little memory: train without it
                 self.recording_failed = True
         numbers = None if self.recording is None else self.recording.replay()
@@ -205,46 +205,16 @@ class TrainingRun:
         return values, norms
 
     def _compute(self) -> Float64[Tensor, " numbers"]:
-        self.model.zero_grad()
+        self.descent.clear()
         value = backward(
             self.model, self.rows, self.objective, self.chunk_rows, self.processes
         ).reshape(-1)
-        if self.processes.size > 1:
-            value = self._agree(value)
-        return torch.cat((value, self.gradient().norm(dim=1)))
-
-    def _agree(self, value: Float64[Tensor, " members"]) -> Float64[Tensor, " members"]:
-        """Take the first process's objectives and gradients, so that all take the same step."""
-        numbers = torch.cat((value[:, None], self.gradient()), dim=1)
-        value, *gradients = self.processes.broadcast_tensor(numbers).split(
-            [1, *self._sizes()], dim=1
-        )
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient.reshape(parameter.shape).clone()
-        return value[:, 0]
-
-    def gradient(self) -> Float64[Tensor, "members parameters"]:
-        """Return the gradients of the last evaluation, flattened."""
-        return self._flat(
-            [p.new_zeros(p.shape) if p.grad is None else p.grad for p in self.parameters]
-        )
-
-    def position(self) -> Float64[Tensor, "members parameters"]:
-        """Return the parameters, flattened."""
-        return self._flat([parameter.detach() for parameter in self.parameters])
-
-    def _flat(self, tensors: list[Tensor]) -> Tensor:
-        return torch.cat([tensor.reshape(len(self.members), -1) for tensor in tensors], dim=1)
-
-    @torch.no_grad()
-    def move_to(self, position: Float64[Tensor, "members parameters"]) -> None:
-        """Set the parameters from flattened ones."""
-        parts = position.split(self._sizes(), dim=1)
-        for parameter, part in zip(self.parameters, parts, strict=True):
-            parameter.copy_(part.reshape(parameter.shape))
-
-    def _sizes(self) -> list[int]:
-        return [parameter.numel() // len(self.members) for parameter in self.parameters]
+        gradient = self.descent.collect()
+        if self.processes.size > 1:  # the first process's numbers: all take the same step
+            numbers = self.processes.broadcast_tensor(torch.cat((value[:, None], gradient), dim=1))
+            value = numbers[:, 0]
+            gradient.copy_(numbers[:, 1:])
+        return torch.cat((value, gradient.norm(dim=1)))
 
     def finish_step(self, values: list[float], norms: list[float]) -> None:
         """Record an evaluated step; raises StopTraining if it was the last one."""
@@ -253,10 +223,7 @@ class TrainingRun:
         steps = {n: Step(self.steps, values[n], norms[n], seconds) for n in running}
         all_rows = self.rows is self.last_rows
         better = [n for n in running if self.members[n].finish_step(steps[n], may_end=all_rows)]
-        if len(better) == len(self.members):
-            self.best_position = self.position()
-        elif better:
-            self.best_position[better] = self.position()[better]
+        self.best_position[better] = self.descent.position[better]
         self.steps += 1
         callback = self.callback or (lambda member, step: None)
         answers = [callback(n, step) for n, step in steps.items()]  # call all before stopping
@@ -272,18 +239,16 @@ class TrainingRun:
             if self.callback is not None:
                 self.callback(number, member.history[-1])
 
-    def restore_ended(self) -> None:
-        """Put members that have ended back to their best parameters after an optimiser step."""
+    def move(self) -> None:
+        """Take a step; members that have ended stay at their best parameters."""
+        self.descent.move(self.steps - 1)
         ended = [number for number, member in enumerate(self.members) if member.ended]
-        if ended:
-            position = self.position()
-            position[ended] = self.best_position[ended]
-            self.move_to(position)
+        self.descent.position[ended] = self.best_position[ended]
 
     def state(self) -> TrainingState:
         """Return the state of the run between two steps."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors["best_position"] = self.best_position
+        tensors |= {"best_position": self.best_position, **self.descent.saved()}
         return TrainingState(tensors, {"run": to_json(RunContent(self.steps, self.members))})
 
     def resume(self, saved: TrainingState) -> None:
@@ -292,66 +257,38 @@ class TrainingRun:
         Raises:
             ValueError: The state is not one of this training.
         """
-        best, prefix = saved.tensors["best_position"], "model."
+        tensors = dict(saved.tensors)
+        state, best = take_part(tensors, "model"), tensors.pop("best_position")
         require_tensors({"": best}, {"": self.best_position})
-        state = {
-            name.removeprefix(prefix): tensor
-            for name, tensor in saved.tensors.items()
-            if name != "best_position" and not name.startswith("optimiser.")
-        }
-        parts = best.split(self._sizes(), dim=1)
-        named = zip(self.model.named_parameters(), parts, strict=True)
-        best_state = {name: part.reshape(tensor.shape) for (name, tensor), part in named}
-        for stored in (state, state | best_state):
+        for stored in (state, state | self.descent.state_at(best)):
             check_parameters(stored, self.model)
         run = from_json(RunContent, saved.content["run"], "the run")
         if len(run.members) != len(self.members):
             raise ValueError(f"{len(run.members)} members in place of {len(self.members)}")
         if run.steps != max(len(member.history) for member in run.members):
             raise ValueError(f"{run.steps!r} steps, but a history of others")
+        self.descent.load(tensors)
         self.model.load_state_dict(state)
-        self.best_position = best.to(self.best_position.device)
+        self.best_position.copy_(best)
         self.members, self.steps = run.members, run.steps
         self.began -= max(member.history[-1].seconds for member in self.members)
 
-    def restore_best(self) -> None:
-        """Set the model to the best parameters seen."""
-        self.move_to(self.best_position)
-        self.model.zero_grad()
 
-
-def run_adam(run: TrainingRun, settings: Adam, checkpoint: StateStore | None) -> None:
-    """Take the steps of Adam with a one-cycle schedule, from a checkpoint if there is one."""
-    noise = run.model.log_noise
-    others = [parameter for parameter in run.parameters if parameter is not noise]
-    rates = [settings.learning_rate, settings.noise_rate * settings.learning_rate]
-    groups = [{"params": parameters} for parameters in (others, [noise])]
-    # One call for all parameters, where there are many of them and most are small.
-    optimiser = torch.optim.Adam(groups, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=rates, total_steps=settings.steps + 1
-    )
-
-    def save() -> None:
-        assert checkpoint is not None
-        checkpoint.save(run.state() | pack_optimiser(optimiser, schedule))
-
+def take_steps(run: TrainingRun, checkpoint: StateStore | None) -> None:
+    """Take the steps of a training, from a checkpoint if there is one."""
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
         with resuming():
             run.resume(saved)
-            load_optimiser(saved, optimiser, schedule)
         if all(member.ended for member in run.members):
             run.report_last_steps()
             return
     begin = run.steps
-    for number, rows in enumerate(_rows_of_steps(run, settings)):
+    for number, rows in enumerate(_rows_of_steps(run)):
         if number > begin:
-            optimiser.step()
-            schedule.step()
-            run.restore_ended()
+            run.move()
             if checkpoint is not None and number % checkpoint.every == 0:
-                save()
+                checkpoint.save(run.state())
         if number < begin:
             run.rows = rows  # the rows of steps before the checkpoint
         else:
@@ -360,19 +297,19 @@ def run_adam(run: TrainingRun, settings: Adam, checkpoint: StateStore | None) ->
     for member in run.members:
         member.ended = member.ended or "steps"
     if checkpoint is not None:
-        save()
+        checkpoint.save(run.state())
 
 
-def _rows_of_steps(run: TrainingRun, settings: Adam) -> Iterable[Rows | Iterable[Rows]]:
+def _rows_of_steps(run: TrainingRun) -> Iterable[Rows | Iterable[Rows]]:
     """Return the rows that each step uses."""
-    if not settings.growing:
-        return repeat(run.rows, settings.steps + 1)
+    if not run.settings.growing:
+        return repeat(run.rows, run.settings.steps + 1)
     if not isinstance(run.rows, Rows) or run.processes.size > 1:
         raise UserError(
             "growing=True needs all rows in the memory of one process. Got chunks of rows, or "
             "several processes."
         )
-    return growing(run.rows, settings.steps + 1)
+    return growing(run.rows, run.settings.steps + 1)
 
 
 def train(
@@ -455,11 +392,11 @@ def train_batch(
     model.to(place)
     if isinstance(rows, Rows):
         rows = rows.to(device=place)
-    run = TrainingRun(model, rows, objective, chunk_rows, callback, processes)
+    run = TrainingRun(model, rows, objective, optimiser or Adam(), chunk_rows, callback, processes)
     try:
-        run_adam(run, optimiser or Adam(), checkpoint)
+        take_steps(run, checkpoint)
     except StopTraining:
         pass
     finally:
-        run.restore_best()
+        run.descent.finish(run.best_position)
     return [member.training() for member in run.members]

@@ -101,8 +101,8 @@ class Rows(Record):
     def __len__(self) -> int:
         return self.targets.shape[-2]
 
-    def take(self, indices: Int64[Tensor, " n"]) -> Rows:
-        """Return the rows of some indices."""
+    def take(self, indices: Int64[Tensor, "*B n"]) -> Rows:
+        """Return the rows of some indices, which may have axes of members."""
         return self.map(lambda tensor: tensor[indices])
 
     def no_rows(self) -> Rows:

@@ -29,6 +29,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from sswim.base.record import Record, concatenate
+from sswim.base.threads import n_cores
 from sswim.distributed.processes import Processes
 
 _FARTHEST = 1e150
@@ -88,7 +89,7 @@ class TreeSearch:
         distances, indices = self.tree.query(
             _finite(queries),
             k=np.arange(1, k + 1),  # numbers, because one neighbour would come without its axis
-            workers=torch.get_num_threads(),
+            workers=n_cores(),
         )
         return Nearest(torch.from_numpy(indices), torch.from_numpy(distances).square())
 

@@ -20,7 +20,8 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from sswim.base.record import Record, flushed_denormals, map_on_cores
+from sswim.base.record import Record
+from sswim.base.threads import flushed_denormals, map_on_cores
 from sswim.members.exact_members import ExactMembers, ExactRows, left_out_densities
 from sswim.members.exact_model import ExactKind, ExactModels
 from sswim.members.exact_training import ExactTraining, MapParts, refit_noise

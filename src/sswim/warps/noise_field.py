@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from sswim.base.minimise import minimise
 from sswim.base.record import Record
 from sswim.kernels.features import Spectrum, expected_features
 from sswim.rows.rows import Measure
@@ -87,27 +88,15 @@ class NoiseField(nn.Module):
         return factors, prior
 
 
-STEPS = 200
-"""Number of Adam steps."""
-
-LEARNING_RATE = 0.05
-"""Largest learning rate of the one-cycle schedule."""
+STEPS = 30
+"""Largest number of L-BFGS steps."""
 
 
-def fit_noise_field(field: NoiseField, backward: Callable[[], None]) -> None:
-    """Minimise a loss of the field's parameters by Adam with a one-cycle schedule.
+def fit_noise_field(field: NoiseField, add_gradients: Callable[[], Tensor]) -> None:
+    """Minimise a loss of the field's parameters, in place.
 
     Args:
-        field: The field, changed in place.
-        backward: Adds the gradient of the loss to the field's parameters.
+        field: The field.
+        add_gradients: Returns the loss, and adds its gradient to those of the parameters.
     """
-    optimiser = torch.optim.Adam(field.parameters(), lr=LEARNING_RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, max_lr=LEARNING_RATE, total_steps=STEPS + 1
-    )
-    for _ in range(STEPS):
-        optimiser.zero_grad()
-        backward()
-        optimiser.step()
-        schedule.step()
-    optimiser.zero_grad()
+    minimise(list(field.parameters()), add_gradients, STEPS)
