@@ -79,7 +79,7 @@ def test_the_size_of_the_data_decides_how_much_is_trained() -> None:
     assert choose_size(1000, 1).n_more > choose_size(1000, 10).n_more
 
 
-@pytest.mark.parametrize("n_rows", [FEW_ROWS - 1, FEW_ROWS, 20_000])
+@pytest.mark.parametrize("n_rows", [FEW_ROWS - 1, FEW_ROWS, 5000, 5001, 20_000])
 def test_members_by_neighbours_are_smaller_unless_rows_are_few(n_rows: int) -> None:
     size, few = choose_size(n_rows, 5), n_rows < FEW_ROWS
     assert size.steps == (80 if few else 60 if n_rows <= 10_000 else 110)
@@ -87,8 +87,8 @@ def test_members_by_neighbours_are_smaller_unless_rows_are_few(n_rows: int) -> N
         if kind.way == "neighbours":
             assert isinstance(kind.optimiser, MiniBatches)
             assert kind.optimiser.n_neighbors == (32 if few else 24)
-            assert kind.architecture.n_frequencies == (128 if few else 64)
-            assert kind.architecture.n_pseudo == (64 if few else 32)
+            assert kind.architecture.n_frequencies == (128 if n_rows <= 5000 else 64)
+            assert kind.architecture.n_pseudo == (64 if n_rows <= 5000 else 32)
 
 
 def test_steps_after_and_before_training_can_be_left_out() -> None:

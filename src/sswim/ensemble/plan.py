@@ -130,8 +130,8 @@ def choose_size(n_rows: int, n_inputs: int) -> Size:
         steps=110 if many else 80 if few else 60,
         neighbour_steps=300 if many else 100 if n_rows < 2000 else 200,
         n_training_neighbors=32 if few else 24,
-        n_warp_frequencies_by_neighbours=128 if few else 64,
-        n_pseudo_by_neighbours=64 if few else 32,
+        n_warp_frequencies_by_neighbours=128 if n_rows <= 5000 else 64,
+        n_pseudo_by_neighbours=64 if n_rows <= 5000 else 32,
         is_map=n_inputs <= MAP_INPUTS,
     )
 
