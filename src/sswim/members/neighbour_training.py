@@ -84,7 +84,7 @@ class MiniBatches:
     warp_rate: float = 0.4
     """Learning rate of all other parameters, over that."""
     map_warp_rate: float = 0.1
-    """The same ratio where there are at most three inputs, as on a map."""
+    """Ratio in place of ``warp_rate`` with at most three inputs, as on a map."""
     n_neighbors: int = 32
     """Largest number of neighbours of a row; predictions may have more."""
     batch_rows: int | None = None
